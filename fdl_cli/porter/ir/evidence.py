@@ -1,0 +1,85 @@
+"""What a verification is asked and what it found, as plain values that cross the process border.
+
+The parent (`fdl_cli.porter.verify`) turns a `VerifyRequest` into a request file for the child
+(`python -m flodl.verify`), which knows torch, and reads the child's answer back as a `VerifyOutcome`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Status = Literal["equal", "close", "different", "not-run"]
+
+STATUSES: tuple[Status, ...] = ("equal", "close", "different", "not-run")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyRequest:
+    """One ported file to be compared with its original.
+
+    `classes` are top-level names of the original: classes, or module-level values that were ported.
+    `search_path` are folders where sibling modules are found besides the two files' own folders.
+    `workdir` is an existing folder that the verification may fill; nothing else is written to.
+    """
+
+    original: Path
+    ported: Path
+    classes: tuple[str, ...]
+    examples: tuple[str, ...]
+    python: str
+    timeout_s: float
+    workdir: Path
+    search_path: tuple[Path, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckEvidence:
+    """The result of one check on one class; `detail` is never empty unless the status is equal."""
+
+    name: str
+    status: Status
+    detail: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassEvidence:
+    """What is known about one class after the comparison.
+
+    `status` is the worst of the checks, and never better than what was really run. `example` says how
+    constructor arguments and inputs were found. `error_code` names the kind of trouble (kebab-case) and
+    `line` the line of the ported file (of the original where the original is at fault) when one is known.
+    """
+
+    name: str
+    status: Status
+    detail: str
+    checks: tuple[CheckEvidence, ...]
+    example: str
+    error_code: str | None
+    line: int | None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyOutcome:
+    """One `ClassEvidence` for every name that was asked for, in that order.
+
+    `source_runs` is False when the original itself cannot be imported; `error` then holds its own error.
+    """
+
+    classes: tuple[ClassEvidence, ...]
+    source_runs: bool
+    error: str | None
+    seconds: float
+
+    @property
+    def different(self) -> tuple[str, ...]:
+        """Names of the classes whose port does not compute what the original computes."""
+        return tuple(item.name for item in self.classes if item.status == "different")
