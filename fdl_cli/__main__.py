@@ -1,0 +1,5 @@
+"""Run `fdl` as `python -m fdl_cli`."""
+
+from fdl_cli.app import entry
+
+entry()

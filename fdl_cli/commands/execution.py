@@ -1,0 +1,116 @@
+"""Find a command's module, parse its arguments, run it and show what it returned."""
+
+import difflib
+import importlib
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple, assert_never, final
+
+from fdl_cli.commands.command import Command, CommandGroup
+from fdl_cli.commands.global_options import GlobalOptions
+from fdl_cli.commands.parsing import SchemaRequest, help_text, parse
+from fdl_cli.commands.registry import CommandEntry
+from fdl_cli.console import Console
+from fdl_cli.context import Context
+from fdl_cli.errors import UsageError
+from fdl_cli.result import CommandResult, envelope
+
+
+@final
+class Chosen(NamedTuple):
+    """A command found by its words, and the arguments that are left for it."""
+
+    prog: str
+    command: Command[Any, Any]
+    arguments: tuple[str, ...]
+
+
+@final
+class Execution(NamedTuple):
+    """A command that is ready to run."""
+
+    command: Command[Any, Any]
+    options: Any
+    common: GlobalOptions
+
+
+def load(entry: CommandEntry) -> Command[Any, Any] | CommandGroup:
+    """Import the module of a command; nothing else of `fdl` is imported with it."""
+    found = importlib.import_module(entry.module).COMMAND
+    assert isinstance(found, Command | CommandGroup), entry.module
+    return found
+
+
+def choose(entry: CommandEntry, arguments: tuple[str, ...], console: Console) -> Chosen | None:
+    """Go from a word to the command it means; nothing when the help of a group was shown."""
+    loaded = load(entry)
+    match loaded:
+        case Command():
+            return Chosen(f"fdl {entry.name}", loaded, arguments)
+        case CommandGroup():
+            return _choose_in_group(entry.name, loaded, arguments, console)
+        case _:
+            assert_never(loaded)
+
+
+def prepare(chosen: Chosen, console: Console) -> Execution | None:
+    """Parse the arguments; nothing when they asked for help or for the JSON Schema."""
+    try:
+        parsed = parse(chosen.prog, chosen.command.parse, chosen.arguments)
+    except SchemaRequest:
+        from fdl_cli.json_schema import envelope_schema
+
+        schema = envelope_schema(chosen.command.schema, chosen.command.data)
+        console.line(json.dumps(schema, indent=2))
+        return None
+    if parsed is None:
+        return None
+    return Execution(chosen.command, parsed.options, parsed.common)
+
+
+def perform(execution: Execution, context: Context) -> int:
+    """Run a command and show its result; return the exit code."""
+    result: CommandResult[Any] = execution.command.run(context, execution.options)
+    console = context.console
+    if context.json:
+        console.line(envelope(result))
+        return result.exit_code
+    execution.command.show(result, console)
+    for notice in result.warnings:
+        console.warning(notice)
+    return result.exit_code
+
+
+def group_help(name: str, group: CommandGroup) -> str:
+    """Return what `fdl <group> --help` prints."""
+    width = max(len(word) for word in group.commands)
+    lines = [f"Usage: fdl {name} COMMAND [OPTIONS]", "", f"  {group.summary}", "", "Commands:"]
+    lines += [f"  {word:{width}}  {group.summaries[word]}" for word in group.commands]
+    lines += ["", f"`fdl {name} COMMAND --help` explains one of them."]
+    return "\n".join(lines)
+
+
+def command_help(entry: CommandEntry) -> str:
+    """Return what `fdl <command> --help` prints, for a command or a group."""
+    loaded = load(entry)
+    if isinstance(loaded, CommandGroup):
+        return group_help(entry.name, loaded)
+    function: Callable[..., object] = loaded.parse
+    return help_text(f"fdl {entry.name}", function)
+
+
+def _choose_in_group(
+    name: str, group: CommandGroup, arguments: tuple[str, ...], console: Console
+) -> Chosen | None:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        console.line(group_help(name, group))
+        return None
+    word, rest = arguments[0], arguments[1:]
+    if word not in group.commands:
+        near = difflib.get_close_matches(word, list(group.commands), n=1)
+        raise UsageError(
+            error_id="command-unknown",
+            message=f"`fdl {name}` has no command `{word}`",
+            hint=f"did you mean `fdl {name} {near[0]}`?" if near else f"see `fdl {name} --help`",
+        )
+    return Chosen(f"fdl {name} {word}", group.commands[word], rest)

@@ -1,0 +1,135 @@
+"""Every way `fdl` can fail, with the exit code and the hint that people see."""
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A warning which does not change the outcome; `id` is stable and kebab-case."""
+
+    id: str
+    message: str
+    hint: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitCode:
+    """One number a shell may see after `fdl`, and what it means."""
+
+    code: str
+    name: str
+    meaning: str
+
+
+class FdlError(Exception):
+    """An expected failure: shown as `error[id]: message` and a hint, never as a traceback.
+
+    Raise one of the subclasses below; each stands for one kind of failure and one exit code.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        *,
+        error_id: str,
+        message: str,
+        hint: str,
+        file: str | None = None,
+        line: int | None = None,
+        causes: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.error_id = error_id
+        self.message = message
+        self.hint = hint
+        self.file = file
+        self.line = line
+        self.causes = causes
+
+    @property
+    def location(self) -> str:
+        """Return `file:line`, `file` or nothing, as far as the place is known."""
+        if self.file is None:
+            return ""
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+@final
+class OperationFailedError(FdlError):
+    """What was asked for was tried and did not succeed."""
+
+    exit_code = 1
+
+
+@final
+class UsageError(FdlError):
+    """The command line itself is wrong, or names an input that cannot be read."""
+
+    exit_code = 2
+
+
+@final
+class ConfigError(FdlError):
+    """A manifest or a configuration file is invalid."""
+
+    exit_code = 3
+
+
+@final
+class NotFoundError(FdlError):
+    """A project, task, overlay, skill or name does not exist."""
+
+    exit_code = 4
+
+
+@final
+class EnvironmentLackingError(FdlError):
+    """The machine lacks something: docker, torch, the network, a GPU."""
+
+    exit_code = 5
+
+
+@final
+class ConflictError(FdlError):
+    """Going on would overwrite something, or conflicts are left."""
+
+    exit_code = 6
+
+
+@final
+class NeedsTerminalError(FdlError):
+    """A question must be answered and there is no terminal to ask on."""
+
+    exit_code = 7
+
+
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+EXIT_CODES: tuple[ExitCode, ...] = (
+    ExitCode(code="0", name="success", meaning="done; also help shown on request"),
+    ExitCode(code="1", name="failed", meaning="the operation failed or a check found problems"),
+    ExitCode(
+        code="2", name="usage", meaning="wrong command line: unknown option, unreadable input"
+    ),
+    ExitCode(code="3", name="config", meaning="a manifest or configuration file is invalid"),
+    ExitCode(code="4", name="not-found", meaning="project, task, overlay, skill or name missing"),
+    ExitCode(
+        code="5", name="environment", meaning="the machine lacks docker, torch, network, GPU ..."
+    ),
+    ExitCode(
+        code="6", name="conflict", meaning="would overwrite something, or conflicts are left"
+    ),
+    ExitCode(code="7", name="needs-terminal", meaning="a question cannot be asked here"),
+    ExitCode(
+        code=str(EXIT_INTERNAL), name="internal", meaning="a bug in fdl; a report file is written"
+    ),
+    ExitCode(code=str(EXIT_INTERRUPTED), name="interrupted", meaning="stopped by Ctrl-C"),
+    ExitCode(code=str(EXIT_BROKEN_PIPE), name="broken-pipe", meaning="the reader of a pipe left"),
+    ExitCode(code="128+n", name="signal", meaning="a child process was ended by signal n"),
+)

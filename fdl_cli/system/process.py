@@ -1,0 +1,150 @@
+"""Start other programs: the only user of `subprocess` in `fdl`."""
+
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from fdl_cli.errors import EnvironmentLackingError, FdlError, OperationFailedError
+
+Echo = Callable[[str], None]
+
+# A failed command is quoted in the message; its last lines are where the reason stands.
+QUOTED_LINES = 12
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """A process that ended; `returncode` is negative when a signal ended it.
+
+    `stdout` and `stderr` are empty when the output was not captured.
+    """
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    capture: bool = True,
+    check: bool = True,
+    echo: Echo | None = None,
+) -> Completed:
+    """Run a program to its end, without a shell.
+
+    The program gets its own session, so that a timeout ends its children too. `env` replaces
+    the environment. `echo` is called with the quoted command line before it runs.
+
+    Raises:
+        EnvironmentLackingError: the program or the folder does not exist, or may not be run.
+        OperationFailedError: it ran out of time, or `check` is on and it failed.
+    """
+    words = tuple(str(word) for word in argv)
+    if echo is not None:
+        echo(shlex.join(words))
+    started = time.monotonic()
+    pipe = subprocess.PIPE if capture else None
+    try:
+        child = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.DEVNULL if capture else None,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=capture,
+        )
+    except OSError as problem:
+        raise _cannot_start(words, cwd, problem) from problem
+    stdout, stderr = _wait(child, words, timeout, group=capture)
+    completed = Completed(
+        argv=words,
+        returncode=child.returncode,
+        stdout=stdout,
+        stderr=stderr,
+        seconds=time.monotonic() - started,
+    )
+    if check and completed.returncode != 0:
+        raise command_failed(completed)
+    return completed
+
+
+def command_failed(completed: Completed) -> OperationFailedError:
+    """Return the error that describes a process which ended badly."""
+    code = completed.returncode
+    how = f"ended by {_signal_name(-code)}" if code < 0 else f"exit code {code}"
+    lines = (completed.stderr.strip() or completed.stdout.strip()).splitlines()
+    return OperationFailedError(
+        error_id="command-failed",
+        message=f"`{shlex.join(completed.argv)}` failed: {how}",
+        hint="run the command by itself to see all of its output",
+        causes=tuple(lines[-QUOTED_LINES:]),
+    )
+
+
+def _wait(
+    child: subprocess.Popen[str], words: tuple[str, ...], timeout: float | None, *, group: bool
+) -> tuple[str, str]:
+    try:
+        stdout, stderr = child.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired as problem:
+        _kill(child, group=group)
+        child.communicate()
+        raise OperationFailedError(
+            error_id="command-timeout",
+            message=f"`{shlex.join(words)}` did not end within {timeout:g} s and was stopped",
+            hint="give it more time, or run it by itself to see where it hangs",
+        ) from problem
+    except BaseException:
+        # Ctrl-C must not leave the child behind: in its own session it does not see the key.
+        _kill(child, group=group)
+        child.wait()
+        raise
+    return stdout or "", stderr or ""
+
+
+def _kill(child: subprocess.Popen[str], *, group: bool) -> None:
+    try:
+        if group and os.name == "posix":
+            os.killpg(child.pid, signal.SIGKILL)
+        else:
+            child.kill()
+    except ProcessLookupError:
+        return
+
+
+def _cannot_start(words: tuple[str, ...], cwd: Path | None, problem: OSError) -> FdlError:
+    if cwd is not None and not cwd.is_dir():
+        return EnvironmentLackingError(
+            error_id="folder-missing",
+            message=f"cannot run `{words[0]}` in `{cwd}`: there is no such folder",
+            hint=f"create it with `mkdir -p {shlex.quote(str(cwd))}`",
+        )
+    return EnvironmentLackingError(
+        error_id="program-missing",
+        message=f"cannot run `{words[0]}`: {problem.strerror or problem}",
+        hint=f"install `{Path(words[0]).name}` or put it on PATH",
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
