@@ -37,16 +37,23 @@ def line_width(environ: Mapping[str, str], stream: TextIO) -> int:
         return DEFAULT_WIDTH
 
 
-def may_ask(environ: Mapping[str, str], stdin: TextIO, stderr: TextIO) -> bool:
+def may_ask(environ: Mapping[str, str], stdin: TextIO | None, stderr: TextIO | None) -> bool:
     """Say whether a question may be asked: two terminals, no CI, input not forbidden."""
     if environ.get("FDL_NO_INPUT") or environ.get("CI", "").lower() not in ("", "0", "false"):
         return False
     return is_terminal(stdin) and is_terminal(stderr)
 
 
-def is_terminal(stream: TextIO) -> bool:
-    """Say whether a stream is a terminal; a closed stream is none."""
+def is_terminal(stream: TextIO | None) -> bool:
+    """Say whether a stream is a terminal; a closed or missing stream is none."""
     try:
-        return stream.isatty()
+        return stream is not None and stream.isatty()
     except ValueError:
         return False
+
+
+def point_at_nothing(descriptor: int) -> None:
+    """Point a stream's descriptor at nothing, so that Python's last flush cannot fail again."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
