@@ -65,7 +65,7 @@ def _full(words: tuple[str, ...]) -> int:
     session = Session(words, os.environ)
     try:
         code = session.run()
-        session.flush()
+        session.console.flush()
     except FdlError as error:
         return session.failed(error)
     except (KeyboardInterrupt, BrokenPipeError):

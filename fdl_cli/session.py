@@ -49,23 +49,11 @@ class Session:
             raise _unknown_command(name)
         return self._command(found, leading.rest[1:])
 
-    def flush(self) -> None:
-        """Write out what is buffered, so that a full disk is an error and not a silent loss."""
-        try:
-            self.out.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as problem:
-            point_at_nothing(1)
-            raise OperationFailedError(
-                error_id="output-failed",
-                message=f"cannot write the output: {problem.strerror}",
-                hint="free some space or write the output elsewhere",
-            ) from problem
-
     def failed(self, error: FdlError) -> int:
         """Show an expected failure, as text on stderr or as JSON on stdout."""
         try:
+            if error.error_id == "output-failed":
+                point_at_nothing(1)
             if self.options.json and error.error_id != "output-failed":
                 from fdl_cli.result import error_envelope
 

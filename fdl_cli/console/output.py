@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TextIO, final
 
-from fdl_cli.errors import FdlError, NeedsTerminalError, Notice
+from fdl_cli.errors import FdlError, NeedsTerminalError, Notice, OperationFailedError
 
 Style = Literal["success", "error", "warning", "hint", "path", "strong", "dim"]
 
@@ -72,11 +72,33 @@ class Console:
 
     def line(self, text: str = "", style: Style | None = None) -> None:
         """Write one line of data to stdout."""
-        self.out.write((self.styled(text, style) if style else text) + "\n")
+        self.write((self.styled(text, style) if style else text) + "\n")
 
     def write(self, text: str) -> None:
-        """Write data to stdout exactly as it is."""
-        self.out.write(text)
+        """Write data to stdout exactly as it is.
+
+        Raises:
+            OperationFailedError: the disk is full, or stdout fails in another way.
+        """
+        try:
+            self.out.write(text)
+        except BrokenPipeError:
+            raise
+        except OSError as problem:
+            raise output_failed(problem) from problem
+
+    def flush(self) -> None:
+        """Write out what is buffered, so that a full disk is an error and not a silent loss.
+
+        Raises:
+            OperationFailedError: the disk is full, or stdout fails in another way.
+        """
+        try:
+            self.out.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as problem:
+            raise output_failed(problem) from problem
 
     def note(self, text: str, style: Style | None = None) -> None:
         """Write one message to stderr, unless quiet."""
@@ -131,7 +153,7 @@ class Console:
         with rich.capture() as capture:
             rich.print(table)
         # rich fills lines with blanks up to the column's width; nobody wants those in a pipe.
-        self.out.write("".join(f"{text.rstrip()}\n" for text in capture.get().splitlines()))
+        self.write("".join(f"{text.rstrip()}\n" for text in capture.get().splitlines()))
 
     def diff(self, text: str) -> None:
         """Write a unified diff to stdout, coloured by line where colour is on."""
@@ -207,6 +229,15 @@ class _SilentProgress:
 
     def set_total(self, total: float) -> None:
         """Forget it."""
+
+
+def output_failed(problem: OSError) -> OperationFailedError:
+    """Return the error for a stdout that takes no more."""
+    return OperationFailedError(
+        error_id="output-failed",
+        message=f"cannot write the output: {problem.strerror}",
+        hint="free some space, or send the output elsewhere",
+    )
 
 
 def _diff_style(text: str) -> Style | None:
