@@ -1,0 +1,77 @@
+"""What holds for every test: no network, a private home, plain output, reproducible examples."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+# One fixed profile: a test that passes here passes again, wherever and whenever it runs.
+hypothesis.settings.register_profile(
+    "fixed", derandomize=True, deadline=None, max_examples=60, database=None
+)
+hypothesis.settings.register_profile("search", deadline=None, max_examples=1000, database=None)
+hypothesis.settings.load_profile(os.environ.get("FDL_HYPOTHESIS", "fixed"))
+
+LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
+UNSET = (
+    "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "CI", "FDL_DEBUG", "FDL_NO_INPUT", "FDL_ENV",
+    "FDL_NO_PROGRESS", "FLODL_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME",
+    "XDG_DATA_HOME", "GITHUB_ACTIONS", "PYTHONHASHSEED",
+)  # fmt: skip
+
+GoldenCheck = Callable[[Path, str], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite golden files; then read the diff"
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> GoldenCheck:
+    """Compare text with a stored file, or store it when --update-golden is given."""
+
+    def check(path: Path, actual: str) -> None:
+        data = actual.encode()
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        assert path.exists(), f"{path} is missing; run pytest --update-golden and read the diff"
+        assert data.decode() == path.read_bytes().decode()
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def private_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give all tests of one process a home of their own."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(autouse=True)
+def _isolation(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(private_home))
+    monkeypatch.setenv("COLUMNS", "100")
+    for name in UNSET:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Refuse connections to other machines; loopback and Unix sockets stay open."""
+    if request.node.get_closest_marker("network") is not None:
+        yield
+        return
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: object) -> None:
+        if isinstance(address, tuple) and not str(address[0]).startswith(LOOPBACK):
+            raise AssertionError(f"this test tried to reach {address[0]}; mark it `network`")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+    yield
