@@ -1,5 +1,6 @@
 """What holds for every test: no network, a private home, plain output, reproducible examples."""
 
+import functools
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -29,6 +30,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite golden files; then read the diff"
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the fast tests first, and skip what this machine cannot do, with the reason."""
+    for item in items:
+        for name, reason in _lacking().items():
+            if item.get_closest_marker(name) is not None:
+                item.add_marker(pytest.mark.skip(reason=reason))
+    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+
+@functools.cache
+def _lacking() -> dict[str, str]:
+    found: dict[str, str] = {}
+    if not os.environ.get("FDL_TEST_NETWORK"):
+        found["network"] = "set FDL_TEST_NETWORK=1 to let tests use the internet"
+    if not Path("/dev/nvidia0").exists():
+        found["gpu"] = "there is no NVIDIA GPU here"
+    if not Path("/var/run/docker.sock").exists():
+        found["docker"] = "there is no docker engine here"
+    return found
 
 
 @pytest.fixture

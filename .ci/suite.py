@@ -1,0 +1,61 @@
+"""Run everything that must hold for this checkout: style, types, layers, script, tests.
+
+`./fdl test` runs all of it; `./fdl test ARGUMENTS` hands the arguments to pytest and runs only
+that. The fast tests run before the slow ones, in one pytest run, whose summary is the last line.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+BIN = Path(sys.executable).parent
+
+CHECKS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("style", (str(BIN / "ruff"), "check", "--quiet", ".")),
+    ("format", (str(BIN / "ruff"), "format", "--quiet", "--check", ".")),
+    ("types", (str(BIN / "mypy"),)),
+    ("layers", (str(BIN / "lint-imports"),)),
+    ("script", (str(BIN / "shellcheck"), "fdl", ".ci/run")),
+    ("lock", (sys.executable, ".ci/lock.py", "--check")),
+)
+
+
+def check(name: str, command: tuple[str, ...]) -> bool:
+    """Run one check; its output is shown only when it fails."""
+    started = time.monotonic()
+    done = subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    verdict = "ok" if done.returncode == 0 else f"FAILED (exit code {done.returncode})"
+    print(f"{name:<8} {verdict}  {time.monotonic() - started:.1f} s", flush=True)
+    if done.returncode != 0:
+        print(done.stdout, flush=True)
+    return done.returncode == 0
+
+
+def run_tests(arguments: list[str]) -> int:
+    """Run pytest; 'no tests were collected' is a failure too."""
+    # Two processes share the cores; torch must not start a thread per core in each.
+    environ = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+    words = arguments or ["-q", "-n", "2", "--durations=10"]
+    command = [sys.executable, "-m", "pytest", *words]
+    return subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode
+
+
+def main() -> int:
+    """Run the checks and the tests; all of them, even when an early one fails."""
+    arguments = sys.argv[1:]
+    if arguments:
+        return run_tests(arguments)
+    failed = [name for name, command in CHECKS if not check(name, command)]
+    code = run_tests([])
+    if failed:
+        print(f"failed before the tests: {', '.join(failed)}", file=sys.stderr)
+    return code or (1 if failed else 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
