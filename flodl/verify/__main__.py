@@ -1,0 +1,35 @@
+"""Runs one verification task: `python -m flodl.verify REQUEST.json RESPONSE.json`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+from flodl.verify.containment import limit_memory
+from flodl.verify.examination import examine
+from flodl.verify.protocol import Response, read_request
+from flodl.verify.script_run import record_script
+
+
+def main(argv: list[str]) -> int:
+    """Read the request, do its task, write the response."""
+    request_file, response_file = argv
+    request = read_request(Path(request_file))
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    sys.dont_write_bytecode = True
+    torch.set_num_threads(1)
+    limit_memory(request.memory_mb)
+    response = Response(Path(response_file))
+    if request.task == "record":
+        record_script(request)
+    else:
+        examine(request, response)
+    response.finish()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

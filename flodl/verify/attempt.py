@@ -1,0 +1,100 @@
+"""Runs user code and returns what it raised as a value: the only place here that catches everything."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TypeVar, final
+
+T = TypeVar("T")
+
+
+@final
+class OutOfTimeError(BaseException):
+    """The time given to a piece of user code is over; not an Exception, so that user code lets it pass."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What user code raised, in one line, and where in the file of interest it happened."""
+
+    text: str
+    line: int | None
+
+    def __str__(self) -> str:
+        return self.text if self.line is None else f"{self.text} (line {self.line})"
+
+
+def attempt(call: Callable[[], T], file: Path | None = None) -> T | Failure:
+    """Return what `call` returns, or the failure it ended with.
+
+    `file` is the file whose line is reported: the deepest frame of the traceback that lies in it.
+    """
+    try:
+        return call()
+    except KeyboardInterrupt:
+        raise
+    except (Exception, SystemExit, GeneratorExit) as problem:
+        return describe(problem, file)
+
+
+def describe(problem: BaseException, file: Path | None) -> Failure:
+    """Turn an exception into one line of text and the line of `file` that led to it."""
+    first = (str(problem).strip() or type(problem).__name__).splitlines()[0]
+    text = f"{type(problem).__name__}: {first}" if str(problem).strip() else first
+    line = None
+    if file is not None:
+        for frame in traceback.extract_tb(problem.__traceback__):
+            if Path(frame.filename) == file:
+                line = frame.lineno
+    if isinstance(problem, SyntaxError) and line is None:
+        line = problem.lineno
+    return Failure(text=text[:400], line=line)
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `OutOfTimeError` in the block after `seconds`, where the system has interval timers."""
+    if seconds <= 0:
+        raise OutOfTimeError
+    timer = Timer.start(seconds)
+    try:
+        yield
+    finally:
+        timer.stop()
+
+
+@final
+class Timer:
+    """An interval timer that raises in the main thread; nested timers give way to the inner one."""
+
+    def __init__(self, outer_remaining: float, outer_handler: object) -> None:
+        self._outer_remaining = outer_remaining
+        self._outer_handler = outer_handler
+
+    @classmethod
+    def start(cls, seconds: float) -> Timer:
+        """Arm the timer, keeping what is left of an outer one."""
+        handler = signal.signal(signal.SIGALRM, _out_of_time)
+        left, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+        if 0 < left < seconds:
+            signal.setitimer(signal.ITIMER_REAL, left)
+        return cls(left, handler)
+
+    def stop(self) -> None:
+        """Disarm, and give the outer timer back what it had (the inner time is a gift to it)."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if callable(self._outer_handler):
+            signal.signal(signal.SIGALRM, self._outer_handler)
+        if self._outer_remaining > 0:
+            signal.setitimer(signal.ITIMER_REAL, self._outer_remaining)
+
+
+def _out_of_time(number: int, frame: FrameType | None) -> None:
+    raise OutOfTimeError

@@ -1,0 +1,215 @@
+"""Finds cases (constructor arguments and inputs) for the classes that are to be compared.
+
+Sources, best first: `--example`, a recorded run of the script, constructor calls and factories in the
+file, and what the layers and signatures suggest. Every case comes from a run of the original.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import final
+
+import torch
+from torch import nn
+
+from flodl.verify.attempt import Failure, attempt
+from flodl.verify.constructor_guesses import guess_constructor_arguments
+from flodl.verify.layer_shapes import guess_arguments
+from flodl.verify.literals import model_expressions, parse_example
+from flodl.verify.recipes import (
+    Arguments,
+    Construction,
+    Packed,
+    evaluate_arguments,
+    pack,
+    unpack,
+)
+from flodl.verify.recorder import MAX_CASES_PER_CLASS, Case, Recorder, load_cases
+from flodl.verify.seeds import seed_all
+from flodl.verify.sides import Side
+
+EXAMPLE_SEED = 555
+_NOTHING = Packed(data=b"")
+
+
+@final
+class Casebook:
+    """The cases found so far, by class name, and why there are none for others."""
+
+    def __init__(self, original: Side, wanted: tuple[str, ...], budget_s: float) -> None:
+        self._original = original
+        self._wanted = wanted
+        self._deadline = time.monotonic() + budget_s
+        self._constructions: dict[str, list[Construction]] = {}
+        self.cases: dict[str, list[Case]] = {}
+        self.reasons: dict[str, str] = {}
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names that have no case yet."""
+        return tuple(name for name in self._wanted if not self.cases.get(name))
+
+    def add_examples(self, examples: tuple[str, ...]) -> None:
+        """Take the user's examples; one that fails is the user's to know.
+
+        Raises:
+            ExampleSyntaxError: an example is not `MODEL: ARGUMENTS`.
+        """
+        for text in examples:
+            example = parse_example(text)
+            construction = _expression(example.model)
+            origin = f"--example {text}"
+            failure = self._explore(construction, origin, example.inputs, outermost=True)
+            if failure is not None:
+                self.reasons.setdefault("", f"--example `{text}` fails in the original: {failure}")
+
+    def add_recording(self, file: Path | None) -> None:
+        """Take what a recorded run of the script left, if there was one."""
+        if file is None or not file.is_file():
+            return
+        cases, constructions = load_cases(file.read_bytes())
+        self._merge(cases, constructions)
+
+    def add_values(self) -> None:
+        """Find inputs for module-level models among the wanted names."""
+        for name in self.missing:
+            if isinstance(self._original.namespace().get(name), nn.Module):
+                construction = Construction(
+                    kind="value", module=self._original.name, qualname=name, arguments=_NOTHING
+                )
+                self._explore(construction, f"`{name}` with inputs from its layers", None, name=name)
+
+    def add_expressions(self) -> None:
+        """Try the constructor calls and factories that the file itself contains."""
+        classes = tuple(name for name in self._wanted if self._class_named(name) is not None)
+        found = attempt(lambda: model_expressions(self._original.file, classes))
+        for text in () if isinstance(found, Failure) else found:
+            made = text.split("(")[0]
+            if not self.missing or self._is_over() or self.cases.get(made):
+                continue
+            origin = f"`{text}` with inputs from its layers"
+            failure = self._explore(_expression(text), origin, None)
+            if failure is not None:
+                self.reasons.setdefault(made, str(failure))
+
+    def add_guesses(self) -> None:
+        """Construct what is still missing as it was constructed elsewhere, or by its signature."""
+        for name in reversed(self.missing):
+            for construction in self._constructions.get(name, [])[:MAX_CASES_PER_CLASS]:
+                if not self._is_over():
+                    self._explore(construction, "arguments seen in a run, inputs from its layers", None)
+            made = self._class_named(name)
+            if self.cases.get(name) or made is None:
+                continue
+            for construction in self._guessed(name, made):
+                if self.cases.get(name) or self._is_over():
+                    break
+                failure = self._explore(construction, "guessed from signature and layers", None)
+                if failure is not None:
+                    self.reasons[name] = str(failure)
+
+    def _guessed(self, name: str, made: type[nn.Module]) -> Iterator[Construction]:
+        for kwargs in guess_constructor_arguments(made):
+            with self._original.active():
+                packed = pack(((), kwargs), _recorder(self._original, ""), keep_live=True)
+            yield Construction(
+                kind="class", module=self._original.name, qualname=name, arguments=packed
+            )
+
+    def _explore(
+        self,
+        construction: Construction,
+        origin: str,
+        inputs: str | None,
+        *,
+        name: str | None = None,
+        outermost: bool = False,
+    ) -> Failure | None:
+        """Build the original, find inputs it accepts, and record it and all modules inside it."""
+        side = self._original
+        recorder = _recorder(side, origin)
+
+        def build() -> nn.Module:
+            seed_all(EXAMPLE_SEED)
+            with recorder.watching():
+                return construction.build(side)
+
+        with side.active():
+            model = attempt(build, side.file)
+            if isinstance(model, Failure):
+                return model
+            arguments = self._arguments_for(model, inputs)
+            if isinstance(arguments, Failure):
+                self._merge({}, recorder.constructions)
+                return arguments
+            packed = attempt(lambda: pack(arguments, recorder, keep_live=True))
+            if isinstance(packed, Failure):
+                return packed
+            failure = _run(lambda: _call(model, unpack(packed, side), recorder), side.file)
+        shown = name or type(model).__qualname__
+        if failure is None and (outermost or construction.kind != "class"):
+            own = Case(class_name=shown, construction=construction, inputs=packed, origin=origin)
+            recorder.cases.setdefault(shown, []).insert(0, own)
+        self._merge(recorder.cases, recorder.constructions)
+        return failure
+
+    def _arguments_for(self, model: nn.Module, inputs: str | None) -> Arguments | Failure:
+        side = self._original
+        seed_all(EXAMPLE_SEED)
+        if inputs is not None:
+            return attempt(lambda: evaluate_arguments(inputs, side))
+        last: Failure | None = None
+        for args, kwargs in guess_arguments(model):
+            if self._is_over():
+                break
+            failure = _run(lambda a=args, k=kwargs: model(*a, **k), side.file)  # type: ignore[misc]
+            if failure is None:
+                return args, kwargs
+            last = last or failure
+        reason = f"no inputs found: {last}" if last is not None else "no time left to find inputs"
+        return Failure(text=reason, line=None)
+
+    def _merge(
+        self, cases: dict[str, list[Case]], constructions: dict[str, list[Construction]]
+    ) -> None:
+        for name, found in cases.items():
+            known = self.cases.setdefault(name, [])
+            for case in found:
+                fresh = all(
+                    (case.construction, case.inputs) != (item.construction, item.inputs)
+                    for item in known
+                )
+                if fresh and len(known) < MAX_CASES_PER_CLASS:
+                    known.append(case)
+        for name, made in constructions.items():
+            self._constructions.setdefault(name, []).extend(made)
+
+    def _class_named(self, name: str) -> type[nn.Module] | None:
+        value = self._original.namespace().get(name)
+        is_module = isinstance(value, type) and issubclass(value, nn.Module)
+        return value if is_module else None
+
+    def _is_over(self) -> bool:
+        return time.monotonic() > self._deadline
+
+
+def _expression(text: str) -> Construction:
+    return Construction(kind="expression", module="", qualname=text, arguments=_NOTHING)
+
+
+def _recorder(side: Side, origin: str) -> Recorder:
+    return Recorder(side.is_local, origin=origin, keep_live=True)
+
+
+def _call(model: nn.Module, arguments: Arguments, recorder: Recorder) -> None:
+    seed_all(EXAMPLE_SEED)
+    with recorder.watching():
+        model(*arguments[0], **arguments[1])
+
+
+def _run(call: Callable[[], object], file: Path) -> Failure | None:
+    with torch.no_grad():
+        outcome = attempt(call, file)
+    return outcome if isinstance(outcome, Failure) else None

@@ -1,0 +1,60 @@
+"""Guesses constructor arguments from the names, annotations and defaults of a signature."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+_BY_NAME: tuple[tuple[tuple[str, ...], object], ...] = (
+    (("num_classes", "n_classes", "nclass", "num_outputs", "out_dim", "output_size"), 5),
+    (("kernel_size", "kernel", "ksize", "k_size"), 3),
+    (("stride", "dilation", "groups", "expansion", "num_layers", "n_layers", "depth"), 1),
+    (("padding", "pad"), 1),
+    (("dropout", "drop", "p", "drop_rate", "dropout_rate", "drop_prob"), 0.1),
+    (("num_heads", "n_head", "nhead", "n_heads", "heads"), 4),
+    (("vocab", "num_embeddings", "num_tokens", "ntoken"), 30),
+    (("max_len", "block_size", "seq_len", "max_length", "context_length"), 16),
+    (("reduction", "ratio", "scale", "scale_factor", "factor"), 2),
+    (("eps", "alpha", "beta", "gamma", "temperature", "momentum", "slope"), 0.1),
+    (("img_size", "image_size", "input_size", "in_size"), 32),
+    (("patch_size",), 8),
+    (("blocks", "num_blocks", "layers", "block_config"), (1, 1, 1, 1)),
+)
+_BY_ANNOTATION: dict[object, object] = {
+    "int": 16, "float": 0.5, "bool": False, "str": "same",
+    int: 16, float: 0.5, bool: False, str: "same",
+}  # fmt: skip
+_FLAG_PREFIXES = ("use_", "with_", "is_", "has_", "return_")
+
+
+def guess_constructor_arguments(made: type) -> Iterator[dict[str, object]]:
+    """Yield keyword arguments with which a class might be constructed, likeliest first."""
+    try:
+        parameters = list(inspect.signature(made).parameters.values())
+    except (TypeError, ValueError):
+        return
+    required = [
+        item
+        for item in parameters
+        if item.default is item.empty and item.kind not in {item.VAR_POSITIONAL, item.VAR_KEYWORD}
+    ]
+    if not required:
+        yield {}
+        return
+    # Channel counts that must agree (a residual without projection) get one number; those that may
+    # differ show more when they do.
+    for size in (16, 8, 3, 64, 1):
+        yield {item.name: _guess(item, size) for item in required}
+
+
+def _guess(parameter: inspect.Parameter, size: int) -> object:
+    name = parameter.name.lower()
+    for words, value in _BY_NAME:
+        if any(name == word or (len(word) > 3 and word in name) for word in words):
+            return value
+    if name.startswith(_FLAG_PREFIXES):
+        return False
+    annotated = _BY_ANNOTATION.get(parameter.annotation)
+    if annotated is not None and annotated != 16:
+        return annotated
+    return size

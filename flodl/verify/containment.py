@@ -1,0 +1,167 @@
+"""Keeps user code from doing harm while it is run to be compared, and stops it in time.
+
+This is a guard against accidents (downloads, checkpoints written over real ones), not a sandbox
+against malice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import socket
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_DOWNLOADERS = frozenset({"curl", "wget", "aria2c", "gdown", "pip", "pip3", "git", "scp", "rsync"})
+_WRITE_EVENTS = frozenset({"os.remove", "os.rename", "os.rmdir", "os.mkdir", "shutil.rmtree"})
+_STARTS = frozenset({"subprocess.Popen", "os.exec", "os.posix_spawn"})
+
+
+@final
+class StopRunError(BaseException):
+    """Enough of the script was run; not an Exception, so that user code lets it pass."""
+
+
+@final
+class Containment:
+    """An audit hook that refuses network connections, downloads, and writing outside the scratch folder."""
+
+    def __init__(self, scratch: Path, protected: tuple[Path, ...]) -> None:
+        self._scratch = os.path.realpath(scratch)
+        self._temporary = os.path.realpath(tempfile.gettempdir())
+        self._protected = tuple(os.path.realpath(folder) for folder in protected)
+        self.on = False
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Refuse what must not happen; called by the interpreter for every audited event."""
+        if not self.on:
+            return
+        if event == "open":
+            path, _, flags = arguments
+            if isinstance(path, str | bytes) and flags & _WRITING:
+                self._require_scratch(path)
+        elif event in _WRITE_EVENTS and isinstance(arguments[0], str | bytes):
+            self._require_scratch(arguments[0])
+        elif event == "socket.connect":
+            _require_local(arguments[1])
+        elif event == "socket.getaddrinfo":
+            _require_local((arguments[0],))
+        elif event in _STARTS:
+            _require_harmless(arguments[0])
+        elif event == "os.system":
+            _require_harmless(os.fsdecode(arguments[0]).split(" ")[0])
+
+    def _require_scratch(self, path: str | bytes) -> None:
+        real = os.path.realpath(os.fsdecode(path))
+        if _under(real, self._scratch) or real.startswith("/dev/"):
+            return
+        if _under(real, self._temporary) and not any(_under(real, p) for p in self._protected):
+            return
+        raise PermissionError(f"writing `{real}` is not allowed while a port is verified")
+
+
+@contextlib.contextmanager
+def contained(workdir: Path, protected: tuple[Path, ...]) -> Iterator[None]:
+    """Run the block in a scratch folder which shows the script's own files, with the guards on.
+
+    The scratch folder holds links to everything beside the original (`protected[0]`), so that data
+    is found by relative paths; new files stay in the scratch folder.
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=workdir))
+    for item in protected[0].iterdir():
+        with contextlib.suppress(OSError):
+            (scratch / item.name).symlink_to(item)
+    guard = Containment(workdir, protected)
+    sys.addaudithook(guard)
+    before = Path.cwd()
+    os.chdir(scratch)
+    guard.on = True
+    try:
+        with quiet():
+            yield
+    finally:
+        guard.on = False
+        os.chdir(before)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Send what the block prints nowhere: the answer of this process is a file."""
+    with Path(os.devnull).open("w", encoding="utf-8") as sink, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink):
+            yield
+
+
+@contextlib.contextmanager
+def stop_at_first_backward() -> Iterator[None]:
+    """Raise `StopRunError` when the block starts a backward pass: its models are defined by then."""
+    original = torch.autograd.backward
+
+    def stop(*args: object, **kwargs: object) -> None:
+        raise StopRunError
+
+    torch.autograd.backward = stop
+    try:
+        yield
+    finally:
+        torch.autograd.backward = original
+
+
+@contextlib.contextmanager
+def stop_after_steps(num_steps: int) -> Iterator[None]:
+    """Raise `StopRunError` before optimizer step number `num_steps` + 1."""
+    taken = 0
+
+    def count(*_: object) -> None:
+        nonlocal taken
+        taken += 1
+        if taken > num_steps:
+            raise StopRunError
+
+    handle = register_optimizer_step_pre_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def limit_memory(megabytes: int) -> None:
+    """Let allocations fail when this process grows by more than `megabytes` beyond what it has now."""
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        return
+    text = status.read_text(encoding="ascii")
+    kilobytes = next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmSize"))
+    soft = (kilobytes + megabytes * 1024) * 1024
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard == resource.RLIM_INFINITY or soft < hard:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _under(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _require_local(address: object) -> None:
+    host = address[0] if isinstance(address, tuple) and address else address
+    if host in {None, "", "localhost", "127.0.0.1", "::1", socket.gethostname()}:
+        return
+    if isinstance(address, str | bytes):  # a Unix socket is named by a path
+        return
+    raise ConnectionRefusedError("there is no network while a port is verified")
+
+
+def _require_harmless(program: object) -> None:
+    name = Path(os.fsdecode(program)).name if isinstance(program, str | bytes) else ""
+    if name in _DOWNLOADERS:
+        raise PermissionError(f"`{name}` may not be started while a port is verified")

@@ -1,0 +1,180 @@
+"""Compares a ported file with its original, class by class, and answers as it goes."""
+
+from __future__ import annotations
+
+import time
+from typing import final
+
+from flodl.verify.attempt import Failure, OutOfTimeError, time_limit
+from flodl.verify.casebook import Casebook
+from flodl.verify.containment import contained
+from flodl.verify.divergence import first_divergence
+from flodl.verify.ledger import Ledger
+from flodl.verify.literals import ExampleSyntaxError
+from flodl.verify.protocol import ClassResult, Request, Response
+from flodl.verify.recorder import Case
+from flodl.verify.seeds import random_state
+from flodl.verify.sides import Side, open_sides
+from flodl.verify.trial import Trial, UnusableCaseError
+
+SEARCH_SHARE = 0.3
+MAX_TRIALS = 4
+# A port that takes this much longer than the original, when the time is over, hangs.
+HANGING_FACTOR = 20.0
+
+
+def examine(request: Request, response: Response) -> None:
+    """Compare all classes of the request; every result is in the response as soon as it is known."""
+    with contained(request.workdir, (request.original.parent, request.ported.parent)):
+        original, port = open_sides(request.original, request.ported, request.search_path)
+        response.start("", "original")
+        original.load()
+        after_original = random_state()
+        if original.failure is not None and not _has_any(original, request.classes):
+            response.fail(str(original.failure), source_runs=False)
+            return
+        response.start("", "port")
+        port.load()
+        if original.failure is None and port.failure is not None:
+            _report_broken_import(request, response, port.failure)
+            return
+        draws_differ = original.failure is None and random_state() != after_original
+        book = _find_cases(request, response, original)
+        for name in request.classes:
+            result = _Examination(original, port, book, request, response).run(name)
+            if draws_differ and result.status == "equal":
+                result = _imports_draw(result)
+            response.add(result)
+
+
+def _find_cases(request: Request, response: Response, original: Side) -> Casebook:
+    response.start("", "original")
+    budget = request.limit_s * SEARCH_SHARE
+    book = Casebook(original, request.classes, budget)
+    try:
+        with time_limit(budget):
+            book.add_examples(request.examples)
+            book.add_recording(request.recording)
+            book.add_values()
+            book.add_expressions()
+            book.add_guesses()
+    except OutOfTimeError:
+        book.reasons.setdefault("", "the time to find inputs was over")
+    except ExampleSyntaxError as problem:
+        book.reasons[""] = str(problem)
+    return book
+
+
+@final
+class _Examination:
+    """The examination of one class."""
+
+    def __init__(
+        self, original: Side, port: Side, book: Casebook, request: Request, response: Response
+    ) -> None:
+        self._original = original
+        self._port = port
+        self._book = book
+        self._limit_s = request.class_limit_s
+        self._response = response
+
+    def run(self, name: str) -> ClassResult:
+        """Examine one class over all of its cases."""
+        if name not in self._original.namespace():
+            text = f"importing the original does not define `{name}`"
+            return _not_run(name, text, "not-importable", None)
+        if name not in self._port.namespace():
+            return ClassResult(
+                name=name,
+                status="different",
+                detail=f"the port does not define `{name}`",
+                error_code="missing-in-port",
+            )
+        cases = self._book.cases.get(name, [])
+        if not cases:
+            reasons = self._book.reasons
+            text = reasons.get(name) or reasons.get("") or "no constructor arguments were found"
+            return _not_run(name, text, "no-inputs-found", None)
+        return self._try_cases(name, cases[:MAX_TRIALS])
+
+    def _try_cases(self, name: str, cases: list[Case]) -> ClassResult:
+        ledger = Ledger()
+        unusable: UnusableCaseError | None = None
+        origins: dict[str, None] = {}
+        deadline = time.monotonic() + self._limit_s
+        for case in cases:
+            trial = Trial(self._original, self._port, case, ledger, self._response)
+            try:
+                with time_limit(deadline - time.monotonic()):
+                    trial.run()
+            except UnusableCaseError as problem:
+                unusable = unusable or problem
+                continue
+            except OutOfTimeError:
+                if ledger.num_cases <= 1 and not ledger.differs:
+                    return self._out_of_time(name, trial, case)
+                break
+            origins.setdefault(case.origin)
+            if ledger.differs:
+                self._locate(ledger, case)
+                break
+        if unusable is not None and ledger.num_cases == 0:
+            return _not_run(name, unusable.reason, unusable.code, unusable.line)
+        return ledger.result(name, "; ".join(origins) or cases[0].origin)
+
+    def _locate(self, ledger: Ledger, case: Case) -> None:
+        if ledger.crash:
+            return
+        try:
+            with time_limit(self._limit_s / 2):
+                found = first_divergence(self._original, self._port, case)
+        except OutOfTimeError:
+            return
+        if found is not None:
+            ledger.divergence = found.text
+            ledger.line = ledger.line or found.line
+
+    def _out_of_time(self, name: str, trial: Trial, case: Case) -> ClassResult:
+        first, second = trial.seconds["original"], trial.seconds["port"]
+        if trial.running == "port" and second > HANGING_FACTOR * max(first, 0.5):
+            return ClassResult(
+                name=name,
+                status="different",
+                detail=f"the port did not end within {second:.0f} s, the original took {first:.1f} s",
+                example=case.origin,
+                error_code="port-hangs",
+            )
+        text = f"not finished within {self._limit_s:.0f} s"
+        return _not_run(name, text, "time-limit", None)
+
+
+def _has_any(side: Side, names: tuple[str, ...]) -> bool:
+    return any(name in side.namespace() for name in names)
+
+
+def _report_broken_import(request: Request, response: Response, failure: Failure) -> None:
+    for name in request.classes:
+        response.add(
+            ClassResult(
+                name=name,
+                status="different",
+                detail=f"importing the port raises {failure.text}",
+                error_code="port-import-fails",
+                line=failure.line,
+            )
+        )
+
+
+def _imports_draw(result: ClassResult) -> ClassResult:
+    return ClassResult(
+        name=result.name,
+        status="different",
+        detail="importing the port draws other random numbers than importing the original",
+        checks=result.checks,
+        example=result.example,
+        error_code="import-draws",
+    )
+
+
+def _not_run(name: str, detail: str, code: str, line: int | None) -> ClassResult:
+    return ClassResult(name=name, status="not-run", detail=detail, error_code=code, line=line)

@@ -1,0 +1,178 @@
+"""Guesses what a model could be called with, from its layers and the names in its signature."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from collections.abc import Iterator
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+from flodl.verify.recipes import Arguments
+
+MAX_GUESSES = 64
+BATCH = 2
+LENGTH = 7
+T = TypeVar("T")
+
+_IMAGE_SIZES = (32, 64, 28, 16, 8, 224, 96, 128)
+_STATE_NAMES = frozenset({"h", "hx", "hidden", "state", "h0", "prev_hidden", "hidden_state"})
+_TIME_NAMES = frozenset({"t", "time", "times", "timestep", "timesteps", "sigma", "noise_level"})
+_LABEL_NAMES = frozenset({"label", "labels", "target", "targets", "y", "c", "cls", "class_labels"})
+_LENGTH_NAMES = frozenset({"lengths", "length", "lens", "seq_len", "seq_lens", "src_len"})
+
+
+def guess_arguments(model: nn.Module) -> Iterator[Arguments]:
+    """Yield arguments that `model` might accept, likeliest first; tensors are seeded by the caller."""
+    names = _required_names(model)
+    if not names:
+        yield (), {}
+        return
+    main = list(_deduplicated(_main_guesses(model)))
+    produced = 0
+    for first in main:
+        for others in _other_guesses(names[1:], first, model):
+            yield (first.clone(), *others), {}
+            produced += 1
+            if produced >= MAX_GUESSES:
+                return
+
+
+def _required_names(model: nn.Module) -> list[str]:
+    try:
+        parameters = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):
+        return ["x"]
+    positional = [
+        item.name
+        for item in parameters
+        if item.default is item.empty
+        and item.kind in {item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD}
+    ]
+    variable = any(item.kind is item.VAR_POSITIONAL for item in parameters)
+    return positional or (["x"] if variable else [])
+
+
+def _main_guesses(model: nn.Module) -> Iterator[torch.Tensor]:
+    leaves = [item for item in model.modules() if not any(True for _ in item.children())]
+    shaped = [guesses for leaf in leaves[:6] if (guesses := list(_guess_for_layer(leaf)))]
+    for column in itertools.zip_longest(*shaped[:1]):
+        yield from (item for item in column if item is not None)
+    for column in itertools.zip_longest(*shaped[1:4]):
+        yield from (item for item in column if item is not None)
+    for parameter in itertools.islice(model.parameters(recurse=False), 2):
+        for size in parameter.shape:
+            yield torch.randn(BATCH, size)
+            yield torch.randn(BATCH, LENGTH, size)
+            yield torch.randn(BATCH, size, 8, 8)
+    for shape in ((BATCH, 3, 32, 32), (BATCH, 16, 16, 16), (BATCH, LENGTH, 16), (BATCH, 16), (BATCH,)):
+        yield torch.randn(shape)
+
+
+def _guess_for_layer(layer: nn.Module) -> Iterator[torch.Tensor]:
+    if isinstance(layer, nn.Embedding | nn.EmbeddingBag):
+        yield torch.randint(layer.num_embeddings, (BATCH, LENGTH))
+        yield torch.randint(layer.num_embeddings, (BATCH,))
+    elif isinstance(layer, nn.modules.conv._ConvNd):  # noqa: SLF001
+        yield from _guess_for_convolution(layer)
+    elif isinstance(layer, nn.Linear):
+        yield from _guess_for_linear(layer.in_features)
+    elif isinstance(layer, nn.RNNBase):
+        shape = (BATCH, LENGTH) if layer.batch_first else (LENGTH, BATCH)
+        yield torch.randn(*shape, layer.input_size)
+    elif isinstance(layer, nn.RNNCellBase):
+        yield torch.randn(BATCH, layer.input_size)
+    elif isinstance(layer, nn.MultiheadAttention):
+        yield torch.randn(BATCH, LENGTH, layer.embed_dim)
+    elif isinstance(layer, nn.LayerNorm):
+        yield torch.randn(BATCH, LENGTH, *layer.normalized_shape)
+        yield torch.randn(BATCH, *layer.normalized_shape)
+    elif isinstance(layer, nn.GroupNorm):
+        yield torch.randn(BATCH, layer.num_channels, 16, 16)
+    elif isinstance(layer, nn.modules.batchnorm._NormBase):  # noqa: SLF001
+        yield from _guess_for_norm(layer)
+
+
+def _guess_for_convolution(layer: nn.modules.conv._ConvNd) -> Iterator[torch.Tensor]:
+    rank = len(layer.kernel_size)
+    sizes = (4, 1, 8, 16, 32) if layer.transposed else _IMAGE_SIZES
+    if rank == 3:
+        sizes = (16, 8, 32)
+    for size in sizes:
+        yield torch.randn(BATCH, layer.in_channels, *([size] * rank))
+
+
+def _guess_for_linear(in_features: int) -> Iterator[torch.Tensor]:
+    yield torch.randn(BATCH, in_features)
+    yield torch.randn(BATCH, LENGTH, in_features)
+    for channels in (1, 3):
+        side = math.isqrt(in_features // channels)
+        if channels * side * side == in_features and side > 4:
+            yield torch.randn(BATCH, channels, side, side)
+    yield torch.randn(BATCH, 8, 8, in_features)
+
+
+def _guess_for_norm(layer: nn.modules.batchnorm._NormBase) -> Iterator[torch.Tensor]:
+    features = layer.num_features
+    if isinstance(layer, nn.BatchNorm1d | nn.InstanceNorm1d):
+        yield torch.randn(4, features)
+        yield torch.randn(BATCH, features, 16)
+    elif isinstance(layer, nn.BatchNorm3d | nn.InstanceNorm3d):
+        yield torch.randn(BATCH, features, 8, 8, 8)
+    else:
+        yield torch.randn(BATCH, features, 16, 16)
+
+
+def _other_guesses(
+    names: list[str], first: torch.Tensor, model: nn.Module
+) -> Iterator[tuple[object, ...]]:
+    options = [list(_guess_by_name(name, first, model)) for name in names]
+    for choice in itertools.islice(itertools.product(*options), 6):
+        yield tuple(item.clone() if isinstance(item, torch.Tensor) else item for item in choice)
+
+
+def _guess_by_name(name: str, first: torch.Tensor, model: nn.Module) -> Iterator[object]:
+    batch = first.shape[0] if first.dim() else 1
+    if "mask" in name:
+        yield torch.ones(first.shape[:2], dtype=torch.bool)
+        yield None
+    elif name in _STATE_NAMES:
+        yield from _states(first, model)
+    elif name in _TIME_NAMES:
+        yield torch.randint(0, 10, (batch,))
+        yield torch.rand(batch)
+    elif name in _LABEL_NAMES:
+        yield torch.randint(0, 2, (batch,))
+    elif name in _LENGTH_NAMES:
+        length = first.shape[1] if first.dim() > 1 else LENGTH
+        yield torch.full((batch,), length)
+    if first.is_floating_point():
+        yield torch.randn_like(first)
+        yield torch.randn(batch)
+    else:
+        yield first.flip(0)
+        yield torch.ones(batch, LENGTH)
+
+
+def _states(first: torch.Tensor, model: nn.Module) -> Iterator[object]:
+    for layer in model.modules():
+        if isinstance(layer, nn.RNNBase):
+            batch = first.shape[0] if layer.batch_first else first.shape[min(1, first.dim() - 1)]
+            rows = layer.num_layers * (2 if layer.bidirectional else 1)
+            hidden = torch.randn(rows, batch, layer.hidden_size)
+            yield (hidden, torch.randn_like(hidden)) if isinstance(layer, nn.LSTM) else hidden
+        elif isinstance(layer, nn.RNNCellBase):
+            hidden = torch.randn(first.shape[0], layer.hidden_size)
+            yield (hidden, torch.randn_like(hidden)) if isinstance(layer, nn.LSTMCell) else hidden
+
+
+def _deduplicated(tensors: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
+    seen: set[tuple[tuple[int, ...], torch.dtype]] = set()
+    for item in tensors:
+        key = (tuple(item.shape), item.dtype)
+        if key not in seen:
+            seen.add(key)
+            yield item

@@ -1,0 +1,136 @@
+"""Collects what the checks of one class found, and turns it into one result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import final
+
+from flodl.verify.compare import Mismatch
+from flodl.verify.protocol import SEVERITY, CheckResult, ClassResult, Status
+
+EVAL = "eval output"
+BATCH = "second batch size"
+TRAIN = "train output"
+GRADIENTS = "gradients"
+STATE = "state_dict"
+INITIAL = "initial weights"
+BUFFERS = "buffers"
+STEPS = "training steps"
+OPTIONAL = "optional inputs"
+METHODS = "methods"
+
+# The seven checks that "verified" means, the loss curve, and what signatures and methods allow.
+SEVEN = (EVAL, BATCH, TRAIN, GRADIENTS, STATE, INITIAL, BUFFERS)
+ALL_CHECKS = (*SEVEN, STEPS, OPTIONAL, METHODS)
+
+
+@final
+@dataclass(slots=True)
+class Entry:
+    """One check so far: how often it compared something, its worst mismatch, why it did not run."""
+
+    num_compared: int = 0
+    worst: Mismatch | None = None
+    where: str = ""
+    not_run: str = ""
+
+
+@final
+@dataclass(slots=True)
+class Ledger:
+    """The checks of one class over all of its cases."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    num_cases: int = 0
+    line: int | None = None
+    divergence: str = ""
+    crash: str = ""
+
+    def compared(self, check: str, mismatches: tuple[Mismatch, ...], where: str) -> None:
+        """Note one comparison of a check."""
+        entry = self.entries.setdefault(check, Entry())
+        entry.num_compared += 1
+        for mismatch in mismatches:
+            if entry.worst is None or (entry.worst.close and not mismatch.close):
+                entry.worst = mismatch
+                entry.where = where
+
+    def not_run(self, check: str, reason: str) -> None:
+        """Note why a check did not run; a comparison noted for the same check outweighs it."""
+        entry = self.entries.setdefault(check, Entry())
+        entry.not_run = entry.not_run or reason
+
+    def port_failed(self, check: str, text: str, line: int | None, where: str) -> None:
+        """Note that the port raised where the original did not."""
+        self.crash = self.crash or text
+        self.line = self.line or line
+        self.compared(check, (Mismatch(path="port", text=f"raised {text}"),), where)
+
+    @property
+    def differs(self) -> bool:
+        """Tell whether any check found more than rounding."""
+        return any(e.worst is not None and not e.worst.close for e in self.entries.values())
+
+    @property
+    def only_close(self) -> bool:
+        """Tell whether there are mismatches, all of them rounding."""
+        return not self.differs and any(e.worst is not None for e in self.entries.values())
+
+    def result(self, name: str, example: str) -> ClassResult:
+        """Return the result: never equal unless something was compared in both modes."""
+        checks = tuple(
+            _check_result(check, self.entries.get(check, Entry(not_run="not reached")))
+            for check in ALL_CHECKS
+            if check in self.entries or check in SEVEN
+        )
+        status: Status = "equal"
+        for check in checks:
+            if check.status in SEVERITY and SEVERITY.index(check.status) > SEVERITY.index(status):
+                status = check.status
+        status_of = {check.name: check.status for check in checks}
+        if status == "equal" and "not-run" in {status_of[EVAL], status_of[TRAIN]}:
+            return ClassResult(
+                name=name,
+                status="not-run",
+                detail=_first_detail(checks),
+                checks=checks,
+                example=example,
+                error_code="nothing-compared",
+            )
+        return ClassResult(
+            name=name,
+            status=status,
+            detail=self._detail(checks, status),
+            checks=checks,
+            example=example,
+            error_code=self._error_code(status),
+            line=self.line,
+        )
+
+    def _detail(self, checks: tuple[CheckResult, ...], status: Status) -> str:
+        if status == "equal":
+            missing = [f"{c.name} not run ({c.detail})" for c in checks if c.status == "not-run"]
+            return "; ".join(missing)
+        worst = next(check for check in checks if check.status == status)
+        text = f"{worst.name}: {worst.detail}"
+        return f"{text}; {self.divergence}" if self.divergence else text
+
+    def _error_code(self, status: Status) -> str | None:
+        if status == "equal":
+            return None
+        if status == "different" and self.crash:
+            return "port-raises"
+        return "rounding-differs" if status == "close" else "values-differ"
+
+
+def _check_result(name: str, entry: Entry) -> CheckResult:
+    if entry.worst is not None:
+        status: Status = "close" if entry.worst.close else "different"
+        return CheckResult(name=name, status=status, detail=f"{entry.worst} [{entry.where}]")
+    if entry.num_compared == 0:
+        return CheckResult(name=name, status="not-run", detail=entry.not_run or "not reached")
+    return CheckResult(name=name, status="equal", detail="")
+
+
+def _first_detail(checks: tuple[CheckResult, ...]) -> str:
+    return next(check.detail for check in checks if check.status == "not-run")

@@ -1,0 +1,136 @@
+"""The request and response files of a verification process, and their JSON form."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, final
+
+Status = Literal["equal", "close", "different", "not-run"]
+Task = Literal["check", "record"]
+
+# Worst last: the status of a class is the worst of its checks that ran.
+SEVERITY: tuple[Status, ...] = ("equal", "close", "different")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to compare. All paths are absolute; `recording` is written by one task, read by the other."""
+
+    task: Task
+    original: Path
+    ported: Path
+    classes: tuple[str, ...]
+    examples: tuple[str, ...]
+    search_path: tuple[Path, ...]
+    workdir: Path
+    recording: Path | None
+    limit_s: float
+    class_limit_s: float
+    memory_mb: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """One check on one class; `detail` says what differed or why it could not run."""
+
+    name: str
+    status: Status
+    detail: str = ""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassResult:
+    """All checks of one class, with the example that they ran on."""
+
+    name: str
+    status: Status
+    detail: str
+    checks: tuple[CheckResult, ...] = ()
+    example: str = ""
+    error_code: str | None = None
+    line: int | None = None
+
+
+def read_request(path: Path) -> Request:
+    """Read a request file.
+
+    Raises:
+        ValueError: the file is not a request of this version.
+    """
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(fields, dict) or fields.pop("version", None) != 1:
+        raise ValueError(f"{path}: not a verification request of version 1")
+    recording = fields["recording"]
+    return Request(
+        task=fields["task"],
+        original=Path(fields["original"]),
+        ported=Path(fields["ported"]),
+        classes=tuple(fields["classes"]),
+        examples=tuple(fields["examples"]),
+        search_path=tuple(Path(item) for item in fields["search_path"]),
+        workdir=Path(fields["workdir"]),
+        recording=None if recording is None else Path(recording),
+        limit_s=float(fields["limit_s"]),
+        class_limit_s=float(fields["class_limit_s"]),
+        memory_mb=int(fields["memory_mb"]),
+    )
+
+
+@final
+class Response:
+    """The answer, rewritten after every class, so that a killed process leaves what it knew.
+
+    `running` names the class and the side at work; the parent reads it when the process died.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._classes: list[ClassResult] = []
+        self._running: dict[str, str] | None = None
+        self._source_runs = True
+        self._error: str | None = None
+        self._done = False
+        self.write()
+
+    def start(self, name: str, side: str) -> None:
+        """Note which class and side is about to run user code."""
+        self._running = {"name": name, "side": side}
+        self.write()
+
+    def add(self, result: ClassResult) -> None:
+        """Report one class."""
+        self._classes.append(result)
+        self._running = None
+        self.write()
+
+    def fail(self, error: str, *, source_runs: bool) -> None:
+        """Report that the comparison could not start at all."""
+        self._error = error
+        self._source_runs = source_runs
+        self.write()
+
+    def finish(self) -> None:
+        """Report that nothing more will come."""
+        self._done = True
+        self._running = None
+        self.write()
+
+    def write(self) -> None:
+        """Replace the response file as a whole, so that a reader never sees half of it."""
+        payload = {
+            "version": 1,
+            "source_runs": self._source_runs,
+            "error": self._error,
+            "running": self._running,
+            "classes": [asdict(item) for item in self._classes],
+            "done": self._done,
+        }
+        partial = self._path.with_name(self._path.name + ".partial")
+        partial.write_text(json.dumps(payload), encoding="utf-8")
+        os.replace(partial, self._path)

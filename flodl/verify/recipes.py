@@ -1,0 +1,172 @@
+"""Values that can be made anew on either side: packed on the original, unpacked on any.
+
+Classes and functions of the program are packed by name, so that the port gets its own; modules are
+packed by how they were constructed, so that a ported module is built by the port's constructor.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, final
+
+import torch
+from torch import nn
+
+from flodl.verify.sides import Side
+
+Arguments = tuple[tuple[object, ...], dict[str, object]]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """Positional and keyword arguments in packed form; `live` holds what could not be pickled."""
+
+    data: bytes
+    live: tuple[object, ...] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Construction:
+    """How a module is made.
+
+    `class`: `module.qualname` is called with the packed arguments. `value`: the module-level value
+    `qualname` is copied. `expression`: `qualname` is Python, evaluated among the file's global names.
+    """
+
+    kind: Literal["class", "value", "expression"]
+    module: str
+    qualname: str
+    arguments: Packed
+
+    def build(self, side: Side) -> nn.Module:
+        """Make the module on one side, which must be active.
+
+        Raises:
+            TypeError: what was made is no torch module.
+        """
+        result = self._make(side)
+        if not isinstance(result, nn.Module):
+            raise TypeError(f"`{self.qualname}` makes no torch module but {type(result).__name__}")
+        return result
+
+    def _make(self, side: Side) -> object:
+        if self.kind == "value":
+            return copy.deepcopy(side.lookup(self.module, self.qualname))
+        if self.kind == "expression":
+            return evaluate(self.qualname, side)
+        args, kwargs = unpack(self.arguments, side)
+        made = side.lookup(self.module, self.qualname)
+        if not callable(made):
+            raise TypeError(f"{self.qualname} is not a class")
+        return made(*args, **kwargs)
+
+
+class Provenance(Protocol):
+    """Knows how modules that are passed around were constructed."""
+
+    def construction_of(self, module: nn.Module) -> Construction | None:
+        """Return the construction of a module of the program, or None for any other."""
+
+
+def evaluate(expression: str, side: Side) -> object:
+    """Evaluate Python among a side's global names; `torch`, `nn` and `F` are always known."""
+    names: dict[str, object] = {"torch": torch, "nn": nn, "F": nn.functional}
+    names.update(side.namespace())
+    return eval(expression, names)  # noqa: S307
+
+
+def evaluate_arguments(text: str, side: Side) -> Arguments:
+    """Evaluate `1, 2, key=3` to positional and keyword arguments."""
+    args, kwargs = evaluate(f"(lambda *args, **kwargs: (args, kwargs))({text})", side)  # type: ignore[misc]
+    return args, kwargs
+
+
+def pack(arguments: Arguments, provenance: Provenance, *, keep_live: bool) -> Packed:
+    """Pack arguments; the side they belong to must be active.
+
+    Raises:
+        pickle.PicklingError: something cannot be packed, and `keep_live` is off.
+    """
+    buffer = io.BytesIO()
+    packer = _Packer(buffer, provenance, keep_live=keep_live)
+    packer.dump(arguments)
+    return Packed(data=buffer.getvalue(), live=tuple(packer.live))
+
+
+def unpack(packed: Packed, side: Side) -> Arguments:
+    """Make fresh arguments on a side, which must be active."""
+    args, kwargs = _Unpacker(io.BytesIO(packed.data), packed.live, side).load()
+    return args, kwargs
+
+
+@final
+class _Packer(pickle.Pickler):
+    def __init__(self, buffer: io.BytesIO, provenance: Provenance, *, keep_live: bool) -> None:
+        super().__init__(buffer, protocol=pickle.HIGHEST_PROTOCOL)
+        self._provenance = provenance
+        self._keep_live = keep_live
+        self._keys: dict[int, int] = {}
+        self.live: list[object] = []
+
+    def persistent_id(self, value: Any) -> tuple[object, ...] | None:
+        if isinstance(value, nn.Module):
+            construction = self._provenance.construction_of(value)
+            if construction is not None:
+                return ("module", self._key(value), construction)
+        if self._keep_live and _is_unpicklable(value):
+            self.live.append(value)
+            return ("live", len(self.live) - 1)
+        return None
+
+    def reducer_override(self, value: Any) -> Any:
+        # A tensor in the middle of a backward graph is packed as the number it holds.
+        if isinstance(value, torch.Tensor) and value.grad_fn is not None:
+            return (_leaf, (value.detach().clone(), value.requires_grad))
+        return NotImplemented
+
+    def _key(self, value: object) -> int:
+        return self._keys.setdefault(id(value), len(self._keys))
+
+
+@final
+class _Unpacker(pickle.Unpickler):
+    def __init__(self, buffer: io.BytesIO, live: tuple[object, ...], side: Side) -> None:
+        super().__init__(buffer)
+        self._live = live
+        self._side = side
+        self._made: dict[int, nn.Module] = {}
+
+    def find_class(self, module: str, name: str) -> Any:
+        if self._side.is_local(module):
+            return self._side.lookup(module, name)
+        return super().find_class(module, name)
+
+    def persistent_load(self, reference: tuple[Any, ...]) -> object:
+        if reference[0] == "live":
+            return self._live[reference[1]]
+        _, key, construction = reference
+        if key not in self._made:
+            self._made[key] = construction.build(self._side)
+        return self._made[key]
+
+
+def _leaf(data: torch.Tensor, requires_grad: bool) -> torch.Tensor:
+    return data.requires_grad_(requires_grad)
+
+
+def _is_unpicklable(value: object) -> bool:
+    if isinstance(value, (nn.Module, torch.Tensor, type, *_SIMPLE)):
+        return False
+    qualname = getattr(value, "__qualname__", "")
+    if "<lambda>" in qualname or "<locals>" in qualname:
+        return True
+    return type(value).__name__ in {"generator", "module", "lock", "Generator", "TextIOWrapper"}
+
+
+_SIMPLE = (int, float, str, bytes, bool, type(None), list, tuple, dict, Mapping, set, frozenset)

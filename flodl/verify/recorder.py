@@ -1,0 +1,167 @@
+"""Watches the original run, and keeps how each of its modules was made and first called."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+from torch import nn
+
+from flodl.verify.attempt import Failure, attempt
+from flodl.verify.recipes import Arguments, Construction, Packed, pack
+from flodl.verify.snapshot import tensors_in
+
+MAX_CASES_PER_CLASS = 4
+MAX_PACKED_BYTES = 64 * 1024 * 1024
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One way to make a module of a class and to call it; `origin` says where it was found."""
+
+    class_name: str
+    construction: Construction
+    inputs: Packed
+    origin: str
+
+
+@final
+class Recorder:
+    """Collects cases while its block runs; the modules it watches are not changed.
+
+    `is_local` tells which classes belong to the program. `keep_live` allows arguments that cannot be
+    pickled, which is right within one process only.
+    """
+
+    def __init__(self, is_local: Callable[[str], bool], *, origin: str, keep_live: bool) -> None:
+        self._is_local = is_local
+        self._origin = origin
+        self._keep_live = keep_live
+        self._made: weakref.WeakKeyDictionary[nn.Module, Construction] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._called: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._seen: set[tuple[object, ...]] = set()
+        self._busy = False
+        self.cases: dict[str, list[Case]] = {}
+        self.constructions: dict[str, list[Construction]] = {}
+
+    def construction_of(self, module: nn.Module) -> Construction | None:
+        """Return how a module of the program was made, if it was made while recording."""
+        return self._made.get(module)
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Record constructions and calls within the block."""
+        call = nn.Module.__call__
+        _install_new()
+        _WATCHERS.append(self)
+        nn.Module.__call__ = _watched_call(call)  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            nn.Module.__call__ = call  # type: ignore[method-assign]
+            _WATCHERS.remove(self)
+
+    def note_construction(
+        self, module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
+        """Keep how a module is being made, if its class belongs to the program."""
+        made = type(module)
+        if self._busy or not self._is_local(made.__module__) or "<locals>" in made.__qualname__:
+            return
+        packed = self._pack((args, kwargs))
+        if packed is None:
+            return
+        construction = Construction(
+            kind="class", module=made.__module__, qualname=made.__qualname__, arguments=packed
+        )
+        self._made[module] = construction
+        known = self.constructions.setdefault(made.__qualname__, [])
+        if len(known) < MAX_CASES_PER_CLASS and construction not in known:
+            known.append(construction)
+
+    def note_call(
+        self, module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
+        """Keep the inputs of the first call of a module, if they are of a new kind for its class."""
+        construction = self._made.get(module)
+        if self._busy or construction is None or module in self._called:
+            return
+        self._called.add(module)
+        cases = self.cases.setdefault(construction.qualname, [])
+        kind = (construction, _kind_of((args, kwargs)))
+        if len(cases) >= MAX_CASES_PER_CLASS or kind in self._seen:
+            return
+        packed = self._pack((args, kwargs))
+        if packed is None:
+            return
+        self._seen.add(kind)
+        case = Case(
+            class_name=construction.qualname,
+            construction=construction,
+            inputs=packed,
+            origin=self._origin,
+        )
+        cases.append(case)
+
+    def _pack(self, arguments: Arguments) -> Packed | None:
+        # Packing may call user code (`__reduce__`, properties), which must not be recorded.
+        self._busy = True
+        try:
+            packed = attempt(lambda: pack(arguments, self, keep_live=self._keep_live))
+        finally:
+            self._busy = False
+        if isinstance(packed, Failure) or len(packed.data) > MAX_PACKED_BYTES:
+            return None
+        return packed
+
+
+def dump_cases(recorder: Recorder) -> bytes:
+    """Serialise what was recorded, for another process."""
+    payload = (recorder.cases, recorder.constructions)
+    return pickle.dumps(payload, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def load_cases(data: bytes) -> tuple[dict[str, list[Case]], dict[str, list[Construction]]]:
+    """Read what `dump_cases` wrote; packed arguments stay packed."""
+    cases, constructions = pickle.loads(data)  # noqa: S301
+    return cases, constructions
+
+
+_WATCHERS: list[Recorder] = []
+
+
+def _install_new() -> None:
+    # `nn.Module` has no `__new__`; one that passes everything on sees every constructor's arguments
+    # without touching a user's class. It stays: removing it again would break `object.__new__`.
+    if "__new__" not in vars(nn.Module):
+        nn.Module.__new__ = _watched_new  # type: ignore[method-assign]
+
+
+def _watched_new(cls: type[nn.Module], *args: object, **kwargs: object) -> nn.Module:
+    module = object.__new__(cls)
+    for watcher in _WATCHERS:
+        watcher.note_construction(module, args, kwargs)
+    return module
+
+
+def _watched_call(call: Callable[..., Any]) -> Callable[..., Any]:
+    def watched(self: nn.Module, *args: object, **kwargs: object) -> object:
+        for watcher in _WATCHERS:
+            watcher.note_call(self, args, kwargs)
+        return call(self, *args, **kwargs)
+
+    return watched
+
+
+def _kind_of(arguments: Arguments) -> tuple[object, ...]:
+    args, kwargs = arguments
+    nones = tuple(value is None for value in (*args, *kwargs.values()))
+    shapes = tuple((path, tuple(item.shape)) for path, item in tensors_in(arguments))
+    return (len(args), tuple(kwargs), nones, shapes)

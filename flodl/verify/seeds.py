@@ -1,0 +1,35 @@
+"""Sets and reads the state of every random number generator that user code draws from."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+
+import torch
+
+
+def seed_all(seed: int) -> None:
+    """Seed torch, `random`, and numpy when it is loaded."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed)
+
+
+def random_state() -> dict[str, str]:
+    """Return a digest per generator: equal digests mean that equally many numbers were drawn."""
+    state = {
+        "torch": _digest(torch.get_rng_state().numpy().tobytes()),
+        "random": _digest(repr(random.getstate()).encode()),
+    }
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        kind, keys, *rest = numpy.random.get_state()
+        state["numpy"] = _digest(keys.tobytes() + repr((kind, rest)).encode())
+    return state
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=12).hexdigest()

@@ -1,0 +1,217 @@
+"""Imports the original and the port side by side, so that neither sees a module of the other.
+
+Both main modules carry the original's module name. Whatever local module they import (siblings of a
+script, modules of the same package) is loaded once per side; installed packages are shared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Literal, final
+
+from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
+from flodl.verify.containment import StopRunError, stop_at_first_backward
+from flodl.verify.seeds import seed_all
+
+Label = Literal["original", "port"]
+
+IMPORT_SEED = 1234
+IMPORT_LIMIT_S = 30.0
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a file sits: its dotted module name, and the folder which makes that name importable."""
+
+    name: str
+    root: Path
+
+    @property
+    def package(self) -> str | None:
+        """Name of the outermost package, or None for a plain script."""
+        top, dot, _ = self.name.partition(".")
+        return top if dot else None
+
+
+def locate(file: Path) -> Place:
+    """Find the dotted name of a file by walking up through the packages it is in."""
+    parts = [] if file.stem == "__init__" else [file.stem]
+    folder = file.parent
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return Place(name=".".join(parts), root=folder)
+
+
+@final
+class Side:
+    """One of the two programs: its main module and every local module it imported."""
+
+    def __init__(
+        self, label: Label, *, file: Path, place: Place, folders: Sequence[Path]
+    ) -> None:
+        self.label = label
+        self.file = file
+        self.name = _free_name(place)
+        self._place = place
+        self._folders = tuple(dict.fromkeys(folders))
+        self._modules: dict[str, ModuleType] = {}
+        self._finder = _MainFinder(self.name, file)
+        self.module = ModuleType(self.name)
+        self.failure: Failure | None = None
+        self.random_draws_differ = False
+
+    def load(self) -> None:
+        """Import the main module; `failure` is set when that ends with an exception of its own."""
+        seed_all(IMPORT_SEED)
+        with self.active():
+            outcome = attempt(lambda: importlib.import_module(self.name), self.file)
+            if isinstance(outcome, Failure):
+                self.failure = outcome
+            else:
+                self.module = outcome
+                self.failure = self._finder.failure
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Make this side's modules the ones that imports and pickles see."""
+        before = set(sys.modules)
+        hidden = {name: sys.modules[name] for name in self._modules if name in sys.modules}
+        path = list(sys.path)
+        sys.modules.update(self._modules)
+        sys.path[:0] = [str(folder) for folder in self._folders]
+        sys.meta_path.insert(0, self._finder)
+        importlib.invalidate_caches()
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(self._finder)
+            sys.path[:] = path
+            self._take_out(before)
+            sys.modules.update(hidden)
+
+    def lookup(self, module: str, qualname: str) -> object:
+        """Return the object that `module.qualname` names on this side."""
+        home = self.module if module in {"__main__", self.name} else importlib.import_module(module)
+        value: object = home
+        for part in qualname.split("."):
+            value = vars(value)[part] if isinstance(value, type) else getattr(value, part)
+        return value
+
+    def is_local(self, module: str) -> bool:
+        """Tell whether a module name belongs to the program, not to an installed package."""
+        return module == self.name or module in self._modules or module == "__main__"
+
+    def namespace(self) -> dict[str, object]:
+        """Return the global names of the main module."""
+        return vars(self.module)
+
+    def _take_out(self, before: set[str]) -> None:
+        for name in list(sys.modules):
+            if name in self._modules:
+                self._modules[name] = sys.modules.pop(name)
+            elif name not in before and self._belongs(name, sys.modules[name]):
+                self._modules[name] = sys.modules.pop(name)
+
+    def _belongs(self, name: str, module: ModuleType) -> bool:
+        if name == self.name:
+            return True
+        package = self._place.package
+        if package is not None:
+            return name == package or name.startswith(package + ".")
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str):
+            return False
+        return any(_is_inside(Path(file), folder) for folder in self._folders)
+
+
+def open_sides(
+    original: Path, ported: Path, search_path: Sequence[Path]
+) -> tuple[Side, Side]:
+    """Describe the two sides of a comparison; nothing is imported yet."""
+    place = locate(original)
+    own = [place.root, *search_path]
+    first = Side("original", file=original, place=place, folders=own)
+    twin = locate(ported)
+    # A port that sits in a whole ported tree brings its own neighbours; one that was written
+    # alone finds the original's.
+    alone = place.package is not None and twin.name != place.name
+    folders = own if alone else [twin.root, *own]
+    return first, Side("port", file=ported, place=place, folders=folders)
+
+
+@final
+class _MainLoader(importlib.machinery.SourceFileLoader):
+    """Loads the main module, keeping what was defined when its top level stops early."""
+
+    def __init__(self, name: str, file: Path, report: Callable[[Failure | None], None]) -> None:
+        super().__init__(name, str(file))
+        self._file = file
+        self._report = report
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module's top level until its first backward pass, its end, or the time limit."""
+        argv = sys.argv
+        sys.argv = [str(self._file)]
+        try:
+            with stop_at_first_backward(), time_limit(IMPORT_LIMIT_S):
+                self._report(self._run(module))
+        except (StopRunError, OutOfTimeError):
+            self._report(None)
+        finally:
+            sys.argv = argv
+
+    def _run(self, module: ModuleType) -> Failure | None:
+        return attempt(lambda: super(_MainLoader, self).exec_module(module), self._file)
+
+
+@final
+class _MainFinder(MetaPathFinder):
+    """Answers for the main module's name only, with the file of this side."""
+
+    def __init__(self, name: str, file: Path) -> None:
+        self._name = name
+        self._file = file
+        self.failure: Failure | None = None
+
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return the spec of the main module, or None for every other name."""
+        if fullname != self._name:
+            return None
+        loader = _MainLoader(fullname, self._file, self._note)
+        folder = [str(self._file.parent)] if self._file.stem == "__init__" else None
+        return importlib.util.spec_from_file_location(
+            fullname, self._file, loader=loader, submodule_search_locations=folder
+        )
+
+    def _note(self, failure: Failure | None) -> None:
+        self.failure = failure
+
+
+def _free_name(place: Place) -> str:
+    # A script called random.py must not take the place of the module that everybody else means.
+    taken = place.package is None and (
+        place.name in sys.modules or place.name in sys.stdlib_module_names
+    )
+    return f"{place.name}_script" if taken else place.name
+
+
+def _is_inside(file: Path, folder: Path) -> bool:
+    try:
+        inner = file.resolve().relative_to(folder.resolve())
+    except ValueError:
+        return False
+    return not _INSTALLED.intersection(inner.parts)

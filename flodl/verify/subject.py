@@ -1,0 +1,269 @@
+"""One built model on one side, and everything that can be seen of it when it is called."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, final
+
+import torch
+from torch import nn
+
+from flodl.verify.recipes import Arguments, Construction, Packed, unpack
+from flodl.verify.seeds import random_state, seed_all
+from flodl.verify.sides import Side
+from flodl.verify.snapshot import Freezer, Snapshot, tensors_in
+
+BUILD_SEED = 4321
+LEARNING_RATE = 0.01
+_MODULE_FIELDS = frozenset(vars(nn.Module()))
+_MISSING = "<missing>"
+
+AttributeNames = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call of a model: in which mode, with what, under which seed, and whether backward follows."""
+
+    inputs: Packed
+    seed: int
+    mode: Literal["eval", "train"]
+    backward: bool = False
+    input_gradients: bool = False
+    grad_mode: bool = True
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What one call showed, by section: output, inputs, random draws, buffers, attributes, gradients ...
+
+    `attribute_names` are the plain attributes that were looked at. `num_differentiable` counts the
+    output tensors that a backward pass could start from.
+    """
+
+    sections: Mapping[str, Snapshot]
+    attribute_names: AttributeNames
+    num_tensors: int
+    num_differentiable: int
+
+
+@final
+class Subject:
+    """A model built on one side; all methods need that side to be active."""
+
+    def __init__(self, side: Side, model: nn.Module, random_after_build: Snapshot) -> None:
+        self.side = side
+        self.model = model
+        self._random_after_build = random_after_build
+
+    @classmethod
+    def build(cls, side: Side, construction: Construction) -> Subject:
+        """Build the model under the fixed seed."""
+        seed_all(BUILD_SEED)
+        model = construction.build(side)
+        return cls(side, model, Freezer().freeze(random_state(), "random draws"))
+
+    def initial(self) -> dict[str, Snapshot]:
+        """Return what the constructor left: keys, order and bits of the state, and the random draws."""
+        state = self.model.state_dict()
+        parameters = [(name, p.requires_grad) for name, p in self.model.named_parameters()]
+        buffers = [name for name, _ in self.model.named_buffers()]
+        everything = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
+        return {
+            "state_dict": Freezer().freeze([_meta(name, item) for name, item in state.items()], ""),
+            "parameter order": Freezer().freeze(parameters, ""),
+            "buffer order": Freezer().freeze(buffers, ""),
+            "weights": Freezer().freeze(everything, ""),
+            "random draws": self._random_after_build,
+        }
+
+    def call(self, call: Call, attribute_names: AttributeNames | None = None) -> Observation:
+        """Call the model and freeze everything that the call could have changed."""
+        self.model.train(call.mode == "train")
+        self.model.zero_grad(set_to_none=True)
+        arguments, leaves = self._arguments(call)
+        seed_all(call.seed)
+        with torch.set_grad_enabled(call.grad_mode):
+            args, kwargs = arguments
+            output = self.model(*args, **kwargs)
+        sections = self._freeze_call(arguments, output)
+        differentiable = [item for _, item in tensors_in(output) if item.requires_grad]
+        if call.backward and differentiable:
+            loss = scalar_loss(output)
+            sections["loss"] = Freezer().freeze(loss, "loss")
+            loss.backward()
+            sections["gradients"] = freeze_gradients(self.model.named_parameters())
+            sections["input gradients"] = freeze_gradients(leaves)
+        names = attribute_names if attribute_names is not None else self._attribute_names()
+        sections["buffers"] = Freezer().freeze(dict(self.model.named_buffers()), "buffers")
+        sections["attributes"] = self._freeze_attributes(names)
+        return Observation(
+            sections=sections,
+            attribute_names=names,
+            num_tensors=len(tensors_in(output)),
+            num_differentiable=len(differentiable),
+        )
+
+    def train_steps(self, inputs: Packed, num_steps: int) -> dict[str, Snapshot]:
+        """Take optimizer steps on the scalar loss; return the losses and all weights afterwards."""
+        self.model.train()
+        trainable = [item for item in self.model.parameters() if item.requires_grad]
+        optimizer = torch.optim.SGD(trainable, lr=LEARNING_RATE, momentum=0.9)
+        losses = []
+        for step in range(num_steps):
+            args, kwargs = unpack(inputs, self.side)
+            seed_all(9000 + step)
+            loss = scalar_loss(self.model(*args, **kwargs))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        everything = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
+        return {
+            "losses": Freezer().freeze(losses, "losses"),
+            "weights": Freezer().freeze(everything, "weights"),
+        }
+
+    def perturb(self) -> None:
+        """Move every weight a little, so that zeros and ones of an initialisation hide nothing."""
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                if parameter.is_floating_point():
+                    noise = _noise(name, parameter)
+                    parameter.mul_(1 + 0.1 * noise).add_(0.02 * noise.flip(0) if noise.dim() else 0)
+            for name, module in self.model.named_modules():
+                if isinstance(module, nn.modules.batchnorm._NormBase):  # noqa: SLF001
+                    _perturb_statistics(name, module)
+
+    def _arguments(self, call: Call) -> tuple[Arguments, list[tuple[str, torch.Tensor]]]:
+        args, kwargs = unpack(call.inputs, self.side)
+        if not call.input_gradients:
+            return (args, kwargs), []
+        leaves: list[tuple[str, torch.Tensor]] = []
+        swapped = {}
+        for path, tensor in tensors_in((args, kwargs)):
+            if tensor.is_floating_point() or tensor.is_complex():
+                leaf = tensor.detach().requires_grad_()
+                leaves.append((path, leaf))
+                # Not the leaf itself: writing into a leaf in place is an error, into its copy is not.
+                swapped[id(tensor)] = leaf.clone()
+        return (_swap(args, swapped), _swap(kwargs, swapped)), leaves
+
+    def _freeze_call(self, arguments: Arguments, output: object) -> dict[str, Snapshot]:
+        draws = Freezer().freeze(random_state(), "random draws")
+        freezer = Freezer()
+        freezer.know((f"input{path}", item) for path, item in tensors_in(arguments))
+        freezer.know(self.model.named_parameters())
+        freezer.know(self.model.named_buffers())
+        return {
+            "output": freezer.freeze(output, "output"),
+            "inputs": freezer.freeze(arguments, "inputs"),
+            "random draws": draws,
+            "grad mode": Freezer().freeze([torch.is_grad_enabled(), torch.get_default_dtype()], ""),
+        }
+
+    def _attribute_names(self) -> AttributeNames:
+        names = []
+        for path, module in self.model.named_modules():
+            plain = [
+                name
+                for name, value in vars(module).items()
+                if name not in _MODULE_FIELDS and _is_data(value)
+            ]
+            if plain:
+                names.append((path, tuple(plain)))
+        return tuple(names)
+
+    def _freeze_attributes(self, names: AttributeNames) -> Snapshot:
+        modules = dict(self.model.named_modules())
+        found = {
+            f"{path}.{name}" if path else name: vars(modules[path]).get(name, _MISSING)
+            if path in modules
+            else _MISSING
+            for path, attributes in names
+            for name in attributes
+        }
+        return Freezer(aliases=False).freeze(found, "attributes")
+
+
+def scalar_loss(output: object) -> torch.Tensor:
+    """Weigh every differentiable output tensor with fixed noise and add all up.
+
+    Raises:
+        ValueError: no output tensor requires a gradient.
+    """
+    total: torch.Tensor | None = None
+    for number, (_, item) in enumerate(tensors_in(output)):
+        if not item.requires_grad or item.numel() == 0:
+            continue
+        dense = item.to_dense() if item.layout != torch.strided else item
+        real = torch.view_as_real(dense) if dense.is_complex() else dense
+        generator = torch.Generator().manual_seed(77 + number)
+        weights = torch.randn(real.shape, generator=generator, dtype=torch.float64).to(real.dtype)
+        part = (real * weights).sum() / max(real.numel(), 1) ** 0.5
+        total = part if total is None else total + part.to(total.dtype)
+    if total is None:
+        raise ValueError("no output tensor requires a gradient")
+    return total
+
+
+def freeze_gradients(named: Iterable[tuple[str, torch.Tensor]]) -> Snapshot:
+    """Freeze the gradients of named tensors; a missing gradient is a value of its own."""
+    return Freezer(aliases=False).freeze({name: item.grad for name, item in named}, "gradients")
+
+
+@contextlib.contextmanager
+def both(*subjects: Subject) -> Iterator[tuple[nn.Module, ...]]:
+    """Activate the sides of several subjects at once, to move state between their models."""
+    with contextlib.ExitStack() as stack:
+        for subject in subjects:
+            stack.enter_context(subject.side.active())
+        yield tuple(subject.model for subject in subjects)
+
+
+def _meta(name: str, item: object) -> tuple[str, str]:
+    if isinstance(item, torch.Tensor):
+        return name, f"{item.dtype} {tuple(item.shape)}"
+    return name, type(item).__name__
+
+
+def _noise(name: str, like: torch.Tensor) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    noise = torch.randn(like.shape, generator=generator, dtype=torch.float64)
+    return noise.to(like.dtype)
+
+
+def _perturb_statistics(name: str, module: nn.Module) -> None:
+    for key, buffer in module.named_buffers(recurse=False):
+        if not buffer.is_floating_point():
+            continue
+        noise = _noise(f"{name}.{key}", buffer)
+        if key.endswith("var"):
+            buffer.mul_(1 + 0.3 * torch.sigmoid(noise))
+        else:
+            buffer.add_(0.1 * noise)
+
+
+def _swap(value: object, swapped: Mapping[int, torch.Tensor]) -> object:  # type: ignore[type-var]
+    if isinstance(value, torch.Tensor):
+        return swapped.get(id(value), value)
+    if type(value) in {list, tuple}:
+        return type(value)(_swap(item, swapped) for item in value)
+    if type(value) is dict:
+        return {key: _swap(item, swapped) for key, item in value.items()}
+    return value
+
+
+def _is_data(value: object, depth: int = 0) -> bool:
+    if isinstance(value, torch.Tensor | bool | int | float | str | type(None) | torch.Size):
+        return not isinstance(value, nn.Parameter)
+    if depth < 3 and type(value) in {list, tuple} and isinstance(value, list | tuple):
+        return all(_is_data(item, depth + 1) for item in value)
+    if depth < 3 and type(value) is dict:
+        return all(_is_data(item, depth + 1) for item in value.values())
+    return False

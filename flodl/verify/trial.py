@@ -1,0 +1,328 @@
+"""Runs one case on both sides and compares everything that can be seen, check by check."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TypeVar, final
+
+from torch import nn
+
+from flodl.verify import ledger as names
+from flodl.verify.attempt import Failure, attempt
+from flodl.verify.compare import Mismatch, find_mismatches
+from flodl.verify.ledger import Ledger
+from flodl.verify.protocol import Response
+from flodl.verify.recipes import Construction, Packed, pack, unpack
+from flodl.verify.recorder import Case
+from flodl.verify.sides import Label, Side
+from flodl.verify.snapshot import Snapshot, is_all_nan
+from flodl.verify.subject import Call, Observation, Subject, both
+from flodl.verify.variants import Variant, batch_variants, optional_variants
+
+T = TypeVar("T")
+
+NUM_STEPS = 4
+MAX_SHOWN = 20
+
+# The section of an observation decides which check it belongs to; all others belong to the check
+# for whose sake the call was made.
+_SECTION_CHECK = {
+    "gradients": names.GRADIENTS,
+    "input gradients": names.GRADIENTS,
+    "loss": names.GRADIENTS,
+}
+_INITIAL_CHECK = {
+    "state_dict": names.STATE,
+    "parameter order": names.INITIAL,
+    "buffer order": names.STATE,
+    "weights": names.INITIAL,
+    "random draws": names.INITIAL,
+}
+
+
+@final
+class UnusableCaseError(Exception):
+    """The original itself does not run on this case, or gives nothing to compare."""
+
+    def __init__(self, reason: str, code: str, line: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.code = code
+        self.line = line
+
+
+@final
+class Abandoned(Exception):  # noqa: N818 - it is no error: the finding stands in the ledger
+    """The port raised; what would follow on the same pair of models says nothing more."""
+
+
+@final
+class Trial:
+    """The comparison of one case; findings go into the ledger."""
+
+    def __init__(
+        self, original: Side, port: Side, case: Case, ledger: Ledger, response: Response
+    ) -> None:
+        self._original = original
+        self._port = port
+        self._case = case
+        self._ledger = ledger
+        self._response = response
+        self._plan = Call(inputs=case.inputs, seed=100, mode="train")
+        self.seconds = {original.label: 0.0, port.label: 0.0}
+        self.running: Label = original.label
+
+    def run(self) -> None:
+        """Compare the case in all checks.
+
+        Raises:
+            UnusableCaseError: the original does not run, is not deterministic, or returns no tensor.
+        """
+        self._plan = self._probe_original()
+        batch = self._probe_variants(self._batches(), first_only=True)
+        options = self._probe_variants(self._options(), first_only=False)
+        self._ledger.num_cases += 1
+        if not batch:
+            reason = "the original runs with this batch size only"
+            self._ledger.not_run(names.BATCH, reason)
+        with contextlib.suppress(Abandoned):
+            self._compare_initial()
+        with contextlib.suppress(Abandoned):
+            self._eval_first(batch)
+        with contextlib.suppress(Abandoned):
+            self._train_first()
+        for label, packed in options:
+            with contextlib.suppress(Abandoned):
+                self._optional(label, packed)
+
+    # -- what the original can do ---------------------------------------------------------------
+
+    def _probe_original(self) -> Call:
+        """Find the most demanding call that the original can do, and see that it repeats itself."""
+        plain = Call(inputs=self._case.inputs, seed=100, mode="train")
+        demanding = replace(plain, backward=True, input_gradients=True)
+        failure: Failure | None = None
+        for call in (demanding, replace(plain, backward=True), plain):
+            first = self._probe(call)
+            if isinstance(first, Failure):
+                failure = first
+                continue
+            self._require_deterministic(call, first)
+            return call
+        assert failure is not None
+        text = f"the original raises {failure.text}"
+        raise UnusableCaseError(text, "original-raises", failure.line)
+
+    def _probe(self, call: Call) -> tuple[Mapping[str, Snapshot], ...] | Failure:
+        def run() -> tuple[Mapping[str, Snapshot], Observation, Observation]:
+            subject = Subject.build(self._original, self._case.construction)
+            initial = subject.initial()
+            seen = subject.call(call)
+            return initial, seen, subject.call(replace(call, mode="eval", seed=101))
+
+        outcome = self._on(self._original, run)
+        if isinstance(outcome, Failure):
+            return outcome
+        initial, seen, evaluated = outcome
+        if seen.num_tensors == 0:
+            raise UnusableCaseError("the original returns no tensor", "no-tensor-output")
+        if is_all_nan(seen.sections["output"]):
+            raise UnusableCaseError("the original computes nothing but NaN", "nan-output")
+        return initial, seen.sections, evaluated.sections
+
+    def _require_deterministic(
+        self, call: Call, first: tuple[Mapping[str, Snapshot], ...]
+    ) -> None:
+        second = self._probe(call)
+        if isinstance(second, Failure):
+            reason = f"the original ran once, then raised {second.text}"
+            raise UnusableCaseError(reason, "not-deterministic", second.line)
+        for left, right in zip(first, second, strict=True):
+            for section in left:
+                for mismatch in find_mismatches(left[section], right[section], section):
+                    reason = f"the original is not deterministic under one seed ({mismatch})"
+                    raise UnusableCaseError(reason, "not-deterministic")
+
+    def _batches(self) -> Iterator[Variant]:
+        yield from batch_variants(unpack(self._case.inputs, self._original))
+
+    def _options(self) -> Iterator[Variant]:
+        subject = Subject.build(self._original, self._case.construction)
+        arguments = unpack(self._case.inputs, self._original)
+        yield from optional_variants(subject.model.forward, arguments)
+
+    def _probe_variants(
+        self, variants: Iterator[Variant], *, first_only: bool
+    ) -> list[tuple[str, Packed]]:
+        accepted: list[tuple[str, Packed]] = []
+        with self._original.active():
+            for variant in variants:
+                packed = pack(variant.arguments, _NO_PROVENANCE, keep_live=True)
+                call = replace(self._plan, inputs=packed)
+                if isinstance(self._probe(call), Failure):
+                    continue
+                accepted.append((variant.label, packed))
+                if first_only:
+                    break
+        return accepted
+
+    # -- the scenarios --------------------------------------------------------------------------
+
+    def _compare_initial(self) -> None:
+        left, right = self._build_pair("construction")
+        for section, first in left.initial().items():
+            second = right.initial()[section]
+            mismatches = _mismatches(first, second, section)
+            self._ledger.compared(_INITIAL_CHECK[section], mismatches, "after construction")
+        self._load_both_ways(left, right)
+
+    def _load_both_ways(self, left: Subject, right: Subject) -> None:
+        for source, target, label in (
+            (left, right, "original's state_dict into the port"),
+            (right, left, "port's state_dict into the original"),
+        ):
+            with both(source, target):
+                outcome = attempt(lambda s=source, t=target: _load_strictly(s, t))  # type: ignore[misc]
+            if isinstance(outcome, Failure):
+                self._ledger.port_failed(names.STATE, outcome.text, None, label)
+                continue
+            first, second = left.initial()["weights"], right.initial()["weights"]
+            self._ledger.compared(names.STATE, _mismatches(first, second, "weights"), label)
+
+    def _eval_first(self, batch: list[tuple[str, Packed]]) -> None:
+        pair = self._build_pair("construction")
+        evaluate = replace(self._plan, mode="eval", backward=False)
+        for number in range(3):
+            # The first call records a plan, the later ones run generated code.
+            call = replace(evaluate, seed=100 + number, grad_mode=number != 2)
+            self._compare_call(pair, call, names.EVAL, f"eval, call {number + 1}")
+        for label, packed in batch:
+            other = replace(evaluate, inputs=packed)
+            self._compare_call(pair, other, names.BATCH, f"eval, {label}")
+            self._compare_call(pair, replace(evaluate, seed=110), names.BATCH, "eval, first size again")
+            train = replace(self._plan, inputs=packed, seed=111)
+            self._compare_call(pair, train, names.BATCH, f"train, {label}")
+        self._compare_call(pair, replace(self._plan, seed=112), names.TRAIN, "train after eval")
+        self._compare_call(pair, replace(evaluate, seed=113), names.EVAL, "eval after train")
+
+    def _train_first(self) -> None:
+        pair = self._build_pair("construction")
+        for number in range(3):
+            call = replace(self._plan, seed=200 + number)
+            self._compare_call(pair, call, names.TRAIN, f"train, call {number + 1}")
+        evaluate = replace(self._plan, mode="eval", seed=210)
+        self._compare_call(pair, evaluate, names.EVAL, "eval after train")
+        if self._plan.backward:
+            self._compare_steps(pair)
+        with both(*pair):
+            pair[0].perturb()
+            pair[1].perturb()
+        self._compare_call(pair, evaluate, names.EVAL, "eval with moved weights")
+        train = replace(self._plan, seed=211)
+        self._compare_call(pair, train, names.TRAIN, "train with moved weights")
+
+    def _optional(self, label: str, packed: Packed) -> None:
+        pair = self._build_pair("construction")
+        for number, mode in enumerate(("train", "eval", "train", "eval")):
+            inputs = packed if number < 2 else self._case.inputs
+            shown = label if number < 2 else "all inputs again"
+            call = replace(self._plan, inputs=inputs, seed=300 + number)
+            call = replace(call, mode="train" if mode == "train" else "eval")
+            self._compare_call(pair, call, names.OPTIONAL, f"{mode}, {shown}")
+
+    def _on(self, side: Side, call: Callable[[], T]) -> T | Failure:
+        """Run user code on a side, and keep the time it took there."""
+        if self.running != side.label:
+            self._response.start(self._case.class_name, side.label)
+        self.running = side.label
+        started = time.monotonic()
+        try:
+            with side.active():
+                return attempt(call, side.file)
+        finally:
+            self.seconds[side.label] += time.monotonic() - started
+
+    # -- one comparison -------------------------------------------------------------------------
+
+    def _build_pair(self, where: str) -> tuple[Subject, Subject]:
+        construction = self._case.construction
+        with self._original.active():
+            left = Subject.build(self._original, construction)
+        right = self._on(self._port, lambda: Subject.build(self._port, construction))
+        if isinstance(right, Failure):
+            self._ledger.port_failed(names.INITIAL, right.text, right.line, where)
+            raise Abandoned
+        return left, right
+
+    def _compare_call(
+        self, pair: tuple[Subject, Subject], call: Call, check: str, where: str
+    ) -> None:
+        left, right = pair
+        seen = self._on(self._original, lambda: left.call(call))
+        if isinstance(seen, Failure):
+            self._ledger.not_run(check, f"the original raises {seen.text} [{where}]")
+            raise Abandoned
+        found = self._on(self._port, lambda: right.call(call, seen.attribute_names))
+        if isinstance(found, Failure):
+            self._ledger.port_failed(check, found.text, found.line, where)
+            raise Abandoned
+        self._compare_sections(seen, found, call, check, where)
+
+    def _compare_sections(
+        self, seen: Observation, found: Observation, call: Call, check: str, where: str
+    ) -> None:
+        for section, first in seen.sections.items():
+            if section not in found.sections:
+                gone = Mismatch(path=section, text="the port gives none")
+                self._ledger.compared(_SECTION_CHECK.get(section, check), (gone,), where)
+                continue
+            mismatches = _mismatches(first, found.sections[section], section)
+            own = names.BUFFERS if section == "buffers" and call.mode == "train" else check
+            self._ledger.compared(_SECTION_CHECK.get(section, own), mismatches, where)
+        if call.backward and seen.num_differentiable == 0:
+            reason = "no output of the original depends on a parameter or an input"
+            self._ledger.not_run(names.GRADIENTS, reason)
+
+    def _compare_steps(self, pair: tuple[Subject, Subject]) -> None:
+        left, right = pair
+        if not any(item.requires_grad for item in left.model.parameters()):
+            self._ledger.not_run(names.STEPS, "the model has no parameters to train")
+            return
+        where = f"{NUM_STEPS} steps of SGD"
+        seen = self._on(self._original, lambda: left.train_steps(self._case.inputs, NUM_STEPS))
+        if isinstance(seen, Failure):
+            self._ledger.not_run(names.STEPS, f"the original raises {seen.text}")
+            return
+        found = self._on(self._port, lambda: right.train_steps(self._case.inputs, NUM_STEPS))
+        if isinstance(found, Failure):
+            self._ledger.port_failed(names.STEPS, found.text, found.line, where)
+            raise Abandoned
+        for section, first in seen.items():
+            mismatches = _mismatches(first, found[section], section)
+            self._ledger.compared(names.STEPS, mismatches, where)
+
+
+@final
+class _NoProvenance:
+    def construction_of(self, module: nn.Module) -> Construction | None:
+        return None
+
+
+_NO_PROVENANCE = _NoProvenance()
+
+
+def _mismatches(first: Snapshot, second: Snapshot, path: str) -> tuple[Mismatch, ...]:
+    found = []
+    for mismatch in find_mismatches(first, second, path):
+        found.append(mismatch)
+        if len(found) == MAX_SHOWN:
+            break
+    return tuple(found)
+
+
+def _load_strictly(source: Subject, target: Subject) -> None:
+    source.perturb()
+    target.model.load_state_dict(source.model.state_dict(), strict=True)

@@ -1,0 +1,106 @@
+"""Makes other inputs from one example: another batch size, optional inputs left out or switched."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import final
+
+import torch
+
+from flodl.verify.recipes import Arguments
+from flodl.verify.snapshot import tensors_in
+
+MAX_OPTIONAL_VARIANTS = 6
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """Changed arguments, and in words what was changed."""
+
+    label: str
+    arguments: Arguments
+
+
+def batch_variants(arguments: Arguments) -> Iterator[Variant]:
+    """Yield the arguments with other batch sizes, likeliest first.
+
+    The batch dimension is not known, so the first dimension of the first tensor is tried, then the
+    second; tensors that do not have that size there are left as they are.
+    """
+    tensors = [item for _, item in tensors_in(arguments) if item.dim() > 0]
+    if not tensors:
+        return
+    for dim in (0, 1):
+        sizes = [item.shape[dim] for item in tensors if item.dim() > dim]
+        for size in dict.fromkeys(sizes):
+            if size == 0:
+                continue
+            yield _rebatched(arguments, dim, size, size + 1)
+            yield _rebatched(arguments, dim, size, 2 * size)
+            if size > 2:
+                yield _rebatched(arguments, dim, size, 2)
+
+
+def optional_variants(
+    forward: Callable[..., object], arguments: Arguments
+) -> tuple[Variant, ...]:
+    """Return the arguments with each optional input left out, and each boolean flag switched."""
+    try:
+        bound = inspect.signature(forward).bind(*arguments[0], **arguments[1])
+    except (TypeError, ValueError):
+        return ()
+    variants: list[Variant] = []
+    for name, parameter in inspect.signature(forward).parameters.items():
+        default = parameter.default
+        given = bound.arguments.get(name, default)
+        if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
+            continue
+        if default is None and given is not None:
+            variants.append(_with(bound, name, None, f"{name} left out"))
+        elif isinstance(default, bool) and isinstance(given, bool):
+            variants.append(_with(bound, name, not given, f"{name}={not given}"))
+    return tuple(variants[:MAX_OPTIONAL_VARIANTS])
+
+
+def _with(bound: inspect.BoundArguments, name: str, value: object, label: str) -> Variant:
+    signature = bound.signature
+    named = dict(bound.arguments)
+    named[name] = value
+    changed = inspect.BoundArguments(signature, named)  # type: ignore[arg-type]
+    # Positional parameters before the changed one may be missing: give everything by its place.
+    changed.apply_defaults()
+    return Variant(label=label, arguments=(changed.args, dict(changed.kwargs)))
+
+
+def _rebatched(arguments: Arguments, dim: int, size: int, wanted: int) -> Variant:
+    resized: dict[int, torch.Tensor] = {}
+    for _, item in tensors_in(arguments):
+        if item.dim() > dim and item.shape[dim] == size:
+            resized[id(item)] = _resize(item, dim, wanted)
+    args, kwargs = arguments
+    changed = tuple(_replace(item, resized) for item in args)
+    named = {key: _replace(item, resized) for key, item in kwargs.items()}
+    label = f"size {wanted} instead of {size} in dimension {dim}"
+    return Variant(label=label, arguments=(changed, named))
+
+
+def _resize(item: torch.Tensor, dim: int, wanted: int) -> torch.Tensor:
+    size = item.shape[dim]
+    # Reversed, so that the new rows differ from the old ones at their places.
+    index = torch.tensor([size - 1 - (place % size) for place in range(wanted)])
+    return item.detach().index_select(dim, index)
+
+
+def _replace(value: object, resized: dict[int, torch.Tensor]) -> object:
+    if isinstance(value, torch.Tensor):
+        return resized.get(id(value), value)
+    if type(value) is list:
+        return [_replace(item, resized) for item in value]
+    if type(value) is tuple:
+        return tuple(_replace(item, resized) for item in value)
+    if type(value) is dict:
+        return {key: _replace(item, resized) for key, item in value.items()}
+    return value
