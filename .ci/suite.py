@@ -51,10 +51,9 @@ def main() -> int:
     if arguments:
         return run_tests(arguments)
     failed = [name for name, command in CHECKS if not check(name, command)]
-    code = run_tests([])
     if failed:
-        print(f"failed before the tests: {', '.join(failed)}", file=sys.stderr)
-    return code or (1 if failed else 0)
+        print(f"failed before the tests: {', '.join(failed)}", flush=True)
+    return run_tests([]) or (1 if failed else 0)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def envelope_schema(name: str, data: type) -> Schema:
     }
 
 
-def type_schema(annotation: Any, definitions: dict[str, Json]) -> Schema:  # noqa: ANN401
+def type_schema(annotation: Any, definitions: dict[str, Json]) -> Schema:
     """Return the schema of one annotation; dataclasses go into `definitions` by name.
 
     Example:
@@ -85,7 +85,7 @@ def type_schema(annotation: Any, definitions: dict[str, Json]) -> Schema:  # noq
     return _plain_schema(annotation)
 
 
-def _plain_schema(annotation: Any) -> Schema:  # noqa: ANN401
+def _plain_schema(annotation: Any) -> Schema:
     if isinstance(annotation, type):
         if issubclass(annotation, Enum):
             return {"enum": [member.value for member in annotation]}
@@ -97,7 +97,7 @@ def _plain_schema(annotation: Any) -> Schema:  # noqa: ANN401
     raise TypeError(f"{annotation!r} has no JSON Schema")
 
 
-def _generic_schema(annotation: Any, origin: Any, definitions: dict[str, Json]) -> Schema:  # noqa: ANN401
+def _generic_schema(annotation: Any, origin: Any, definitions: dict[str, Json]) -> Schema:
     arguments = get_args(annotation)
     if origin is tuple and (len(arguments) != 2 or arguments[1] is not Ellipsis):
         items = [type_schema(part, definitions) for part in arguments]

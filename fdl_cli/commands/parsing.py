@@ -51,7 +51,25 @@ def help_text(prog: str, function: Callable[..., object]) -> str:
     return str(command.get_help(context))
 
 
-def _typer_command(function: Callable[..., object]) -> Any:  # noqa: ANN401 - typer's click is private
+def parameters(function: Callable[..., object]) -> tuple[str, ...]:
+    """Return a command's own arguments and options as people write them, in their order.
+
+    Example:
+        >>> def parse(topic: str, *, loud: bool = False) -> None: ...
+        >>> parameters(parse)
+        ('TOPIC', '--loud --no-loud')
+    """
+    shared = inspect.signature(_common).parameters
+    return tuple(
+        " ".join((*item.opts, *item.secondary_opts))
+        if item.param_type_name == "option"
+        else str(item.name).upper()
+        for item in _typer_command(function).params
+        if item.name not in shared
+    )
+
+
+def _typer_command(function: Callable[..., object]) -> Any:
     # Without rich: its help costs twice the start-up time and is no easier to read.
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command(context_settings={"help_option_names": ["-h", "--help"]})(_with_common(function))
@@ -103,7 +121,7 @@ def _with_common(function: Callable[..., object]) -> Callable[..., Parsed]:
         for parameter in (*own.parameters.values(), *shared.parameters.values())
     ]
 
-    def both(**values: Any) -> Parsed:  # noqa: ANN401 - typer has checked them
+    def both(**values: Any) -> Parsed:
         common = {name: values.pop(name) for name in shared.parameters}
         return Parsed(function(**values), _common(**common))
 

@@ -1,0 +1,59 @@
+"""The import contracts hold, and each of them reports a planted violation."""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+LINT = Path(sys.executable).parent / "lint-imports"
+
+# contract -> (the module that gets a forbidden import, the line that is added to it)
+VIOLATIONS = {
+    "fdl rooms": ("fdl_cli/system/process.py", "import fdl_cli.commands.registry"),
+    "porter stages": ("fdl_cli/porter/plan/planted.py", "import fdl_cli.porter.emit"),
+    "the porter is a library": ("fdl_cli/porter/planted.py", "import typer"),
+    "only parse, analyse and emit know libcst": ("fdl_cli/porter/ir/planted.py", "import libcst"),
+    "decisions are made without syntax trees": (
+        "fdl_cli/porter/plan/planted.py",
+        "import fdl_cli.porter.parse.reader",
+    ),
+    "the tool and the runtime do not know each other": ("fdl_cli/result.py", "import flodl"),
+    "flodl rooms": ("flodl/spec/planted.py", "import flodl.graph"),
+    "the terminal lives in console": ("fdl_cli/commands/help.py", "import rich"),
+    "typer lives in app and commands": ("fdl_cli/result.py", "import typer"),
+    "the network lives in net": ("fdl_cli/commands/help.py", "import httpx"),
+    "docker lives in containers": ("fdl_cli/system/planted.py", "import docker"),
+    "templates live in scaffold": ("fdl_cli/commands/help.py", "import jinja2"),
+    "processes live in system": ("fdl_cli/commands/help.py", "import subprocess"),
+    "a graph can be described without torch": ("flodl/spec/planted.py", "import torch"),
+}
+
+
+def lint(folder):
+    return subprocess.run(
+        [str(LINT), "--no-cache"], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_contracts_hold(root):
+    done = lint(root)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_contract_reports_its_violation(root, tmp_path):
+    contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]
+    assert {contract["name"] for contract in contracts["contracts"]} == set(VIOLATIONS)
+    shutil.copy(root / "pyproject.toml", tmp_path)
+    for package in ("fdl_cli", "flodl"):
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(root / package, tmp_path / package, ignore=ignore)
+    for file, line in VIOLATIONS.values():
+        path = tmp_path / file
+        assert path.parent.is_dir(), f"the room of {file} is gone"
+        old = path.read_text() if path.exists() else '"""Planted."""\n'
+        path.write_text(f"{old}\n{line}\n")
+    done = lint(tmp_path)
+    assert done.returncode == 1, done.stdout
+    missed = [name for name in VIOLATIONS if f"{name} BROKEN" not in done.stdout]
+    assert missed == [], done.stdout

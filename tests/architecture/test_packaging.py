@@ -1,0 +1,85 @@
+"""A wheel and an editable checkout both hold everything, and the lock covers every dependency."""
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from fdl_cli import __version__
+from fdl_cli.assets import assets
+
+
+@pytest.fixture(scope="module")
+def wheel(root, tmp_path_factory):
+    out = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, root],
+        check=True,
+        capture_output=True,
+    )
+    (path,) = out.glob("*.whl")
+    return path
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_packages_and_the_assets(wheel, root):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    expected = {
+        str(path.relative_to(root))
+        for package in ("fdl_cli", "flodl")
+        for path in (root / package).rglob("*.py")
+    }
+    assert expected <= names
+    assert "fdl_cli/_assets/templates/README.md" in names
+    assert "fdl_cli/_assets/skills/README.md" in names
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"fdl_cli", "flodl", f"flodl-{__version__}.dist-info"}
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_starts_and_finds_its_assets(wheel, tmp_path):
+    site = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    source = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import fdl_cli.assets as a;"
+        "assert a.__file__.startswith(sys.argv[1]), a.__file__;"
+        "print([(a.assets(k) / 'README.md').is_file() for k in ('templates', 'skills')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", source, str(site)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "[True, True]\n"
+    (entry_points,) = site.glob("*.dist-info/entry_points.txt")
+    assert "fdl = fdl_cli.app:entry" in entry_points.read_text()
+
+
+def test_a_checkout_finds_its_assets(root):
+    for kind in ("templates", "skills"):
+        assert Path(str(assets(kind))) == root / kind
+
+
+def test_the_lock_covers_every_dependency(root):
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    asked = [text for group in (project["dependencies"], *extras) for text in group]
+    pins = dict(
+        line.split("==")
+        for line in (root / "constraints.txt").read_text().splitlines()
+        if not line.startswith("#")
+    )
+    for text in asked:
+        assert re.split(r"[^a-z0-9-]", text.lower())[0] in pins, text
+    assert re.fullmatch(r"[0-9.]+", pins["torch"]), "a local build of torch must not be locked"
+
+
+def test_the_tool_does_not_need_torch_to_be_installed(root):
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    assert not [text for text in project["dependencies"] if text.startswith("torch")]
