@@ -1,0 +1,141 @@
+"""Verifies one port: record the script, compare class by class, go on after a child that died."""
+
+from __future__ import annotations
+
+import ast
+import time
+from pathlib import Path
+
+from fdl_cli.porter.ir.evidence import ClassEvidence, Status, VerifyOutcome, VerifyRequest
+from fdl_cli.porter.verify.child import Answer, Limits, run_task
+
+RECORD_SHARE = 0.25
+RECORD_LIMIT_S = 25.0
+CLASS_LIMIT_S = 60.0
+# Each round loses at most one class; a file whose classes keep killing the child is given up.
+MAX_ROUNDS = 6
+MIN_ROUND_S = 2.0
+
+
+def verify_port(request: VerifyRequest) -> VerifyOutcome:
+    """Compare a ported file with its original.
+
+    Nothing is raised for what user code does: a class that cannot be compared is `not-run`, with the
+    reason.
+    """
+    started = time.monotonic()
+    deadline = started + request.timeout_s
+    if not request.classes:
+        return VerifyOutcome(classes=(), source_runs=True, error=None, seconds=0.0)
+    recording = _record(request, deadline)
+    found: dict[str, ClassEvidence] = {}
+    error: str | None = None
+    source_runs = True
+    for _ in range(MAX_ROUNDS):
+        pending = tuple(name for name in request.classes if name not in found)
+        remaining = deadline - time.monotonic()
+        if not pending or remaining < MIN_ROUND_S:
+            break
+        limits = Limits(task_s=remaining, class_s=min(CLASS_LIMIT_S, remaining / 2))
+        answer = run_task(request, "check", pending, recording, limits)
+        found.update((item.name, item) for item in answer.classes)
+        if answer.error is not None:
+            error, source_runs = answer.error, answer.source_runs
+            break
+        if answer.done:
+            break
+        if answer.running is None and not answer.classes:
+            error = _start_error(answer, request.python)
+            break
+        _note_death(answer, pending, found)
+    missing = _explain_missing(error, source_runs=source_runs, timeout_s=request.timeout_s)
+    classes = tuple(found.get(name) or _named(missing, name) for name in request.classes)
+    return VerifyOutcome(
+        classes=classes,
+        source_runs=source_runs,
+        error=error,
+        seconds=time.monotonic() - started,
+    )
+
+
+def has_entry_point(file: Path) -> bool:
+    """Tell whether running a file does more than define names, so that a recorded run is worth it."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except SyntaxError:
+        return False
+    return any(_acts(node) for node in tree.body)
+
+
+def _acts(node: ast.stmt) -> bool:
+    if isinstance(node, ast.If | ast.For | ast.While | ast.With):
+        return any(isinstance(item, ast.Call) for item in ast.walk(node))
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Call)
+    return isinstance(node, ast.Assign) and _calls_method(node)
+
+
+def _calls_method(node: ast.Assign) -> bool:
+    # `out = model(x)` at the top level is at least an assigned call of a name.
+    return isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
+
+
+def _record(request: VerifyRequest, deadline: float) -> Path | None:
+    if not has_entry_point(request.original):
+        return None
+    limit = min(RECORD_LIMIT_S, RECORD_SHARE * (deadline - time.monotonic()))
+    recording = request.workdir / "recording.bin"
+    recording.unlink(missing_ok=True)
+    limits = Limits(task_s=limit, class_s=limit)
+    run_task(request, "record", request.classes, recording, limits)
+    return recording if recording.is_file() else None
+
+
+def _note_death(
+    answer: Answer, pending: tuple[str, ...], found: dict[str, ClassEvidence]
+) -> None:
+    name, side = answer.running or ("", "original")
+    if name not in pending:
+        name = next(item for item in pending if item not in found)
+    crashed_port = side == "port" and not answer.timed_out
+    status: Status = "different" if crashed_port else "not-run"
+    whose = "the port" if side == "port" else "the original"
+    found[name] = ClassEvidence(
+        name=name,
+        status=status,
+        detail=f"the process ended while it ran {whose}: {answer.trouble}",
+        checks=(),
+        example="",
+        error_code="time-limit" if answer.timed_out else f"{side}-crashes",
+        line=None,
+    )
+
+
+def _start_error(answer: Answer, python: str) -> str:
+    for package in ("torch", "flodl"):
+        if f"No module named '{package}'" in answer.trouble:
+            return f"{python} has no {package}: run `fdl setup`, or port with `--no-verify`"
+    return f"the verification could not start with {python}: {answer.trouble}"
+
+
+def _explain_missing(
+    error: str | None, *, source_runs: bool, timeout_s: float
+) -> tuple[str, str]:
+    if not source_runs:
+        return "source-does-not-run", f"the original cannot be imported: {error}"
+    if error is not None:
+        return "cannot-verify", error
+    return "time-limit", f"not reached within {timeout_s:.0f} s"
+
+
+def _named(missing: tuple[str, str], name: str) -> ClassEvidence:
+    code, detail = missing
+    return ClassEvidence(
+        name=name,
+        status="not-run",
+        detail=detail,
+        checks=(),
+        example="",
+        error_code=code,
+        line=None,
+    )
