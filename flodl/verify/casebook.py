@@ -79,7 +79,9 @@ class Casebook:
                 construction = Construction(
                     kind="value", module=self._original.name, qualname=name, arguments=_NOTHING
                 )
-                self._explore(construction, f"`{name}` with inputs from its layers", None, name=name)
+                self._explore(
+                    construction, f"`{name}` with inputs from its layers", None, name=name
+                )
 
     def add_expressions(self) -> None:
         """Try the constructor calls and factories that the file itself contains."""
@@ -99,7 +101,9 @@ class Casebook:
         for name in reversed(self.missing):
             for construction in self._constructions.get(name, [])[:MAX_CASES_PER_CLASS]:
                 if not self._is_over():
-                    self._explore(construction, "arguments seen in a run, inputs from its layers", None)
+                    self._explore(
+                        construction, "arguments seen in a run, inputs from its layers", None
+                    )
             made = self._class_named(name)
             if self.cases.get(name) or made is None:
                 continue

@@ -141,7 +141,9 @@ def limit_memory(megabytes: int) -> None:
     if not status.is_file():
         return
     text = status.read_text(encoding="ascii")
-    kilobytes = next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmSize"))
+    kilobytes = next(
+        int(line.split()[1]) for line in text.splitlines() if line.startswith("VmSize")
+    )
     soft = (kilobytes + megabytes * 1024) * 1024
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard == resource.RLIM_INFINITY or soft < hard:

@@ -154,7 +154,7 @@ class _OperationTrace(TorchDispatchMode):
         operation = Operation(
             name=str(func).removesuffix(".default"),
             digest=_digest(result),
-            line=_line_in(self._file, sys._getframe(1)),  # noqa: SLF001
+            line=_line_in(self._file, sys._getframe(1)),
             module=self._paths[-1] if self._paths else "",
         )
         self.operations.append(operation)

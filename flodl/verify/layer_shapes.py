@@ -68,7 +68,13 @@ def _main_guesses(model: nn.Module) -> Iterator[torch.Tensor]:
             yield torch.randn(BATCH, size)
             yield torch.randn(BATCH, LENGTH, size)
             yield torch.randn(BATCH, size, 8, 8)
-    for shape in ((BATCH, 3, 32, 32), (BATCH, 16, 16, 16), (BATCH, LENGTH, 16), (BATCH, 16), (BATCH,)):
+    for shape in (
+        (BATCH, 3, 32, 32),
+        (BATCH, 16, 16, 16),
+        (BATCH, LENGTH, 16),
+        (BATCH, 16),
+        (BATCH,),
+    ):
         yield torch.randn(shape)
 
 
@@ -76,7 +82,7 @@ def _guess_for_layer(layer: nn.Module) -> Iterator[torch.Tensor]:
     if isinstance(layer, nn.Embedding | nn.EmbeddingBag):
         yield torch.randint(layer.num_embeddings, (BATCH, LENGTH))
         yield torch.randint(layer.num_embeddings, (BATCH,))
-    elif isinstance(layer, nn.modules.conv._ConvNd):  # noqa: SLF001
+    elif isinstance(layer, nn.modules.conv._ConvNd):
         yield from _guess_for_convolution(layer)
     elif isinstance(layer, nn.Linear):
         yield from _guess_for_linear(layer.in_features)
@@ -92,7 +98,7 @@ def _guess_for_layer(layer: nn.Module) -> Iterator[torch.Tensor]:
         yield torch.randn(BATCH, *layer.normalized_shape)
     elif isinstance(layer, nn.GroupNorm):
         yield torch.randn(BATCH, layer.num_channels, 16, 16)
-    elif isinstance(layer, nn.modules.batchnorm._NormBase):  # noqa: SLF001
+    elif isinstance(layer, nn.modules.batchnorm._NormBase):
         yield from _guess_for_norm(layer)
 
 

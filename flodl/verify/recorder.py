@@ -130,7 +130,7 @@ def dump_cases(recorder: Recorder) -> bytes:
 
 def load_cases(data: bytes) -> tuple[dict[str, list[Case]], dict[str, list[Construction]]]:
     """Read what `dump_cases` wrote; packed arguments stay packed."""
-    cases, constructions = pickle.loads(data)  # noqa: S301
+    cases, constructions = pickle.loads(data)
     return cases, constructions
 
 

@@ -52,7 +52,7 @@ def _run_main(file: Path, name: str) -> None:
     code = attempt(lambda: compile(file.read_bytes(), str(file), "exec"))
     if not isinstance(code, Failure):
         # Whatever the script ends with, the calls until then were recorded.
-        attempt(lambda: exec(code, vars(module)))  # noqa: S102
+        attempt(lambda: exec(code, vars(module)))
 
 
 def _is_inside(module: str, folders: tuple[Path, ...]) -> bool:

@@ -58,9 +58,7 @@ def locate(file: Path) -> Place:
 class Side:
     """One of the two programs: its main module and every local module it imported."""
 
-    def __init__(
-        self, label: Label, *, file: Path, place: Place, folders: Sequence[Path]
-    ) -> None:
+    def __init__(self, label: Label, *, file: Path, place: Place, folders: Sequence[Path]) -> None:
         self.label = label
         self.file = file
         self.name = _free_name(place)
@@ -103,7 +101,9 @@ class Side:
 
     def lookup(self, module: str, qualname: str) -> object:
         """Return the object that `module.qualname` names on this side."""
-        home = self.module if module in {"__main__", self.name} else importlib.import_module(module)
+        home = (
+            self.module if module in {"__main__", self.name} else importlib.import_module(module)
+        )
         value: object = home
         for part in qualname.split("."):
             value = vars(value)[part] if isinstance(value, type) else getattr(value, part)
@@ -119,9 +119,7 @@ class Side:
 
     def _take_out(self, before: set[str]) -> None:
         for name in list(sys.modules):
-            if name in self._modules:
-                self._modules[name] = sys.modules.pop(name)
-            elif name not in before and self._belongs(name, sys.modules[name]):
+            if name in self._modules or (name not in before and self._belongs(name, sys.modules[name])):
                 self._modules[name] = sys.modules.pop(name)
 
     def _belongs(self, name: str, module: ModuleType) -> bool:
@@ -136,9 +134,7 @@ class Side:
         return any(_is_inside(Path(file), folder) for folder in self._folders)
 
 
-def open_sides(
-    original: Path, ported: Path, search_path: Sequence[Path]
-) -> tuple[Side, Side]:
+def open_sides(original: Path, ported: Path, search_path: Sequence[Path]) -> tuple[Side, Side]:
     """Describe the two sides of a comparison; nothing is imported yet."""
     place = locate(original)
     own = [place.root, *search_path]

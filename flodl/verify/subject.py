@@ -75,7 +75,9 @@ class Subject:
         buffers = [name for name, _ in self.model.named_buffers()]
         everything = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
         return {
-            "state_dict": Freezer().freeze([_meta(name, item) for name, item in state.items()], ""),
+            "state_dict": Freezer().freeze(
+                [_meta(name, item) for name, item in state.items()], ""
+            ),
             "parameter order": Freezer().freeze(parameters, ""),
             "buffer order": Freezer().freeze(buffers, ""),
             "weights": Freezer().freeze(everything, ""),
@@ -135,9 +137,11 @@ class Subject:
             for name, parameter in self.model.named_parameters():
                 if parameter.is_floating_point():
                     noise = _noise(name, parameter)
-                    parameter.mul_(1 + 0.1 * noise).add_(0.02 * noise.flip(0) if noise.dim() else 0)
+                    parameter.mul_(1 + 0.1 * noise).add_(
+                        0.02 * noise.flip(0) if noise.dim() else 0
+                    )
             for name, module in self.model.named_modules():
-                if isinstance(module, nn.modules.batchnorm._NormBase):  # noqa: SLF001
+                if isinstance(module, nn.modules.batchnorm._NormBase):
                     _perturb_statistics(name, module)
 
     def _arguments(self, call: Call) -> tuple[Arguments, list[tuple[str, torch.Tensor]]]:
@@ -164,7 +168,9 @@ class Subject:
             "output": freezer.freeze(output, "output"),
             "inputs": freezer.freeze(arguments, "inputs"),
             "random draws": draws,
-            "grad mode": Freezer().freeze([torch.is_grad_enabled(), torch.get_default_dtype()], ""),
+            "grad mode": Freezer().freeze(
+                [torch.is_grad_enabled(), torch.get_default_dtype()], ""
+            ),
         }
 
     def _attribute_names(self) -> AttributeNames:

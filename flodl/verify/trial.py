@@ -202,7 +202,9 @@ class Trial:
         for label, packed in batch:
             other = replace(evaluate, inputs=packed)
             self._compare_call(pair, other, names.BATCH, f"eval, {label}")
-            self._compare_call(pair, replace(evaluate, seed=110), names.BATCH, "eval, first size again")
+            self._compare_call(
+                pair, replace(evaluate, seed=110), names.BATCH, "eval, first size again"
+            )
             train = replace(self._plan, inputs=packed, seed=111)
             self._compare_call(pair, train, names.BATCH, f"train, {label}")
         self._compare_call(pair, replace(self._plan, seed=112), names.TRAIN, "train after eval")

@@ -44,9 +44,7 @@ def batch_variants(arguments: Arguments) -> Iterator[Variant]:
                 yield _rebatched(arguments, dim, size, 2)
 
 
-def optional_variants(
-    forward: Callable[..., object], arguments: Arguments
-) -> tuple[Variant, ...]:
+def optional_variants(forward: Callable[..., object], arguments: Arguments) -> tuple[Variant, ...]:
     """Return the arguments with each optional input left out, and each boolean flag switched."""
     try:
         bound = inspect.signature(forward).bind(*arguments[0], **arguments[1])

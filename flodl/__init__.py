@@ -1,0 +1,16 @@
+"""The flow-graph runtime: graphs as torch modules, written fluently or as classes."""
+
+from flodl.errors import BuildError as BuildError
+from flodl.errors import FlodlError as FlodlError
+from flodl.errors import FlowError as FlowError
+from flodl.errors import GraphError as GraphError
+from flodl.flow.handle import Flow as Flow
+from flodl.flow.module import FlowModule as FlowModule
+from flodl.flow.module import subflow as subflow
+from flodl.graph.graph import Graph as Graph
+from flodl.nodes.merge import Add as Add
+from flodl.nodes.merge import Cat as Cat
+from flodl.nodes.merge import Max as Max
+from flodl.nodes.merge import Mean as Mean
+from flodl.nodes.merge import Mul as Mul
+from flodl.nodes.merge import Stack as Stack

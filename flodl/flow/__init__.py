@@ -1,0 +1,1 @@
+"""The language in which users write graphs.  It describes; running is the business of `flodl.graph`."""

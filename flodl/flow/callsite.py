@@ -1,0 +1,87 @@
+"""The line that the user wrote, and the variable that it assigns."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from flodl.spec.graph import NOWHERE, Site
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+_INTERNAL = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent), "<frozen")
+_EXTENDED = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "PRECALL"})
+
+
+@lru_cache(maxsize=1024)
+def _is_internal(filename: str) -> bool:
+    return filename.startswith(_INTERNAL)
+
+
+def user_frame(depth: int = 2) -> FrameType | None:
+    """Return the innermost frame that belongs neither to flodl nor to torch."""
+    frame: FrameType | None = sys._getframe(depth)  # noqa: SLF001  # the documented way to walk frames
+    while frame is not None and _is_internal(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def site_of(frame: FrameType | None) -> Site:
+    """Return file and line of a frame."""
+    if frame is None:
+        return NOWHERE
+    return Site(file=frame.f_code.co_filename, line=frame.f_lineno)
+
+
+def call_site() -> Site:
+    """Return the user's line that led to the caller of this function."""
+    return site_of(user_frame(2))
+
+
+@lru_cache(maxsize=1024)
+def _targets(code: CodeType) -> dict[int, tuple[str, ...]]:
+    """Map each instruction offset to the names its result is stored in, where it is stored at once.
+
+    `x = f(y)` gives `("x",)` at the call, `a, b = f(y)` gives `("a", "b")`.
+    """
+    found: dict[int, tuple[str, ...]] = {}
+    steps = [step for step in dis.get_instructions(code) if step.opname not in _EXTENDED]
+    for position, step in enumerate(steps[:-1]):
+        after = steps[position + 1]
+        if after.opname == "STORE_FAST":
+            found[step.offset] = (str(after.argval),)
+        elif after.opname == "UNPACK_SEQUENCE":
+            stores = steps[position + 2 : position + 2 + int(after.arg or 0)]
+            if all(store.opname == "STORE_FAST" for store in stores):
+                names = tuple(str(store.argval) for store in stores)
+                found[step.offset] = found[after.offset] = names
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _unpack_sizes(code: CodeType) -> dict[int, int]:
+    return {
+        step.offset: int(step.arg or 0)
+        for step in dis.get_instructions(code)
+        if step.opname == "UNPACK_SEQUENCE"
+    }
+
+
+def assigned_names(frame: FrameType | None) -> tuple[str, ...]:
+    """Return the variable names that the running instruction's result goes to, if any."""
+    if frame is None:
+        return ()
+    return _targets(frame.f_code).get(frame.f_lasti, ())
+
+
+def unpack_size(frame: FrameType | None) -> int | None:
+    """Return n if the frame is unpacking a value into n targets (`a, b = value`), else None."""
+    if frame is None:
+        return None
+    return _unpack_sizes(frame.f_code).get(frame.f_lasti)

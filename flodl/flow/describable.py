@@ -1,0 +1,118 @@
+"""May a flow be described before its first call?  Only if running it on mere handles has no effect.
+
+A description right after construction runs the flow's Python code without values.  That is sound
+unless the code looks at identity (`y is None`, which a handle cannot answer) or does something other
+than compute (`print`, a file, a clock).  Such flows wait for their first call.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import inspect
+from functools import lru_cache
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_IDENTITY = frozenset({
+    "IS_OP", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
+    "POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE",
+    "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE",
+})  # fmt: skip
+_EFFECTS = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "SETUP_WITH",
+                      "BEFORE_WITH", "IMPORT_NAME", "YIELD_VALUE"})  # fmt: skip
+_SAFE_BUILTINS = frozenset({
+    "len", "range", "zip", "enumerate", "list", "tuple", "dict", "set", "int", "float", "bool", "str",
+    "min", "max", "sum", "abs", "reversed", "sorted", "map", "any", "all", "slice", "super", "isinstance",
+    "round", "getattr", "type", "__build_class__", "AssertionError", "ValueError", "TypeError",
+    "RuntimeError", "NotImplementedError", "Exception", "filter", "iter", "next",
+})  # fmt: skip
+_SAFE_PACKAGES = ("torch", "flodl", "math", "operator", "functools", "itertools", "einops")
+
+
+@lru_cache(maxsize=4096)
+def mentioned_names(owner: type) -> frozenset[str]:
+    """Return every name and string that the methods of a class mention.
+
+    An attribute outside this set cannot have been read by the class's flow.
+    """
+    found: set[str] = set()
+    for kind in owner.__mro__:
+        if kind.__module__.partition(".")[0] in ("torch", "flodl", "builtins", "abc"):
+            continue
+        for value in vars(kind).values():
+            if isinstance(value, FunctionType):
+                _collect_names(inspect.unwrap(value).__code__, found)
+    return frozenset(found)
+
+
+def _collect_names(code: CodeType, found: set[str]) -> None:
+    found.update(code.co_names)
+    for const in code.co_consts:
+        if isinstance(const, str):
+            found.add(const)
+        elif isinstance(const, CodeType):
+            _collect_names(const, found)
+
+
+def is_describable(function: Callable[..., Any], owner: type) -> bool:
+    """Say whether a flow of class `owner` may run on handles without values."""
+    return isinstance(function, FunctionType) and _function(function, owner, set())
+
+
+def _function(function: FunctionType, owner: type, seen: set[CodeType]) -> bool:
+    return _code(function.__code__, function, owner, seen)
+
+
+def _code(code: CodeType, function: FunctionType, owner: type, seen: set[CodeType]) -> bool:
+    if code in seen:
+        return True
+    seen.add(code)
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    before = ""
+    for step in dis.get_instructions(code):
+        if step.opname in ("CACHE", "EXTENDED_ARG", "PRECALL"):
+            continue
+        if step.opname in _EFFECTS:
+            return False
+        if step.opname in _IDENTITY and before not in parameters:
+            return False
+        if step.opname == "LOAD_GLOBAL" and not _global(step.argval, function, owner, seen):
+            return False
+        if step.opname in ("LOAD_METHOD", "LOAD_ATTR") and not _member(step.argval, owner, seen):
+            return False
+        before = step.argval if step.opname == "LOAD_FAST" else before if step.argval is None else ""
+    nested = (const for const in code.co_consts if isinstance(const, CodeType))
+    return all(_code(inner, function, owner, seen) for inner in nested)
+
+
+def _global(name: str, function: FunctionType, owner: type, seen: set[CodeType]) -> bool:
+    if name not in function.__globals__:
+        return name in _SAFE_BUILTINS or not hasattr_builtin(name)
+    value = function.__globals__[name]
+    if isinstance(value, ModuleType):
+        return value.__name__.partition(".")[0] in _SAFE_PACKAGES
+    if isinstance(value, FunctionType):
+        package = (value.__module__ or "").partition(".")[0]
+        return package in _SAFE_PACKAGES or _function(value, owner, seen)
+    return isinstance(value, (int, float, str, bool, tuple, type, type(None))) or (
+        (getattr(value, "__module__", "") or "").partition(".")[0] in _SAFE_PACKAGES
+    )
+
+
+def _member(name: str, owner: type, seen: set[CodeType]) -> bool:
+    """Follow `self.helper(...)`: any method of the class by that name is looked into as well."""
+    for kind in owner.__mro__:
+        value = vars(kind).get(name)
+        if isinstance(value, FunctionType):
+            package = (value.__module__ or "").partition(".")[0]
+            return package in _SAFE_PACKAGES or _function(value, owner, seen)
+    return True
+
+
+def hasattr_builtin(name: str) -> bool:
+    """Say whether a name is a builtin."""
+    return name in vars(builtins)

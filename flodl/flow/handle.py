@@ -1,0 +1,338 @@
+"""`Flow`: an immutable handle on one value of a graph, which stands in for a tensor in expressions."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+
+from flodl.errors import FlowError
+from flodl.flow import stages
+from flodl.flow.callsite import assigned_names, call_site, unpack_size, user_frame
+from flodl.graph.metadata import METADATA_ATTRIBUTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from flodl.flow.branches import Branches
+    from flodl.flow.loops import LoopBody
+    from flodl.flow.recorder import Recorder
+    from flodl.flow.stages import Stage
+
+
+@final
+class _Unknown:
+    """The value of a flow that is only described."""
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN = _Unknown()
+_TENSOR_ATTRIBUTES = METADATA_ATTRIBUTES | {"T", "mT", "H", "mH", "data", "grad", "real", "imag", "grad_fn"}
+# Both a method of sparse tensors and a field of `torch.max(x, dim)`: only a value can tell.
+_AMBIGUOUS = frozenset({"values", "indices", "names"})
+
+
+@final
+class Flow:
+    """One value of a flow graph.
+
+    Flow words (`through`, `also`, `split`, `tag`, ...) and tensor expressions (operators, indexing,
+    tensor methods and attributes, `torch.*`, `F.*`) each record one node and return the flow of its
+    result.  A flow never changes; Python variables are the wires.
+
+    Example:
+        >>> import torch
+        >>> from flodl import Flow, FlowModule
+        >>> class Residual(FlowModule):
+        ...     def __init__(self, width: int) -> None:
+        ...         super().__init__()
+        ...         self.linear = torch.nn.Linear(width, width)
+        ...     def flow(self, x: Flow) -> Flow:
+        ...         return x.also(self.linear).through(torch.relu)
+        >>> Residual(4)(torch.ones(2, 4)).shape
+        torch.Size([2, 4])
+    """
+
+    __slots__ = ("_known", "_node", "_recorder", "_value")
+
+    def __init__(self, recorder: Recorder, node: int, value: Any, known: type | None) -> None:
+        object.__setattr__(self, "_recorder", recorder)
+        object.__setattr__(self, "_node", node)
+        object.__setattr__(self, "_value", value)
+        object.__setattr__(self, "_known", known)
+
+    # ---- flow words ---------------------------------------------------------------------------
+
+    def through(self, stage: Stage, *extra: Any, **named: Any) -> Flow:
+        """Pass the value through a stage: `stage(x, *extra, **named)`.
+
+        Args:
+            stage: a module, any callable, or a tuple, list or `nn.ModuleList` of stages, run in order.
+            *extra: further positional arguments; flows among them are wired.
+            **named: keyword arguments, likewise.
+
+        Returns:
+            The flow of the stage's result.
+        """
+        return stages.run_stage(self._recorder, stage, self, extra, named)
+
+    def also(self, stage: Stage, *extra: Any, **named: Any) -> Flow:
+        """Add a stage's result to the value (a residual connection): `x + stage(x)`."""
+        return self + self.through(stage, *extra, **named)
+
+    def also_with(self, *paths: Stage, **named: Stage) -> Flow:
+        """Add two paths: `skip(x) + main(x)`.
+
+        The paths run in the order in which they are written, so random draws and in-place effects
+        keep their place; the sum is always `skip + main`.
+
+        Raises:
+            FlowError: not exactly the two paths `skip` and `main` are given.
+        """
+        return stages.run_also_with(self, paths, named)
+
+    def fork(self, stage: Stage, *extra: Any, tag: str | None = None, **named: Any) -> Flow:
+        """Run a side branch and go on with the value itself; `tag` names the side branch's result."""
+        side = self.through(stage, *extra, **named)
+        if tag is not None:
+            side.tag(tag)
+            return self
+        self._recorder.pending_fork = (side, self)
+        return self
+
+    def split(self, *parts: Any, **named: Any) -> Any:
+        """Run several stages on the value: `x.split(a, b).merge(Add())`, or `a, b = x.split(f, g)`.
+
+        With numbers it is `torch.Tensor.split(split_size, dim)`.
+
+        Returns:
+            The branches, ready for `merge`; a flow of the parts if the arguments are numbers.
+        """
+        if stages.are_stages(parts):
+            return stages.run_branches(self, parts)
+        return Method(self, "split")(*parts, **named)
+
+    def tag(self, name: str) -> Flow:
+        """Name the value, so that it can be used, observed and drawn by that name.
+
+        Right after `fork`, the side branch's result gets the name.
+
+        Raises:
+            FlowError: another value already has the name.
+        """
+        recorder = self._recorder
+        pending, recorder.pending_fork = recorder.pending_fork, None
+        target = pending[0] if pending is not None and pending[1] is self else self
+        recorder.tag(name, target)
+        return self
+
+    def using(self, *names: str, **named: str) -> stages.Using:
+        """Hand earlier tagged values to the next stage: `x.using("memory").through(self.decoder)`.
+
+        Raises:
+            FlowError: no value of that name has been tagged yet.
+        """
+        return stages.Using(self, names, named)
+
+    def loop_body(self, stage: Stage) -> LoopBody:
+        """Start a loop: `x.loop_body(stage).for_n(3)` is `stage(stage(stage(x)))`."""
+        from flodl.flow.loops import LoopBody
+
+        return LoopBody(self, stage)
+
+    # ---- standing in for the value ------------------------------------------------------------
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        value = object.__getattribute__(self, "_value")
+        if value is not UNKNOWN:
+            return type(value)
+        known: type | None = object.__getattribute__(self, "_known")
+        if known is None:
+            # torch's argument parser asks as well; only if it was someone else is a value needed.
+            self._recorder.look(self)
+            return Flow
+        return known
+
+    @property
+    def __torch_function__(self) -> Callable[..., Any]:
+        # torch's parser takes a first argument with this attribute for a whole size list, so
+        # `torch.zeros(batch, 4)` fails; after it has poked `__index__`, we are an integer to it.
+        if self._recorder.was_poked_here(self):
+            message = "an integer"
+            raise AttributeError(message)
+        return _outside
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        value = object.__getattribute__(self, "_value")
+        if value is UNKNOWN:
+            return self._describe_attribute(name)
+        if callable(getattr(type(value), name, None)) or callable(vars_of(value).get(name)):
+            return Method(self, name)
+        return self._recorder.step("attribute", name, (self,), compute=lambda owner: getattr(owner, name))
+
+    def _describe_attribute(self, name: str) -> Any:
+        if name in _TENSOR_ATTRIBUTES and name not in ("index", "type", "is_complex", "is_floating_point"):
+            return self._recorder.step("attribute", name, (self,), compute=None)
+        if name in _AMBIGUOUS or not callable(getattr(torch.Tensor, name, None)):
+            _need_value()
+        return Method(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._recorder.step(
+            "setattr", name, (self, value), compute=lambda owner, new: setattr(owner, name, new)
+        )
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._recorder.step("item", "", (self, index), compute=operator.getitem)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._recorder.step("operator", "setitem", (self, index, value), compute=operator.setitem)
+
+    def __iter__(self) -> Iterator[Any]:
+        recorder = self._recorder
+        frame = user_frame(1)
+        count = unpack_size(frame)
+        if count is None:
+            length = recorder.step("method", "__len__", (self,), compute=len)
+            count = recorder.ask(length, int, "the length")
+        return iter(recorder.unpack(self, count, assigned_names(frame)))
+
+    def __len__(self) -> int:
+        length = self._recorder.step("method", "__len__", (self,), compute=len)
+        return int(self._recorder.ask(length, int, "the length"))
+
+    def __bool__(self) -> bool:
+        return bool(self._recorder.ask(self, bool, "the truth"))
+
+    def __int__(self) -> int:
+        return int(self._recorder.ask(self, int, "an integer"))
+
+    def __float__(self) -> float:
+        return float(self._recorder.ask(self, float, "a number"))
+
+    def __index__(self) -> int:
+        return self._recorder.poke(self)
+
+    def __contains__(self, item: Any) -> bool:
+        found = self._recorder.step(
+            "function", "operator.contains", (self, item), compute=operator.contains
+        )
+        return bool(found)
+
+    def __format__(self, spec: str) -> str:
+        return format(self._recorder.ask(self, lambda value: value, "the text"), spec)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        value = object.__getattribute__(self, "_value")
+        node = self._recorder.nodes[object.__getattribute__(self, "_node")]
+        text = "described" if value is UNKNOWN else stages.short(value)
+        return f"<Flow {node.name}: {text}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Record a call of the value itself (an object that was passed in and is callable)."""
+        return self._recorder.step(
+            "function", "operator.call", (self, *args), kwargs,
+            compute=lambda function, *rest, **named: function(*rest, **named),
+        )  # fmt: skip
+
+
+@final
+class Method:
+    """A method of a flow's value, waiting to be called."""
+
+    __slots__ = ("_flow", "_name")
+
+    def __init__(self, flow: Flow, name: str) -> None:
+        self._flow = flow
+        self._name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        flow, name = self._flow, self._name
+        recorder: Recorder = object.__getattribute__(flow, "_recorder")
+        stages.refuse_value_method(flow, name)
+        return recorder.step(
+            "method", name, (flow, *args), kwargs,
+            compute=lambda owner, *rest, **named: getattr(owner, name)(*rest, **named),
+        )  # fmt: skip
+
+
+def vars_of(value: object) -> dict[str, Any]:
+    """Return the instance dictionary of a value, empty if it has none."""
+    found: dict[str, Any] = getattr(value, "__dict__", {})
+    return found
+
+
+def _need_value() -> None:
+    from flodl.flow.recorder import NeedsValueError
+
+    raise NeedsValueError
+
+
+def _outside(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Refuse a torch call on a flow whose recording is over."""
+    del types, args, kwargs
+    name = getattr(func, "__name__", func)
+    message = (
+        f"{call_site()}: `{name}` was called with a Flow outside the flow that made it; a Flow describes a "
+        "value while `flow` runs, it is not a tensor"
+    )
+    raise FlowError(message)
+
+
+def _binary(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Flow, Any], Any]:
+    def forward(self: Flow, other: Any) -> Any:
+        recorder: Recorder = object.__getattribute__(self, "_recorder")
+        return recorder.step("operator", name, (self, other), compute=function)
+
+    return forward
+
+
+def _reflected(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Flow, Any], Any]:
+    def forward(self: Flow, other: Any) -> Any:
+        recorder: Recorder = object.__getattribute__(self, "_recorder")
+        return recorder.step("operator", name, (other, self), compute=function)
+
+    return forward
+
+
+def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Flow], Any]:
+    def forward(self: Flow) -> Any:
+        recorder: Recorder = object.__getattribute__(self, "_recorder")
+        return recorder.step("operator", name, (self,), compute=function)
+
+    return forward
+
+
+def _install_operators() -> None:
+    """Give `Flow` the operators of Python; each records one node."""
+    arithmetic = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul",
+                  "and_", "or_", "xor", "lshift", "rshift")  # fmt: skip
+    for name in arithmetic:
+        bare = name.strip("_")
+        function = getattr(operator, name)
+        setattr(Flow, f"__{bare}__", _binary(name, function))
+        setattr(Flow, f"__r{bare}__", _reflected(name, function))
+        in_place = getattr(operator, f"i{bare}")
+        setattr(Flow, f"__i{bare}__", _binary(f"i_{bare}", in_place))
+    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+        setattr(Flow, f"__{name}__", _binary(name, getattr(operator, name)))
+    for name in ("neg", "pos", "invert"):
+        setattr(Flow, f"__{name}__", _unary(name, getattr(operator, name)))
+    Flow.__abs__ = _abs  # type: ignore[attr-defined]
+
+
+def _abs(self: Flow) -> Any:
+    recorder: Recorder = object.__getattribute__(self, "_recorder")
+    return recorder.step("function", "operator.abs", (self,), compute=operator.abs)
+
+
+_install_operators()

@@ -1,0 +1,75 @@
+"""While a flow is recorded, modules and `math` functions that are given a Flow become nodes."""
+
+from __future__ import annotations
+
+import math
+import threading
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from flodl.flow.handle import Flow
+from flodl.flow.recorder import current_recorder
+from flodl.flow.stages import call_module
+from flodl.flow.values import leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_lock = threading.Lock()
+_recordings = 0
+_call = nn.Module.__call__
+_MATH = ("sqrt", "log", "log2", "log10", "exp", "pow", "ceil", "floor", "sin", "cos", "prod", "fabs")
+
+
+def _has_flow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    values = (*args, *kwargs.values())
+    return any(type(leaf) is Flow for value in values for leaf in leaves(value))
+
+
+def _intercepted_call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    recorder = current_recorder()
+    if recorder is None or not _has_flow(args, kwargs):
+        return _call(module, *args, **kwargs)
+    return call_module(recorder, module, args, kwargs)
+
+
+def _intercepted_math(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        recorder = current_recorder()
+        if recorder is None or not _has_flow(args, {}):
+            return function(*args)
+        return recorder.step("function", f"math.{name}", args, compute=function)
+
+    return call
+
+
+_ORIGINALS: dict[str, Callable[..., Any]] = {name: vars(math)[name] for name in _MATH}
+_INTERCEPTED = {name: _intercepted_math(name, function) for name, function in _ORIGINALS.items()}
+
+
+@contextmanager
+def intercept_calls() -> Iterator[None]:
+    """Turn calls of modules and of `math` on flows into nodes, in this thread, until the block ends.
+
+    The attributes are shared by all threads, so the replacements pass every other call on.
+    """
+    global _recordings  # noqa: PLW0603  # counts the recordings of all threads
+    with _lock:
+        _recordings += 1
+        _set(_intercepted_call, _INTERCEPTED)
+    try:
+        yield
+    finally:
+        with _lock:
+            _recordings -= 1
+            if _recordings == 0:
+                _set(_call, _ORIGINALS)
+
+
+def _set(call: Any, functions: dict[str, Callable[..., Any]]) -> None:
+    nn.Module.__call__ = call  # type: ignore[method-assign]
+    vars(math).update(functions)

@@ -1,0 +1,389 @@
+"""`FlowModule`: a module class whose `flow` describes what its generated `forward` does."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from abc import ABCMeta
+from functools import wraps
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import nn
+
+from flodl.errors import FlowError, GraphError
+from flodl.flow.arguments import Definition, admit, describe_parameter
+from flodl.flow.callsite import call_site
+from flodl.flow.describable import is_describable, mentioned_names
+from flodl.flow.handle import Flow
+from flodl.flow.interception import intercept_calls
+from flodl.flow.recorder import NeedsValueError, Recorder, current_recorder, unwrap
+from flodl.flow.values import dataclass_fields, leaves, map_leaves
+from flodl.graph.fastcalls import must_run_plainly
+from flodl.graph.graph import Graph
+from flodl.graph.notes import explain
+from flodl.graph.plans import Plans
+from flodl.graph.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flodl.spec.graph import GraphSpec
+
+    Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class FlowMeta(ABCMeta):
+    """Describes a new `FlowModule` once its constructor is done, so that a compiler may call it first."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Construct an instance and describe its flow, where that needs no values."""
+        module = super().__call__(*args, **kwargs)
+        if isinstance(module, FlowModule):
+            module.describe()
+        return module
+
+
+class FlowModule(Graph, metaclass=FlowMeta):
+    """A module that describes its forward: subclass it, build submodules in `__init__`, write `flow`.
+
+    `forward` is generated, with the parameters of `flow`.  What `flow` asks in plain Python - the
+    training flag, whether an input is `None`, a size - is answered from the call at hand and guards the
+    recorded plan; another combination records another plan.  Plain attributes are read when the flow is
+    recorded; setting one on the module records anew, changing something deeper inside one needs
+    `rebuild()`.
+
+    Example:
+        >>> import torch
+        >>> from flodl import Flow, FlowModule
+        >>> class Classifier(FlowModule):
+        ...     def __init__(self) -> None:
+        ...         super().__init__()
+        ...         self.hidden = torch.nn.Linear(4, 8)
+        ...         self.head = torch.nn.Linear(8, 2)
+        ...     def flow(self, x: Flow) -> Flow:
+        ...         return x.through(self.hidden).through(torch.relu).tag("features").through(self.head)
+        >>> Classifier()(torch.ones(3, 4)).shape
+        torch.Size([3, 2])
+    """
+
+    _definitions: dict[str, Definition] = {}
+
+    def __init__(self) -> None:
+        nn.Module.__init__(self)
+        self._set_plans({key: _new_plans(each) for key, each in type(self)._definitions.items()})
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Generate `forward` from `flow`, and prepare every `@subflow` method."""
+        super().__init_subclass__(**kwargs)
+        own = dict(cls.__dict__)
+        definitions: dict[str, Definition] = {}
+        for base in reversed(cls.__mro__[1:]):
+            definitions |= base.__dict__.get("_definitions", {})
+        for name, value in own.items():
+            if name == "flow" and isinstance(value, FunctionType):
+                definition = _define(cls, value)
+                definitions[definition.key] = definition
+                if "forward" not in own:
+                    _set_class_attribute(cls, "forward", _generate_forward(definition))
+            elif isinstance(value, FunctionType) and "__flodl_subflow__" in vars(value):
+                definition = _define(cls, value)
+                definitions[definition.key] = definition
+                _set_class_attribute(cls, name, _generate_subflow(definition))
+        cls._definitions = definitions
+
+    # ---- recording ----------------------------------------------------------------------------
+
+    def describe(self) -> bool:
+        """Describe the flow without values, in training and evaluation mode, where that is possible.
+
+        Returns:
+            Whether the flow is described; if not, the first call records it.
+        """
+        definition = self._main()
+        if definition is None or self._plans[definition.key].programs:
+            return definition is not None
+        if not is_describable(definition.function, type(self)):
+            return False
+        described = [_described(self, definition, training) for training in (True, False)]
+        both = [each for each in described if each is not None]
+        if len(both) != 2:
+            return False
+        (first, constants), (second, _) = both
+        plans = self._plans[definition.key]
+        if first == second:
+            plans.add(Program(first, constants, definition.title))
+            return True
+        for training, (spec, table) in zip((True, False), both, strict=True):
+            plans.add(Program(_for_mode(spec, training), table, definition.title))
+        return True
+
+    def build(self, *example: Any, **named: Any) -> FlowModule:
+        """Record the flow for example inputs, without keeping the result.
+
+        Needed only before `torch.compile(fullgraph=True)` or `torch.export` is the first to call a flow
+        that asks for sizes or other values.  Runs one forward under `torch.no_grad()`.
+
+        Args:
+            *example: example inputs, as for a call.
+            **named: keyword inputs.
+
+        Returns:
+            The module itself.
+        """
+        with torch.no_grad():
+            self(*example, **named)
+        return self
+
+    def rebuild(self) -> FlowModule:
+        """Forget all recorded plans; the next call records again.  Returns the module itself."""
+        for plans in self._plans.values():
+            plans.clear()
+        self.describe()
+        return self
+
+    def _main(self) -> Definition | None:
+        """Return the definition that `forward` runs, `None` where a subclass wrote its own forward."""
+        marker = vars(type(self).forward).get("__flodl_definition__")
+        return marker if isinstance(marker, Definition) else None
+
+    def _programs(self) -> tuple[Program, ...]:
+        definition = self._main()
+        return self._plans[definition.key].programs if definition is not None else ()
+
+    # ---- attributes ---------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; plans that may have read the old value are forgotten."""
+        recorder = current_recorder()
+        if recorder is not None and recorder.module is self:
+            message = (
+                f"{call_site()}: the flow sets `self.{name}`; a flow only describes, so return the value "
+                "or keep the state in a submodule"
+            )
+            raise FlowError(message)
+        super().__setattr__(name, value)
+        if name == "training" or (isinstance(value, torch.Tensor) and not _is_new(self, name)):
+            return
+        if isinstance(value, nn.Module) or name in mentioned_names(type(self)):
+            self._forget()
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        self._forget()
+
+    def _forget(self) -> None:
+        for plans in self.__dict__.get("_plans", {}).values():
+            plans.clear()
+
+    # ---- copying ------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("_plans", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        nn.Module.__setstate__(self, state)
+        self._set_plans({key: _new_plans(each) for key, each in type(self)._definitions.items()})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FlowModule:
+        """Copy the module; plans that mention no object of the original come along."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        made.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        for key, plans in self._plans.items():
+            for program in plans.programs:
+                if program.portable:
+                    made._plans[key].add(program)
+        return made
+
+
+def subflow(method: Method) -> Method:
+    """Mark a method that describes a part of the flow and is also called with tensors from outside.
+
+    Inside a flow it records; outside it computes, and its steps are recorded and replayed like those
+    of `flow`.
+
+    Example:
+        >>> import torch
+        >>> from flodl import Flow, FlowModule, subflow
+        >>> class Net(FlowModule):
+        ...     def __init__(self) -> None:
+        ...         super().__init__()
+        ...         self.body, self.head = torch.nn.Linear(4, 8), torch.nn.Linear(8, 2)
+        ...     @subflow
+        ...     def features(self, x: Flow) -> Flow:
+        ...         return x.through(self.body).through(torch.relu)
+        ...     def flow(self, x: Flow) -> Flow:
+        ...         return self.features(x).through(self.head)
+        >>> Net().features(torch.ones(1, 4)).shape
+        torch.Size([1, 8])
+    """
+    vars(method)["__flodl_subflow__"] = True
+    return method
+
+
+def _is_new(module: nn.Module, name: str) -> bool:
+    tables = (module._parameters, module._buffers, module.__dict__)  # noqa: SLF001
+    return not any(isinstance(table.get(name), torch.Tensor) for table in tables)
+
+
+def _set_class_attribute(cls: type, name: str, value: object) -> None:
+    setattr(cls, name, value)
+
+
+def _define(cls: type, function: FunctionType) -> Definition:
+    signature = inspect.signature(function)
+    _, *parameters = signature.parameters.values()
+    return Definition(
+        key=f"{cls.__module__}.{cls.__qualname__}.{function.__name__}",
+        title=f"{cls.__name__}.{'forward' if function.__name__ == 'flow' else function.__name__}",
+        function=function,
+        signature=signature.replace(parameters=parameters),
+    )
+
+
+def _new_plans(definition: Definition) -> Plans:
+    def record(module: FlowModule, *inputs: Any) -> Any:
+        return record_call(module, definition, inputs)
+
+    # Tracing compilers cannot look into a recording; torch.compile breaks the graph here and
+    # fullgraph=True reports this text.  (torch.compiler.disable would import all of torch._dynamo.)
+    vars(record)["_torchdynamo_disable"] = True
+    vars(record)["_torchdynamo_disable_msg"] = (
+        "the flow is not recorded for these inputs yet; call the module once, or build(example_input)"
+    )
+    return Plans(record, definition.parameters)
+
+
+def _signature_text(definition: Definition) -> tuple[str, dict[str, Any]]:
+    """Return the parameter list of the generated forward, with defaults taken from a namespace."""
+    namespace: dict[str, Any] = {}
+    parameters = []
+    for each in definition.signature.parameters.values():
+        default = each.default
+        if default is not each.empty:
+            namespace[f"default_{each.name}"] = default
+            each = each.replace(default=_Text(f"default_{each.name}"))  # noqa: PLW2901
+        parameters.append(each.replace(annotation=inspect.Parameter.empty))
+    text = str(inspect.Signature(parameters))[1:-1]
+    return f"self, {text}" if text else "self", namespace
+
+
+class _Text:
+    """A default that prints as bare text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _generate_forward(definition: Definition) -> Callable[..., Any]:
+    """Make a `forward` with the signature of `flow`; a packed `*args` would cost at every call."""
+    parameters, namespace = _signature_text(definition)
+    names = ", ".join(["self", *definition.parameters])
+    source = (
+        f"def forward({parameters}):\n"
+        f"    plans = self._plans[{definition.key!r}]\n"
+        f"    if must_run_plainly():\n"
+        f"        return plans.dispatch_plainly({names})\n"
+        f"    try:\n"
+        f"        return plans.dispatch({names})\n"
+        f"    except Exception as error:\n"
+        f"        explain(error, self)\n"
+        f"        raise\n"
+    )
+    namespace |= {"must_run_plainly": must_run_plainly, "explain": explain}
+    exec(source, namespace)  # noqa: S102  # the text is made here, from a checked signature
+    forward: Callable[..., Any] = namespace["forward"]
+    vars(forward)["__flodl_definition__"] = definition
+    function = definition.function
+    forward.__module__ = function.__module__
+    forward.__qualname__ = f"{function.__qualname__.rpartition('.')[0]}.forward"
+    forward.__doc__ = function.__doc__
+    forward.__annotations__ = {
+        name: "torch.Tensor" if text in ("Flow", Flow) else text
+        for name, text in function.__annotations__.items()
+    }
+    return forward
+
+
+def _generate_subflow(definition: Definition) -> Callable[..., Any]:
+    forward = _generate_forward(definition)
+    function = definition.function
+
+    @wraps(function)
+    def method(self: FlowModule, *args: Any, **kwargs: Any) -> Any:
+        if current_recorder() is not None:
+            return function(self, *args, **kwargs)
+        return forward(self, *args, **kwargs)
+
+    return method
+
+
+def _for_mode(spec: GraphSpec, training: bool) -> GraphSpec:
+    from dataclasses import replace
+
+    return replace(spec, training=training)
+
+
+def _described(
+    module: FlowModule, definition: Definition, training: bool
+) -> tuple[GraphSpec, dict[str, object]] | None:
+    """Describe a flow in one mode without values; `None` if it asks for any."""
+    before = module.training
+    module.__dict__["training"] = training
+    recorder = Recorder(module, valued=False)
+    try:
+        with recorder, intercept_calls():
+            parameters = definition.signature.parameters.values()
+            values = tuple(describe_parameter(recorder, each) for each in parameters)
+            output = definition.call(module, values)
+        spec = recorder.finish(output)
+    except NeedsValueError:
+        return None
+    except Exception:  # noqa: BLE001  # whatever is wrong shows itself, with values, at the first call
+        return None
+    finally:
+        module.__dict__["training"] = before
+    return (spec, recorder.encoder.constants) if recorder.encoder.portable else None
+
+
+def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, ...]) -> Any:
+    """Run a flow on real values, record it as a new plan, and return its result.
+
+    Raises:
+        FlowError: the flow asks for something that a description cannot answer.
+    """
+    recorder = Recorder(module, valued=True)
+    with recorder, intercept_calls():
+        values = tuple(
+            admit(recorder, name, value)
+            for name, value in zip(definition.parameters, inputs, strict=True)
+        )
+        output = definition.call(module, values)
+    spec = recorder.finish(output, module.training)
+    program = Program(spec, recorder.encoder.constants, definition.title, recorder.encoder.portable)
+    module._plans[definition.key].add(program)  # noqa: SLF001  # part of the same class's machinery
+    return _unwrap_output(output)
+
+
+def _unwrap_output(output: Any) -> Any:
+    def leaf(value: Any) -> Any:
+        fields = dataclass_fields(value)
+        if fields and any(type(each) is Flow for name in fields for each in leaves(_read(value, name))):
+            return type(value)(**{name: _unwrap_output(_read(value, name)) for name in fields})
+        return unwrap(value)
+
+    return map_leaves(output, leaf)
+
+
+def _read(value: Any, name: str) -> Any:
+    return getattr(value, name)
+
+
+__all__ = ["FlowModule", "GraphError", "subflow"]

@@ -1,0 +1,207 @@
+"""Stages - modules, callables, chains of them - run as steps of a recording."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+import torch
+from torch import nn
+
+from flodl.errors import FlowError
+from flodl.flow.callsite import call_site
+from flodl.flow.torch_call_names import VALUE_METHODS
+from flodl.spec.graph import Branch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from flodl.flow.branches import Branches
+    from flodl.flow.handle import Flow
+    from flodl.flow.recorder import Recorder
+
+Stage: TypeAlias = "nn.Module | Callable[..., Any] | Sequence[Stage]"
+
+
+def run_stage(
+    recorder: Recorder, stage: Any, first: Any, extra: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
+    """Record `stage(first, *extra, **named)`; the extra arguments go to the first stage of a chain.
+
+    Raises:
+        FlowError: the stage is not a module, callable or chain, or a class that needs arguments.
+    """
+    kind = type(stage)
+    if kind in (tuple, list) or isinstance(stage, nn.ModuleList):
+        value = first
+        for position, each in enumerate(stage):
+            rest = (extra, named) if position == 0 else ((), {})
+            value = run_stage(recorder, each, value, *rest)
+        return value
+    return call_stage(recorder, stage, (first, *extra), named)
+
+
+def call_stage(
+    recorder: Recorder, stage: Any, args: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
+    """Record one call of a module or callable."""
+    if isinstance(stage, type) and issubclass(stage, nn.Module):
+        stage = instantiate(stage)
+    if isinstance(stage, nn.Module):
+        return call_module(recorder, stage, args, named)
+    if not callable(stage):
+        message = (
+            f"{call_site()}: `{stage!r}` is not a stage; give a module, a callable, or a tuple of those"
+        )
+        raise FlowError(message)
+    target = recorder.encoder.callable_name(stage)
+    return recorder.step("function", target, args, named, compute=stage)
+
+
+def call_module(
+    recorder: Recorder, module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
+    """Record one call of a module that lives below the owner, or of any other one as a constant."""
+    path = recorder.encoder.module_path(module)
+    if path is None:
+        key = recorder.encoder.constant(module, type(module).__name__, portable=False).key
+        return recorder.step("function", key, args, named, compute=module)
+    name = path.rpartition(".")[2] if path else "self"
+    name = path.replace(".", "_") if name.isdigit() else name
+    return recorder.step("module", path, args, named, compute=module, name=name)
+
+
+def instantiate(kind: type[nn.Module]) -> nn.Module:
+    """Return an instance of a module class that was given where an instance is meant.
+
+    Raises:
+        FlowError: the class needs arguments, or has parameters that nothing would train.
+    """
+    required = [
+        each.name
+        for each in list(inspect.signature(kind).parameters.values())
+        if each.default is each.empty and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    ]
+    if required:
+        message = (
+            f"{call_site()}: `{kind.__name__}` is a class that needs {', '.join(required)}; "
+            f"write `{kind.__name__}(...)`"
+        )
+        raise FlowError(message)
+    return kind()
+
+
+def run_also_with(x: Flow, paths: tuple[Any, ...], named: dict[str, Any]) -> Flow:
+    """Record `skip(x) + main(x)`, the paths in the order in which they were written."""
+    order = dict(zip(("skip", "main"), paths, strict=False)) | named
+    if set(order) != {"skip", "main"} or len(paths) + len(named) != 2:
+        message = f"{call_site()}: also_with takes two paths: also_with(skip=..., main=...)"
+        raise FlowError(message)
+    values = run_each(x, list(order.values()))
+    results = dict(zip(order, values, strict=True))
+    return results["skip"] + results["main"]
+
+
+def run_each(x: Flow, parts: Sequence[Any]) -> list[Any]:
+    """Record several stages on the same value, one after the other, as branches of one split."""
+    recorder: Recorder = object.__getattribute__(x, "_recorder")
+    site, outer = call_site(), recorder.branch
+    values = []
+    try:
+        for position, part in enumerate(parts, start=1):
+            recorder.branch = Branch(k=position, n=len(parts), site=site)
+            values.append(run_stage(recorder, part, x, (), {}))
+    finally:
+        recorder.branch = outer
+    return values
+
+
+def are_stages(parts: tuple[Any, ...]) -> bool:
+    """Say whether the arguments of `split` are stages rather than sizes."""
+    if len(parts) == 1 and type(parts[0]) in (list, tuple, nn.ModuleList):
+        parts = tuple(parts[0])
+    return bool(parts) and all(
+        callable(part) or isinstance(part, nn.ModuleList) or _is_chain(part) for part in parts
+    ) and not any(_is_flow(part) for part in parts)
+
+
+def _is_chain(part: Any) -> bool:
+    return type(part) in (tuple, list) and all(callable(each) or _is_chain(each) for each in part)
+
+
+def _is_flow(part: Any) -> bool:
+    from flodl.flow.handle import Flow
+
+    return type(part) is Flow
+
+
+def run_branches(x: Flow, parts: tuple[Any, ...]) -> Branches:
+    """Record the branches of a split."""
+    from flodl.flow.branches import Branches
+
+    if len(parts) == 1 and type(parts[0]) in (list, tuple, nn.ModuleList):
+        parts = tuple(parts[0])
+    if len(parts) < 2:
+        message = f"{call_site()}: split needs at least two branches; use through for one"
+        raise FlowError(message)
+    return Branches(tuple(run_each(x, parts)))
+
+
+@final
+class Using:
+    """A flow with earlier tagged values in hand, for exactly one stage."""
+
+    def __init__(self, x: Flow, names: tuple[str, ...], named: dict[str, str]) -> None:
+        recorder: Recorder = object.__getattribute__(x, "_recorder")
+        unknown = [name for name in (*names, *named.values()) if name not in recorder.tags]
+        if unknown:
+            known = ", ".join(f"`{name}`" for name in recorder.tags) or "none yet"
+            message = (
+                f"{call_site()}: no value is tagged `{'`, `'.join(unknown)}` before this line; "
+                f"tags so far: {known}"
+            )
+            raise FlowError(message)
+        self._x = x
+        self._names = names
+        self._values = tuple(recorder.tags[name][1] for name in names)
+        self._named = {key: recorder.tags[name][1] for key, name in named.items()}
+
+    def through(self, stage: Any, *extra: Any, **named: Any) -> Any:
+        """Run a stage with the tagged values as extra arguments.
+
+        A module with `forward_named(x, refs)` gets them as a dict by tag name.
+        """
+        forward_named = getattr(stage, "forward_named", None) if isinstance(stage, nn.Module) else None
+        if forward_named is not None:
+            refs = dict(zip(self._names, self._values, strict=True)) | self._named
+            return self._x.through(forward_named, refs)
+        return self._x.through(stage, *self._values, *extra, **self._named, **named)
+
+    def also(self, stage: Any, *extra: Any, **named: Any) -> Flow:
+        """Add the result of a stage that gets the tagged values: `x + stage(x, ...)`."""
+        return self._x + self.through(stage, *extra, **named)
+
+
+def refuse_value_method(flow: Flow, name: str) -> None:
+    """Refuse a method that needs the value of a tensor.
+
+    Raises:
+        FlowError: the method is one of `item`, `tolist`, `numpy` and the like.
+    """
+    from flodl.flow.handle import UNKNOWN
+
+    value = object.__getattribute__(flow, "_value")
+    if name in VALUE_METHODS and (value is UNKNOWN or isinstance(value, torch.Tensor)):
+        message = (
+            f"{call_site()}: `.{name}()` asks for the value of a tensor, which only a run can know; "
+            "keep the part as a callable: x.through(function)"
+        )
+        raise FlowError(message)
+
+
+def short(value: Any) -> str:
+    """Return a short text for a value: shape and dtype of a tensor, else its `repr`."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    text = repr(value)
+    return text if len(text) <= 40 else type(value).__name__

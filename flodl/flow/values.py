@@ -1,0 +1,54 @@
+"""Nests of values: tuples, lists, dicts, dataclasses and named tuples that contain flows.
+
+Everything here looks at `type(value)`, never at `isinstance`: a `Flow` claims the class of the value
+that it carries, so that `isinstance(x, torch.Tensor)` in user code keeps its answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Return the same nest with every leaf replaced by `leaf(value)`."""
+    kind = type(value)
+    if kind is tuple:
+        return tuple(map_leaves(item, leaf) for item in value)
+    if kind is list:
+        return [map_leaves(item, leaf) for item in value]
+    if kind is dict:
+        return {key: map_leaves(item, leaf) for key, item in value.items()}
+    if kind is slice:
+        return slice(*(map_leaves(part, leaf) for part in (value.start, value.stop, value.step)))
+    if is_named_tuple(value):
+        return kind(*(map_leaves(item, leaf) for item in value))
+    return leaf(value)
+
+
+def is_named_tuple(value: object) -> bool:
+    """Say whether a value is an instance of a tuple class with named fields."""
+    kind = type(value)
+    return issubclass(kind, tuple) and "_fields" in kind.__dict__
+
+
+def dataclass_fields(value: object) -> tuple[str, ...]:
+    """Return the field names if a value is an instance of a dataclass, else nothing."""
+    if not dataclasses.is_dataclass(type(value)):
+        return ()
+    return tuple(each.name for each in dataclasses.fields(type(value)) if each.init)
+
+
+def leaves(value: Any) -> list[Any]:
+    """Return all leaves of a nest, left to right."""
+    found: list[Any] = []
+
+    def collect(item: Any) -> Any:
+        found.append(item)
+        return item
+
+    map_leaves(value, collect)
+    return found

@@ -1,0 +1,318 @@
+"""GraphSpec -> straight-line Python source, one statement per node, in the user's order.
+
+Before: nodes `conv1(x)`, `relu(.)`, `add(., x)`.
+After:
+    def forward(self, x):
+        m = self._modules
+        h = run(m["conv1"], x)
+        h = F.relu(h)
+        h = h + x
+        return h
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, final
+
+from flodl.graph.expressions import IN_PLACE, Writer
+from flodl.graph.liveness import AT_END, Liveness, analyse_liveness
+from flodl.graph.metadata import entry_nodes
+from flodl.spec.graph import Items, Literally, Ref, node_refs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flodl.spec.graph import Arg, GraphSpec, NodeSpec
+
+RESERVED = frozenset({"self", "m", "run", "torch", "F", "math", "operator", "expect", "unpack"})
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """Generated source of one graph.
+
+    `nodes_of_line[i]` are the nodes computed on line i+1 of `source`; `variables` maps
+    (reading node, read node) to the variable that holds the value while the reading node runs.
+    """
+
+    source: str
+    accepts: str
+    nodes_of_line: tuple[tuple[int, ...], ...]
+    variables: dict[tuple[int, int], str]
+
+
+@final
+@dataclass(slots=True)
+class _Emitter:
+    spec: GraphSpec
+    live: Liveness
+    writer: Writer
+    variable: dict[int, str] = field(default_factory=dict)
+    holder: dict[str, int] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    nodes_of_line: list[tuple[int, ...]] = field(default_factory=list)
+    seen: dict[tuple[int, int], str] = field(default_factory=dict)
+    reserved: frozenset[str] = RESERVED
+
+    def put(self, text: str, *nodes: int) -> None:
+        self.lines.append("    " + text)
+        self.nodes_of_line.append(nodes)
+
+
+def generate(spec: GraphSpec, constants: Iterable[str] = ()) -> Code:
+    """Generate the source of a graph's forward and the expression that admits a call to it.
+
+    The source defines `forward(self, <inputs>)`; the globals it expects are `run`, `expect`, `torch`,
+    `F`, `math`, `operator` and the graph's constants, whose names are given.
+    """
+    kept = frozenset(
+        guard.value.node
+        for guard in spec.guards
+        if not guard.at_entry and isinstance(guard.value, Ref)
+    )
+    live = analyse_liveness(spec, kept)
+    emitter = _Emitter(
+        spec=spec,
+        live=live,
+        writer=Writer(name_of=lambda _: ""),
+        reserved=RESERVED.union(constants),
+    )
+    emitter.writer.name_of = lambda index: _text_of(emitter, index)
+    for node in spec.nodes:
+        if node.kind == "input" and node.target.isidentifier():
+            emitter.variable[node.index] = node.target
+            emitter.holder[node.target] = node.index
+    for node in spec.nodes:
+        if live.statement[node.index] == node.index:
+            _statement(emitter, node)
+    emitter.put(f"return {emitter.writer.arg(spec.output)}")
+    return _assemble(emitter)
+
+
+def _assemble(emitter: _Emitter) -> Code:
+    parameters = ", ".join(["self", *(each.name for each in emitter.spec.inputs)])
+    head = [f"def forward({parameters}):"]
+    if any(node.kind == "module" for node in emitter.spec.nodes) or emitter.writer.modules:
+        head.append("    m = self._modules")
+    for path, variable in emitter.writer.modules.items():
+        head.append(f"    {variable} = {_container(path)}._modules")
+    blank: list[tuple[int, ...]] = [() for _ in head]
+    return Code(
+        source="\n".join([*head, *emitter.lines]) + "\n",
+        accepts=_accepts(emitter.spec),
+        nodes_of_line=tuple([*blank, *emitter.nodes_of_line]),
+        variables=emitter.seen,
+    )
+
+
+def _container(path: str) -> str:
+    first, *rest = path.split(".")
+    return f'm["{first}"]' + "".join(f'._modules["{part}"]' for part in rest)
+
+
+def _text_of(emitter: _Emitter, index: int) -> str:
+    """Return the variable of a node, or its expression in brackets if it is written inline."""
+    if index in emitter.variable:
+        return emitter.variable[index]
+    return emitter.writer.node(emitter.spec.nodes[index])
+
+
+def _statement(emitter: _Emitter, node: NodeSpec) -> None:
+    for ref in _statement_refs(emitter, node):
+        if ref in emitter.variable:
+            emitter.seen[node.index, ref] = emitter.variable[ref]
+    if node.kind == "input":
+        if node.index not in emitter.variable and emitter.live.last_use[node.index] != -1:
+            emitter.put(f"{_bind(emitter, node)} = {node.target}", node.index)
+    elif node.kind == "unpack":
+        _unpack(emitter, node)
+    elif node.kind == "loop":
+        _loop(emitter, node)
+    elif node.kind == "setattr" or node.target in ("setitem", "delitem"):
+        _effect(emitter, node)
+    else:
+        _assignment(emitter, node)
+    _check(emitter, node)
+    _free(emitter, node)
+
+
+def _assignment(emitter: _Emitter, node: NodeSpec) -> None:
+    in_place = IN_PLACE.get(node.target) if node.kind == "operator" else None
+    first = node.args[0] if node.args else None
+    if in_place and isinstance(first, Ref) and first.node in emitter.variable:
+        if emitter.live.last_use[first.node] <= node.index:
+            variable = emitter.variable[first.node]
+            value = emitter.writer.arg(node.args[1])
+            emitter.put(f"{variable} {in_place} {value}", node.index)
+            emitter.variable[node.index] = variable
+            emitter.holder[variable] = node.index
+            return
+    text = emitter.writer.node(node)
+    if emitter.live.last_use[node.index] == -1:
+        emitter.put(text, node.index)
+    else:
+        emitter.put(f"{_bind(emitter, node)} = {text}", node.index)
+
+
+def _effect(emitter: _Emitter, node: NodeSpec) -> None:
+    target = emitter.writer.receiver(node.args[0])
+    if node.kind == "setattr":
+        emitter.put(f"{target}.{node.target} = {emitter.writer.arg(node.args[1])}", node.index)
+    elif node.target == "setitem":
+        index, value = emitter.writer.index(node.args[1]), emitter.writer.arg(node.args[2])
+        emitter.put(f"{target}[{index}] = {value}", node.index)
+    else:
+        emitter.put(f"del {target}[{emitter.writer.index(node.args[1])}]", node.index)
+
+
+def _unpack(emitter: _Emitter, node: NodeSpec) -> None:
+    text = emitter.writer.node(node)
+    items = emitter.live.unpacked[node.index]
+    names = [
+        "_" if emitter.live.last_use[item] == -1 else _bind(emitter, emitter.spec.nodes[item], node)
+        for item in items
+    ]
+    left = f"[{', '.join(names)}]" if len(names) < 2 else ", ".join(names)
+    emitter.put(f"{left} = {text}", node.index, *items)
+
+
+def _loop(emitter: _Emitter, node: NodeSpec) -> None:
+    start = emitter.writer.arg(node.args[0])
+    body = emitter.writer.module(node.target) if node.target else emitter.writer.arg(node.args[2])
+    variable = _bind(emitter, node)
+    if variable != start:
+        emitter.put(f"{variable} = {start}")
+    emitter.put(f"for _ in range({emitter.writer.arg(node.args[1])}):", node.index)
+    emitter.put(f"    {variable} = run({body}, {variable})", node.index)
+    emitter.seen[node.index, node.index] = variable
+
+
+def _check(emitter: _Emitter, node: NodeSpec) -> None:
+    for guard in emitter.spec.guards:
+        if not guard.at_entry and guard.value == Ref(node.index):
+            asked = emitter.writer.arg(guard.value)
+            expected = emitter.writer.arg(guard.expected)
+            emitter.put(f"expect({asked}, {expected}, {str(guard.site)!r})", node.index)
+
+
+def _free(emitter: _Emitter, node: NodeSpec) -> None:
+    """Drop values that nobody reads any more, so that memory peaks where hand-written code peaks."""
+    inputs = {each.name for each in emitter.spec.inputs}
+    dying = [
+        emitter.variable[ref]
+        for ref in dict.fromkeys(_statement_refs(emitter, node))
+        if ref in emitter.variable
+        and emitter.live.last_use[ref] <= node.index
+        and emitter.holder.get(emitter.variable[ref]) == ref
+        and ref not in emitter.live.metadata
+        and emitter.variable[ref] not in inputs
+    ]
+    if dying:
+        emitter.put(f"del {', '.join(dying)}")
+        for name in dying:
+            del emitter.holder[name]
+
+
+def _statement_refs(emitter: _Emitter, node: NodeSpec) -> list[int]:
+    """Return the nodes whose variables a statement reads, those of inlined nodes included."""
+    found: list[int] = []
+    for ref in node_refs(node):
+        if emitter.live.statement[ref] == node.index and ref != node.index:
+            found += _statement_refs(emitter, emitter.spec.nodes[ref])
+        else:
+            found.append(ref)
+    return found
+
+
+def _bind(emitter: _Emitter, node: NodeSpec, at: NodeSpec | None = None) -> str:
+    """Choose the variable for a node's value: the user's name, else that of a dying operand."""
+    now = (at or node).index
+    wanted = node.variable or _dying_operand(emitter, at or node) or _identifier(node.name)
+    name, count = wanted, 1
+    while not _is_free(emitter, name, now):
+        count += 1
+        name = f"{wanted}_{count}"
+    emitter.variable[node.index] = name
+    emitter.holder[name] = node.index
+    return name
+
+
+def _dying_operand(emitter: _Emitter, node: NodeSpec) -> str:
+    for ref in _statement_refs(emitter, node):
+        if ref in emitter.live.metadata or ref not in emitter.variable:
+            continue
+        if emitter.live.last_use[ref] <= node.index:
+            return emitter.variable[ref]
+    return ""
+
+
+def _is_free(emitter: _Emitter, name: str, now: int) -> bool:
+    if name in emitter.reserved or keyword.iskeyword(name) or name in emitter.writer.modules.values():
+        return False
+    current = emitter.holder.get(name)
+    if current is None:
+        return True
+    last = emitter.live.last_use[current]
+    return last <= now and last != AT_END
+
+
+def _identifier(name: str) -> str:
+    text = re.sub(r"\W", "_", name) or "value"
+    return f"v_{text}" if text[0].isdigit() else text
+
+
+def _accepts(spec: GraphSpec) -> str:
+    """Return the expression over `self` and the inputs that admits a call to this plan."""
+    checks = [] if spec.training is None else ["self.training" if spec.training else "not self.training"]
+    checks += [each.check for each in spec.inputs if each.check]
+    entry_writer = _EntryWriter(spec)
+    for guard in spec.guards:
+        if guard.at_entry:
+            checks.append(entry_writer.condition(guard.value, guard.expected))
+    return " and ".join(dict.fromkeys(checks)) or "True"
+
+
+@final
+class _EntryWriter:
+    """Writes metadata expressions over the inputs alone."""
+
+    def __init__(self, spec: GraphSpec) -> None:
+        self._spec = spec
+        self._writer = Writer(name_of=self._text, from_self=True)
+
+    def _text(self, index: int) -> str:
+        node = self._spec.nodes[index]
+        if node.kind == "item" and isinstance(owner := node.args[0], Ref):
+            source = self._spec.nodes[owner.node]
+            if source.kind == "unpack":
+                return f"{self._writer.receiver(source.args[0])}[{self._writer.arg(node.args[1])}]"
+        text = self._writer.node(node)
+        return f"({text})" if node.kind == "operator" else text
+
+    def condition(self, value: Arg, expected: Arg) -> str:
+        text = self._writer.arg(value)
+        match expected:
+            case Literally(True):
+                return text
+            case Literally(False):
+                return f"not {text}"
+            case Literally(None):
+                return f"{text} is None"
+            case _:
+                return f"{text} == {self._writer.arg(expected)}"
+
+
+def is_entry(spec: GraphSpec, arg: Arg, metadata: frozenset[int]) -> bool:
+    """Say whether an asked value can be computed before anything has run."""
+    known = entry_nodes(spec, metadata)
+    match arg:
+        case Ref(node):
+            return node in known
+        case Items(_, items):
+            return all(is_entry(spec, item, metadata) for item in items)
+        case _:
+            return True

@@ -1,0 +1,188 @@
+"""`run(module, x)`: what `module(x)` computes, by the cheapest route that no one could tell apart.
+
+A call of `nn.Linear` spends most of its time finding hooks, `forward`, `weight` and `bias`.  `run` reads
+the live hooks and parameters straight from the module's dictionaries and calls the kernel.  Anything
+unusual - a hook, an overridden `forward`, a subclass, a parametrization, a tensor subclass - takes the
+ordinary route, so hooks registered and weights swapped later work as they always do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.modules import module as torch_module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    _Fast: TypeAlias = Callable[[nn.Module, dict[str, Any], torch.Tensor], Any]
+
+_linear = torch._C._nn.linear  # noqa: SLF001  # F.linear is this function under a longer lookup
+_Tensor = torch.Tensor
+
+# Every function below gets the module, its `__dict__` and the input, so that they share one table.
+
+
+def _run_linear(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+    parameters = d["_parameters"]
+    return _linear(x, parameters["weight"], parameters["bias"])
+
+
+def _run_conv(function: Callable[..., Any]) -> _Fast:
+    def forward(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+        parameters = d["_parameters"]
+        return function(
+            x, parameters["weight"], parameters["bias"],
+            d["stride"], d["padding"], d["dilation"], d["groups"],
+        )  # fmt: skip
+
+    return forward
+
+
+def _run_layer_norm(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+    parameters = d["_parameters"]
+    return F.layer_norm(
+        x, d["normalized_shape"], parameters["weight"], parameters["bias"], d["eps"]
+    )
+
+
+def _run_batch_norm(dims: tuple[int, ...]) -> _Fast:
+    def forward(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+        momentum = d["momentum"]
+        if momentum is None or not d["track_running_stats"] or x.dim() not in dims:
+            return module(x)
+        parameters, buffers = d["_parameters"], d["_buffers"]
+        training = d["training"]
+        if training:
+            buffers["num_batches_tracked"].add_(1)
+        return F.batch_norm(
+            x, buffers["running_mean"], buffers["running_var"], parameters["weight"],
+            parameters["bias"], training, momentum, d["eps"],
+        )  # fmt: skip
+
+    return forward
+
+
+def _run_embedding(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+    return F.embedding(
+        x, d["_parameters"]["weight"], d["padding_idx"], d["max_norm"], d["norm_type"],
+        d["scale_grad_by_freq"], d["sparse"],
+    )  # fmt: skip
+
+
+def _run_dropout(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+    return F.dropout(x, d["p"], d["training"], d["inplace"])
+
+
+def _run_relu(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+    return torch.relu_(x) if d["inplace"] else torch.relu(x)
+
+
+def _run_gelu(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+    return F.gelu(x, approximate=d["approximate"])
+
+
+def _run_silu(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+    return F.silu(x, d["inplace"])
+
+
+def _run_tanh(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+    return torch.tanh(x)
+
+
+def _run_sigmoid(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+    return torch.sigmoid(x)
+
+
+def _run_identity(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+    return x
+
+
+def _run_flatten(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+    return x.flatten(d["start_dim"], d["end_dim"])
+
+
+def _run_max_pool2d(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+    if d["return_indices"]:
+        return module(x)
+    return torch.max_pool2d(
+        x, d["kernel_size"], d["stride"], d["padding"], d["dilation"], d["ceil_mode"]
+    )
+
+
+def _run_sequential(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+    for module in d["_modules"].values():
+        x = run(module, x)
+    return x
+
+
+_FAST: dict[type, _Fast] = {
+    nn.Linear: _run_linear,
+    nn.LayerNorm: _run_layer_norm,
+    nn.BatchNorm1d: _run_batch_norm((2, 3)),
+    nn.BatchNorm2d: _run_batch_norm((4,)),
+    nn.BatchNorm3d: _run_batch_norm((5,)),
+    nn.Embedding: _run_embedding,
+    nn.Dropout: _run_dropout,
+    nn.ReLU: _run_relu,
+    nn.GELU: _run_gelu,
+    nn.SiLU: _run_silu,
+    nn.Tanh: _run_tanh,
+    nn.Sigmoid: _run_sigmoid,
+    nn.Identity: _run_identity,
+    nn.Flatten: _run_flatten,
+    nn.MaxPool2d: _run_max_pool2d,
+    nn.Sequential: _run_sequential,
+}
+_CONVOLUTIONS: dict[type, _Fast] = {
+    nn.Conv1d: _run_conv(torch.conv1d),
+    nn.Conv2d: _run_conv(torch.conv2d),
+    nn.Conv3d: _run_conv(torch.conv3d),
+}
+
+
+def run(module: nn.Module, x: Any) -> Any:
+    """Return `module(x)`.
+
+    Args:
+        module: any module.
+        x: its only argument; other than exact `torch.Tensor`s take the ordinary route.
+    """
+    kind = module.__class__
+    fast = _FAST.get(kind)
+    if fast is None:
+        fast = _CONVOLUTIONS.get(kind)
+        if fast is None or module.__dict__["padding_mode"] != "zeros":
+            return module(x)
+    d = module.__dict__
+    if (
+        d["_forward_hooks"]
+        or d["_forward_pre_hooks"]
+        or d["_backward_hooks"]
+        or d["_backward_pre_hooks"]
+        or "forward" in d
+        or x.__class__ is not _Tensor
+    ):
+        return module(x)
+    return fast(module, d, x)
+
+
+def run_plainly(module: nn.Module, x: Any) -> Any:
+    """Return `module(x)`, by calling it: what tracing compilers and global hooks want to see."""
+    return module(x)
+
+
+def must_run_plainly() -> bool:
+    """Say whether something watches module calls themselves: a tracer, or a hook on every module."""
+    return bool(
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or torch_module._global_forward_hooks  # noqa: SLF001  # torch has no public reader for these
+        or torch_module._global_forward_pre_hooks  # noqa: SLF001
+        or torch_module._global_backward_hooks  # noqa: SLF001
+        or torch_module._global_backward_pre_hooks  # noqa: SLF001
+    )

@@ -1,0 +1,154 @@
+"""`Graph`: a described flow as a torch module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from flodl.errors import GraphError
+from flodl.graph.fastcalls import must_run_plainly
+from flodl.graph.notes import explain
+from flodl.graph.plans import Plans
+from flodl.graph.program import Program
+from flodl.spec.pretty import flow_text
+from flodl.visual.dot import dot_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flodl.spec.graph import GraphSpec
+
+MAIN = "flow"
+
+
+class Graph(nn.Module):
+    """A flow graph; as a torch module it can be trained, saved, copied, compiled and exported like any.
+
+    Graphs are made by `FlowBuilder.build()`, `Graph.from_sequential`, or by subclassing `FlowModule`.
+
+    Example:
+        >>> import torch
+        >>> from flodl import FlowBuilder
+        >>> graph = FlowBuilder.from_(torch.nn.Linear(4, 8)).through(torch.nn.GELU()).build()
+        >>> graph(torch.ones(2, 4)).shape
+        torch.Size([2, 8])
+        >>> list(graph.state_dict())
+        ['linear_1.weight', 'linear_1.bias']
+    """
+
+    def __init__(
+        self,
+        spec: GraphSpec,
+        modules: Mapping[str, nn.Module],
+        constants: Mapping[str, object] | None = None,
+    ) -> None:
+        """Make a graph from a description and the modules it names.
+
+        Args:
+            spec: the description.
+            modules: the submodules by name, in registration order.
+            constants: functions and objects that the description names.
+        """
+        super().__init__()
+        for name, module in modules.items():
+            self.add_module(name, module)
+        self._set_plans({MAIN: Plans(_no_plan, tuple(each.name for each in spec.inputs))})
+        self._plans[MAIN].add(Program(spec, constants or {}, _title(spec)))
+
+    _plans: dict[str, Plans]
+
+    def _set_plans(self, plans: dict[str, Plans]) -> None:
+        # Not through nn.Module.__setattr__: plans are neither state nor structure.
+        object.__setattr__(self, "_plans", plans)
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """Run the graph on its inputs, in the order in which they were declared."""
+        plans = self._plans[MAIN]
+        if must_run_plainly():
+            return plans.dispatch_plainly(self, *inputs, **named)
+        try:
+            return plans.dispatch(self, *inputs, **named)
+        except Exception as error:
+            explain(error, self)
+            raise
+
+    # ---- what was described -------------------------------------------------------------------
+
+    def _programs(self) -> tuple[Program, ...]:
+        return self._plans[MAIN].programs
+
+    @property
+    def spec(self) -> GraphSpec:
+        """The description that is in force: the most recently recorded one.
+
+        Raises:
+            GraphError: the flow has not been recorded yet.
+        """
+        programs = self._programs()
+        if not programs:
+            message = (
+                f"the flow of {type(self).__name__} is recorded at its first call; call the module once, "
+                "or build(example_input)"
+            )
+            raise GraphError(message)
+        return programs[-1].spec
+
+    @property
+    def code(self) -> str:
+        """The generated Python source of the forward, one text per recorded plan.
+
+        Raises:
+            GraphError: the flow has not been recorded yet.
+        """
+        self.spec  # noqa: B018  # raises the error that explains what to do
+        parts = []
+        for program in self._programs():
+            condition = program.code.accepts
+            head = "" if condition == "True" else f"# when {condition}\n"
+            parts.append(head + program.code.source)
+        return "\n".join(dict.fromkeys(parts))
+
+    def __str__(self) -> str:
+        """Return the flow as text."""
+        programs = self._programs()
+        if not programs:
+            return f"{type(self).__name__}: the flow is recorded at the first call"
+        return flow_text(programs[-1].spec, type(self).__name__, self._kinds())
+
+    def dot(self) -> str:
+        """Return the flow as a Graphviz `digraph`.
+
+        Raises:
+            GraphError: the flow has not been recorded yet.
+        """
+        return dot_text(self.spec, type(self).__name__, self._kinds())
+
+    def _kinds(self) -> dict[str, str]:
+        """Map each submodule path to its class name."""
+        return {path: type(module).__name__ for path, module in self.named_modules() if path}
+
+    # ---- copying ------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        program = state.pop("_plans")[MAIN].programs[0]
+        state["_description"] = (program.spec, program.constants)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        spec, constants = state.pop("_description")
+        super().__setstate__(state)
+        self._set_plans({MAIN: Plans(_no_plan, tuple(each.name for each in spec.inputs))})
+        self._plans[MAIN].add(Program(spec, constants, _title(spec)))
+
+
+def _title(spec: GraphSpec) -> str:
+    return spec.label or "graph"
+
+
+def _no_plan(module: Graph, *inputs: Any) -> Any:
+    del inputs
+    message = f"{type(module).__name__}: this graph has no description"
+    raise GraphError(message)

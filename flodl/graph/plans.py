@@ -1,0 +1,86 @@
+"""The recorded plans of one module: which one serves a call, and how a new one is made."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, final
+
+from flodl.graph.program import SPEC_KEY, Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_PLANS = 64
+
+
+@final
+class Plans:
+    """All plans of one flow of one module, tried in the order they were recorded.
+
+    Attributes:
+        programs: the plans.
+        dispatch: `dispatch(module, *inputs)` runs the first plan that admits the call, else records one.
+        dispatch_plainly: the same with ordinary module calls.
+    """
+
+    def __init__(self, record: Callable[..., Any], parameters: tuple[str, ...]) -> None:
+        self._record = record
+        self._parameters = parameters
+        self.programs: tuple[Program, ...] = ()
+        self.dispatch: Callable[..., Any] = record
+        self.dispatch_plainly: Callable[..., Any] = record
+
+    def add(self, program: Program) -> None:
+        """Add a plan; the oldest one goes when there are more than `MAX_PLANS`."""
+        self.programs = (*self.programs[-MAX_PLANS + 1 :], program)
+        self._rebuild()
+
+    def clear(self) -> None:
+        """Forget every plan; the next call records again."""
+        if self.programs:
+            self.programs = ()
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        if not self.programs:
+            self.dispatch = self.dispatch_plainly = self._record
+            return
+        if len(self.programs) == 1 and self.programs[0].code.accepts == "True":
+            self.dispatch = self.programs[0].run
+            self.dispatch_plainly = self.programs[0].run_plainly
+            return
+        self.dispatch = self._dispatcher([program.run for program in self.programs])
+        self.dispatch_plainly = self._dispatcher([program.run_plainly for program in self.programs])
+
+    def _dispatcher(self, runs: list[Callable[..., Any]]) -> Callable[..., Any]:
+        names = ", ".join(["self", *self._parameters])
+        lines = [f"def dispatch({names}):"]
+        namespace: dict[str, Any] = {**self.programs[-1].namespace(), "record": self._record}
+        for position, (program, run) in enumerate(zip(self.programs, runs, strict=True)):
+            # Constants are named per program, so each guard keeps its own namespace.
+            guard = _guard(program, names)
+            namespace[f"plan_{position}"] = run
+            if guard is None:
+                condition = program.code.accepts
+            else:
+                namespace[f"admits_{position}"] = guard
+                condition = f"admits_{position}({names})"
+            lines.append(f"    if {condition}:")
+            lines.append(f"        return plan_{position}({names})")
+        lines.append(f"    return record({names})")
+        # Only the generated forward itself may look like one to the error notes.
+        namespace.pop(SPEC_KEY)
+        exec("\n".join(lines), namespace)  # noqa: S102  # the text is made here, from checked names
+        dispatch = namespace["dispatch"]
+        assert isinstance(dispatch, FunctionType)
+        return dispatch
+
+
+def _guard(program: Program, names: str) -> Callable[..., bool] | None:
+    """Return a guard function for a plan whose condition mentions its own constants, else None."""
+    if not any(key in program.code.accepts for key in program.constants):
+        return None
+    namespace = program.namespace()
+    exec(f"def admits({names}):\n    return {program.code.accepts}\n", namespace)  # noqa: S102
+    admits: Callable[..., bool] = namespace["admits"]
+    return admits

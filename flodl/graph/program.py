@@ -1,0 +1,103 @@
+"""A description made runnable: generated source, compiled once per text, bound to its constants."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import linecache
+import math
+import operator
+from functools import lru_cache
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+import torch.nn.functional as F
+
+from flodl.errors import FlowError
+from flodl.graph.codegen import Code, generate
+from flodl.graph.fastcalls import run, run_plainly
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import CodeType
+
+    from flodl.spec.graph import GraphSpec
+
+SPEC_KEY = "__flodl_program__"
+
+
+@lru_cache(maxsize=4096)
+def _compiled(source: str, title: str) -> CodeType:
+    """Compile a source text once; equal blocks share the code and its entry in `linecache`."""
+    digest = hashlib.sha256(source.encode()).hexdigest()[:8]
+    filename = f"<flodl {title} {digest}>"
+    # A modification time of None keeps linecache from looking for a file of that name.
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    module = compile(source, filename, "exec")
+    return next(const for const in module.co_consts if isinstance(const, type(module)))
+
+
+def expect(value: object, expected: object, site: str) -> None:
+    """Stop a plan whose recorded answer no longer holds in the middle of a pass.
+
+    Raises:
+        FlowError: a size that depends on the data took another value than when the flow was recorded.
+    """
+    if value != expected:
+        message = (
+            f"{site}: the flow branched on a value that depends on the data: it was {expected!r} when "
+            f"the flow was recorded and is {value!r} now; keep this part as a callable: "
+            "x.through(function)"
+        )
+        raise FlowError(message)
+
+
+@final
+class Program:
+    """The runnable form of one `GraphSpec`.
+
+    Attributes:
+        spec: the description.
+        constants: objects that the source mentions by name.
+        code: the generated source with its line table.
+        run: `run(module, *inputs)`, the fast form.
+        portable: whether no constant belongs to one particular module instance.
+        run_plainly: the same source with ordinary module calls, for tracers.
+    """
+
+    def __init__(
+        self,
+        spec: GraphSpec,
+        constants: Mapping[str, object],
+        title: str,
+        portable: bool = True,  # noqa: FBT001, FBT002
+    ) -> None:
+        self.spec = spec
+        self.constants = dict(constants)
+        self.title = title
+        self.portable = portable
+        self.code: Code = generate(spec, self.constants)
+        self.run = self._bind(run)
+        self.run_plainly = self._bind(run_plainly)
+
+    def _bind(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        return FunctionType(_compiled(self.code.source, self.title), self._namespace(call))
+
+    def _namespace(self, call: Callable[..., Any]) -> dict[str, Any]:
+        return {
+            "torch": torch,
+            "F": F,
+            "math": math,
+            "operator": operator,
+            "run": call,
+            "expect": expect,
+            # No "__name__": torch.compile would take these globals for those of that module.
+            "__builtins__": builtins,
+            SPEC_KEY: self,
+            **self.constants,
+        }
+
+    def namespace(self) -> dict[str, Any]:
+        """Return the names that the generated source and its guards may use."""
+        return self._namespace(run)

@@ -1,0 +1,259 @@
+"""Frozen dataclasses that describe a flow graph: nodes, arguments, tags, guards, call sites."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, final
+
+NodeKind = Literal[
+    "input",
+    "module",
+    "function",
+    "method",
+    "attribute",
+    "operator",
+    "unpack",
+    "item",
+    "merge",
+    "loop",
+    "setattr",
+]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A line that the user wrote; `line` counts from 1, 0 means unknown."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+NOWHERE = Site(file="<unknown>", line=0)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The value of node `node` of the same graph."""
+
+    node: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """A parameter, buffer or plain attribute of the owning module, by dotted path."""
+
+    path: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Literally:
+    """A Python literal: `None`, a bool, number, string, bytes or `...`."""
+
+    value: object
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An object of the graph's constant table (a dtype, a function, any Python object)."""
+
+    key: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list, tuple or set display; `kind` is its Python name."""
+
+    kind: Literal["list", "tuple"]
+    items: tuple[Arg, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A dict display."""
+
+    keys: tuple[Arg, ...]
+    values: tuple[Arg, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A `start:stop:step` inside an index."""
+
+    start: Arg
+    stop: Arg
+    step: Arg
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A call of a class in the constant table with keyword fields (dataclass, namedtuple, ...)."""
+
+    key: str
+    fields: tuple[tuple[str, Arg], ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Submodule:
+    """A module below the owning one as a value, by dotted path; the empty path is the owner."""
+
+    path: str
+
+
+Arg: TypeAlias = Ref | Attr | Submodule | Literally | Named | Items | Pairs | Slice | Build
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """Position of a node among the branches of a split: `k` of `n`, counted from 1."""
+
+    k: int
+    n: int
+    site: Site
+
+    def __str__(self) -> str:
+        return f"branch {self.k} of {self.n} of the split at {self.site}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSpec:
+    """One step of a graph.
+
+    `args` may refer only to nodes with a smaller index: the tuple of nodes is in execution order,
+    which is the order of the user's source.  `name` is unique within the graph; `variable` is the name
+    that the user's source gave the value, if it gave one.
+    """
+
+    index: int
+    kind: NodeKind
+    target: str
+    args: tuple[Arg, ...] = ()
+    kwargs: tuple[tuple[str, Arg], ...] = ()
+    name: str = ""
+    site: Site = NOWHERE
+    branch: Branch | None = None
+    variable: str = ""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A name for the value of one node."""
+
+    name: str
+    node: int
+    internal: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagGroup:
+    """A name for several tags, in order."""
+
+    name: str
+    tags: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSpec:
+    """One parameter of the graph's forward.
+
+    `check` is a Python expression over the parameter name that says whether a plan recorded for
+    such a value may serve another one; empty means that any value may.
+    """
+
+    name: str
+    check: str = ""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What Python asked of a value while the flow was recorded, and the answer it got.
+
+    `at_entry` says that the asked value can be computed from the inputs alone, before anything runs.
+    """
+
+    value: Arg
+    expected: Arg
+    site: Site
+    at_entry: bool
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphSpec:
+    """A whole graph: its inputs, its nodes in execution order, and what it returns.
+
+    `training` is the mode that the description holds for, `None` if for both.
+    """
+
+    label: str = ""
+    inputs: tuple[InputSpec, ...] = ()
+    nodes: tuple[NodeSpec, ...] = ()
+    output: Arg = field(default_factory=lambda: Literally(None))
+    tags: tuple[Tag, ...] = ()
+    groups: tuple[TagGroup, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    training: bool | None = None
+
+    def node(self, index: int) -> NodeSpec:
+        """Return the node with that index."""
+        return self.nodes[index]
+
+    def tags_of(self, index: int) -> tuple[str, ...]:
+        """Return the names of the tags that sit on a node, in the order they were given."""
+        return tuple(tag.name for tag in self.tags if tag.node == index)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One wiring mistake: what is wrong, where it was written, and what to write instead."""
+
+    message: str
+    site: Site
+    hint: str = ""
+
+    def __str__(self) -> str:
+        tail = f" ({self.hint})" if self.hint else ""
+        return f"{self.site}: {self.message}{tail}"
+
+
+def refs(arg: Arg) -> tuple[int, ...]:
+    """Return the node indices that an argument mentions, left to right, with repeats."""
+    match arg:
+        case Ref(node):
+            return (node,)
+        case Items(_, items):
+            return tuple(ref for item in items for ref in refs(item))
+        case Pairs(keys, values):
+            return tuple(ref for item in (*keys, *values) for ref in refs(item))
+        case Slice(start, stop, step):
+            return (*refs(start), *refs(stop), *refs(step))
+        case Build(_, fields):
+            return tuple(ref for _, item in fields for ref in refs(item))
+        case _:
+            return ()
+
+
+def node_refs(node: NodeSpec) -> tuple[int, ...]:
+    """Return the node indices that a node reads, in argument order, with repeats."""
+    found = [ref for arg in node.args for ref in refs(arg)]
+    found += [ref for _, arg in node.kwargs for ref in refs(arg)]
+    return tuple(found)

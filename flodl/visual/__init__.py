@@ -1,0 +1,1 @@
+"""Descriptions as pictures.  Plain data in, text out; it does not know torch."""
