@@ -1,4 +1,4 @@
-"""Runs user code and returns what it raised as a value: the only place here that catches everything."""
+"""Runs user code and returns what it raised as a value: the only place that catches everything."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @final
 class OutOfTimeError(BaseException):
-    """The time given to a piece of user code is over; not an Exception, so that user code lets it pass."""
+    """The time for some user code is over; not an Exception, so that user code lets it pass."""
 
 
 @final
@@ -60,7 +60,7 @@ def describe(problem: BaseException, file: Path | None) -> Failure:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `OutOfTimeError` in the block after `seconds`, where the system has interval timers."""
+    """Raise `OutOfTimeError` in the block after so many seconds."""
     if seconds <= 0:
         raise OutOfTimeError
     timer = Timer.start(seconds)
@@ -72,7 +72,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 @final
 class Timer:
-    """An interval timer that raises in the main thread; nested timers give way to the inner one."""
+    """An interval timer that raises in the main thread; an outer one waits for the inner one."""
 
     def __init__(self, outer_remaining: float, outer_handler: object) -> None:
         self._outer_remaining = outer_remaining
@@ -96,5 +96,5 @@ class Timer:
             signal.setitimer(signal.ITIMER_REAL, self._outer_remaining)
 
 
-def _out_of_time(number: int, frame: FrameType | None) -> None:
+def _out_of_time(_number: int, _frame: FrameType | None) -> None:
     raise OutOfTimeError

@@ -1,7 +1,7 @@
 """Finds cases (constructor arguments and inputs) for the classes that are to be compared.
 
-Sources, best first: `--example`, a recorded run of the script, constructor calls and factories in the
-file, and what the layers and signatures suggest. Every case comes from a run of the original.
+Sources, best first: `--example`, a recorded run of the script, constructor calls and factories in
+the file, and what the layers and signatures suggest. Every case comes from a run of the original.
 """
 
 from __future__ import annotations
@@ -192,8 +192,9 @@ class Casebook:
 
     def _class_named(self, name: str) -> type[nn.Module] | None:
         value = self._original.namespace().get(name)
-        is_module = isinstance(value, type) and issubclass(value, nn.Module)
-        return value if is_module else None
+        if isinstance(value, type) and issubclass(value, nn.Module):
+            return value
+        return None
 
     def _is_over(self) -> bool:
         return time.monotonic() > self._deadline

@@ -43,7 +43,7 @@ def find_mismatches(original: Snapshot, port: Snapshot, path: str) -> Iterator[M
 
 
 def same_bits(original: torch.Tensor, port: torch.Tensor) -> bool:
-    """Tell whether two tensors of one shape and dtype hold the same bits; NaNs equal each other."""
+    """Tell whether tensors of one shape and dtype hold the same bits; NaNs equal each other."""
     if original.dtype.is_complex:
         return same_bits(torch.view_as_real(original), torch.view_as_real(port))
     if not original.dtype.is_floating_point:
@@ -72,7 +72,7 @@ def _compare_nodes(original: NodeSnapshot, port: NodeSnapshot, path: str) -> Ite
 def _compare_tensors(
     original: TensorSnapshot, port: TensorSnapshot, path: str
 ) -> Iterator[Mismatch]:
-    facts = (
+    facts: tuple[tuple[str, object, object], ...] = (
         ("type", original.kind, port.kind),
         ("dtype", original.data.dtype, port.data.dtype),
         ("shape", tuple(original.data.shape), tuple(port.data.shape)),
@@ -83,7 +83,7 @@ def _compare_tensors(
             return
     if not same_bits(original.data, port.data):
         yield _describe_values(original.data, port.data, path)
-    softer = (
+    softer: tuple[tuple[str, object, object], ...] = (
         ("requires_grad", original.requires_grad, port.requires_grad),
         ("layout", original.layout, port.layout),
         ("strides", original.strides, port.strides),

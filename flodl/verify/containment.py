@@ -33,7 +33,7 @@ class StopRunError(BaseException):
 
 @final
 class Containment:
-    """An audit hook that refuses network connections, downloads, and writing outside the scratch folder."""
+    """An audit hook that refuses network, downloads, and writing outside the working folder."""
 
     def __init__(self, scratch: Path, protected: tuple[Path, ...]) -> None:
         self._scratch = os.path.realpath(scratch)
@@ -104,10 +104,10 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def stop_at_first_backward() -> Iterator[None]:
-    """Raise `StopRunError` when the block starts a backward pass: its models are defined by then."""
+    """Raise `StopRunError` when the block starts a backward pass: models are defined by then."""
     original = torch.autograd.backward
 
-    def stop(*args: object, **kwargs: object) -> None:
+    def stop(*_args: object, **_kwargs: object) -> None:
         raise StopRunError
 
     torch.autograd.backward = stop
@@ -136,7 +136,7 @@ def stop_after_steps(num_steps: int) -> Iterator[None]:
 
 
 def limit_memory(megabytes: int) -> None:
-    """Let allocations fail when this process grows by more than `megabytes` beyond what it has now."""
+    """Let allocations fail when this process grows by more than `megabytes` from now on."""
     status = Path("/proc/self/status")
     if not status.is_file():
         return

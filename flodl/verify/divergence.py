@@ -1,4 +1,4 @@
-"""Finds the first tensor operation at which a port leaves its original, and the lines it comes from."""
+"""Finds the first tensor operation at which a port leaves its original, and both their lines."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Divergence:
 
 
 def first_divergence(original: Side, port: Side, case: Case) -> Divergence | None:
-    """Run the case on both sides once more, operation by operation; None when no operation differs."""
+    """Run the case on both sides, operation by operation; None when no operation differs."""
     for mode in ("eval", "train"):
         call = Call(inputs=case.inputs, seed=100, mode="eval" if mode == "eval" else "train")
         left = _trace(original, case, call)
@@ -98,13 +98,14 @@ def _at(operation: Operation) -> str:
 
 def _trace(side: Side, case: Case, call: Call) -> list[Operation] | Failure:
     def run() -> list[Operation]:
+        operations: list[Operation] = []
         subject = Subject.build(side, case.construction)
         subject.model.train(call.mode == "train")
         args, kwargs = unpack(call.inputs, side)
         seed_all(call.seed)
-        with _module_paths(subject.model) as paths, _OperationTrace(side.file, paths) as trace:
+        with _module_paths(subject.model) as paths, _OperationTrace(side.file, paths, operations):
             subject.model(*args, **kwargs)
-        return trace.operations
+            return list(operations)
 
     with side.active():
         return attempt(run, side.file)
@@ -133,14 +134,14 @@ def _module_paths(model: nn.Module) -> Iterator[list[str]]:
 
 
 @final
-class _OperationTrace(TorchDispatchMode):
+class _OperationTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records every ATen operation that runs in its block."""
 
-    def __init__(self, file: Path, paths: list[str]) -> None:
-        super().__init__()
+    def __init__(self, file: Path, paths: list[str], operations: list[Operation]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
         self._file = str(file)
         self._paths = paths
-        self.operations: list[Operation] = []
+        self._operations = operations
 
     def __torch_dispatch__(
         self,
@@ -157,7 +158,7 @@ class _OperationTrace(TorchDispatchMode):
             line=_line_in(self._file, sys._getframe(1)),
             module=self._paths[-1] if self._paths else "",
         )
-        self.operations.append(operation)
+        self._operations.append(operation)
         return result
 
 

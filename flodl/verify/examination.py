@@ -24,7 +24,7 @@ HANGING_FACTOR = 20.0
 
 
 def examine(request: Request, response: Response) -> None:
-    """Compare all classes of the request; every result is in the response as soon as it is known."""
+    """Compare all classes of the request; each result is answered as soon as it is known."""
     with contained(request.workdir, (request.original.parent, request.ported.parent)):
         original, port = open_sides(request.original, request.ported, request.search_path)
         response.start("", "original")
@@ -140,7 +140,7 @@ class _Examination:
             return ClassResult(
                 name=name,
                 status="different",
-                detail=f"the port did not end within {second:.0f} s, the original took {first:.1f} s",
+                detail=f"the port runs for {second:.0f} s, the original took {first:.1f} s",
                 example=case.origin,
                 error_code="port-hangs",
             )

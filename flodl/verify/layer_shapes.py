@@ -26,7 +26,7 @@ _LENGTH_NAMES = frozenset({"lengths", "length", "lens", "seq_len", "seq_lens", "
 
 
 def guess_arguments(model: nn.Module) -> Iterator[Arguments]:
-    """Yield arguments that `model` might accept, likeliest first; tensors are seeded by the caller."""
+    """Yield arguments that `model` might accept, likeliest first; the caller sets the seed."""
     names = _required_names(model)
     if not names:
         yield (), {}
@@ -104,7 +104,7 @@ def _guess_for_layer(layer: nn.Module) -> Iterator[torch.Tensor]:
 
 def _guess_for_convolution(layer: nn.modules.conv._ConvNd) -> Iterator[torch.Tensor]:
     rank = len(layer.kernel_size)
-    sizes = (4, 1, 8, 16, 32) if layer.transposed else _IMAGE_SIZES
+    sizes: tuple[int, ...] = (4, 1, 8, 16, 32) if layer.transposed else _IMAGE_SIZES
     if rank == 3:
         sizes = (16, 8, 32)
     for size in sizes:

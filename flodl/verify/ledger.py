@@ -27,7 +27,7 @@ ALL_CHECKS = (*SEVEN, STEPS, OPTIONAL, METHODS)
 @final
 @dataclass(slots=True)
 class Entry:
-    """One check so far: how often it compared something, its worst mismatch, why it did not run."""
+    """One check so far: how often it compared, its worst mismatch, why it did not run."""
 
     num_compared: int = 0
     worst: Mismatch | None = None

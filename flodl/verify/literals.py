@@ -54,16 +54,17 @@ def parse_example(text: str) -> Example:
 def model_expressions(file: Path, class_names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the constructor calls in a file that can be evaluated from its global names alone.
 
-    Calls of the named classes come first, in the order of the file, then functions that can be called
-    without arguments and mention one of the classes or another such function.
+    Calls of the named classes come first, in the order of the file, then functions that can be
+    called without arguments and mention one of the classes or another such function.
     """
     tree = ast.parse(file.read_bytes())
     known = _global_names(tree) | _BUILTIN_NAMES
     found: dict[str, None] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id in class_names and _free_names(node) <= known:
-                found.setdefault(ast.unparse(node))
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+            continue
+        if node.func.id in class_names and _free_names(node) <= known:
+            found.setdefault(ast.unparse(node))
     return (*found, *_factories(tree, class_names))
 
 

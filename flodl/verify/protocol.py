@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, final
@@ -18,7 +17,7 @@ SEVERITY: tuple[Status, ...] = ("equal", "close", "different")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to compare. All paths are absolute; `recording` is written by one task, read by the other."""
+    """What to compare, with absolute paths; one task writes `recording`, the other reads it."""
 
     task: Task
     original: Path
@@ -133,4 +132,4 @@ class Response:
         }
         partial = self._path.with_name(self._path.name + ".partial")
         partial.write_text(json.dumps(payload), encoding="utf-8")
-        os.replace(partial, self._path)
+        partial.replace(self._path)

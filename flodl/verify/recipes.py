@@ -36,7 +36,7 @@ class Construction:
     """How a module is made.
 
     `class`: `module.qualname` is called with the packed arguments. `value`: the module-level value
-    `qualname` is copied. `expression`: `qualname` is Python, evaluated among the file's global names.
+    `qualname` is copied. `expression`: `qualname` is Python, evaluated among the file's globals.
     """
 
     kind: Literal["class", "value", "expression"]
@@ -83,8 +83,26 @@ def evaluate(expression: str, side: Side) -> object:
 
 def evaluate_arguments(text: str, side: Side) -> Arguments:
     """Evaluate `1, 2, key=3` to positional and keyword arguments."""
-    args, kwargs = evaluate(f"(lambda *args, **kwargs: (args, kwargs))({text})", side)  # type: ignore[misc]
-    return args, kwargs
+    result: Any = evaluate(f"(lambda *args, **kwargs: (args, kwargs))({text})", side)
+    return result[0], result[1]
+
+
+def replace_tensors(arguments: Arguments, by_id: Mapping[int, torch.Tensor]) -> Arguments:
+    """Return the arguments with some tensors exchanged; other objects are shared, not copied."""
+
+    def replace(value: object) -> Any:
+        if isinstance(value, torch.Tensor):
+            return by_id.get(id(value), value)
+        if type(value) is list:
+            return [replace(item) for item in value]
+        if type(value) is tuple:
+            return tuple(replace(item) for item in value)
+        if type(value) is dict:
+            return {key: replace(item) for key, item in value.items()}
+        return value
+
+    args, kwargs = arguments
+    return replace(args), replace(kwargs)
 
 
 def pack(arguments: Arguments, provenance: Provenance, *, keep_live: bool) -> Packed:

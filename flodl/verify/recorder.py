@@ -34,8 +34,8 @@ class Case:
 class Recorder:
     """Collects cases while its block runs; the modules it watches are not changed.
 
-    `is_local` tells which classes belong to the program. `keep_live` allows arguments that cannot be
-    pickled, which is right within one process only.
+    `is_local` tells which classes belong to the program. `keep_live` allows arguments that cannot
+    be pickled, which is right within one process only.
     """
 
     def __init__(self, is_local: Callable[[str], bool], *, origin: str, keep_live: bool) -> None:
@@ -89,7 +89,7 @@ class Recorder:
     def note_call(
         self, module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> None:
-        """Keep the inputs of the first call of a module, if they are of a new kind for its class."""
+        """Keep the inputs of a module's first call, if they are of a new kind for its class."""
         construction = self._made.get(module)
         if self._busy or construction is None or module in self._called:
             return
@@ -138,10 +138,11 @@ _WATCHERS: list[Recorder] = []
 
 
 def _install_new() -> None:
-    # `nn.Module` has no `__new__`; one that passes everything on sees every constructor's arguments
-    # without touching a user's class. It stays: removing it again would break `object.__new__`.
+    # `nn.Module` has no `__new__`; one that passes everything on sees the arguments of every
+    # constructor without touching a user's class. It stays: removing it again would break
+    # `object.__new__`.
     if "__new__" not in vars(nn.Module):
-        nn.Module.__new__ = _watched_new  # type: ignore[method-assign]
+        nn.Module.__new__ = _watched_new  # type: ignore[method-assign,assignment]
 
 
 def _watched_new(cls: type[nn.Module], *args: object, **kwargs: object) -> nn.Module:

@@ -1,15 +1,14 @@
-"""Runs a script as `__main__` for a few optimizer steps, and records the models it makes and calls."""
+"""Runs a script as `__main__` for a few optimizer steps; records its models and their calls."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from pathlib import Path
 from types import ModuleType
 
 from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
-from flodl.verify.containment import StopRunError, contained, quiet, stop_after_steps
+from flodl.verify.containment import StopRunError, contained, stop_after_steps
 from flodl.verify.protocol import Request
 from flodl.verify.recorder import Recorder, dump_cases
 from flodl.verify.seeds import seed_all
@@ -33,12 +32,16 @@ def record_script(request: Request) -> None:
     recorder = Recorder(is_local, origin="a recorded run of the script", keep_live=False)
     with contained(request.workdir, (request.original.parent, request.ported.parent)):
         sys.path[:0] = [str(place.root), *(str(item) for item in request.search_path)]
-        with contextlib.suppress(StopRunError, OutOfTimeError), quiet():
-            with time_limit(request.limit_s), stop_after_steps(NUM_STEPS), recorder.watching():
-                _run_main(request.original, place.name)
+        with (
+            contextlib.suppress(StopRunError, OutOfTimeError),
+            time_limit(request.limit_s),
+            stop_after_steps(NUM_STEPS),
+            recorder.watching(),
+        ):
+            _run_main(request.original, place.name)
     partial = request.recording.with_suffix(".partial")
     partial.write_bytes(dump_cases(recorder))
-    os.replace(partial, request.recording)
+    partial.replace(request.recording)
 
 
 def _run_main(file: Path, name: str) -> None:

@@ -1,7 +1,7 @@
 """Imports the original and the port side by side, so that neither sees a module of the other.
 
-Both main modules carry the original's module name. Whatever local module they import (siblings of a
-script, modules of the same package) is loaded once per side; installed packages are shared.
+Both main modules carry the original's module name. Whatever local module they import (siblings
+of a script, modules of the same package) is loaded once per side; installed packages are shared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a file sits: its dotted module name, and the folder which makes that name importable."""
+    """Where a file sits: its dotted module name, and the folder that makes it importable."""
 
     name: str
     root: Path
@@ -119,7 +119,8 @@ class Side:
 
     def _take_out(self, before: set[str]) -> None:
         for name in list(sys.modules):
-            if name in self._modules or (name not in before and self._belongs(name, sys.modules[name])):
+            known = name in self._modules
+            if known or (name not in before and self._belongs(name, sys.modules[name])):
                 self._modules[name] = sys.modules.pop(name)
 
     def _belongs(self, name: str, module: ModuleType) -> bool:
@@ -185,6 +186,7 @@ class _MainFinder(MetaPathFinder):
         self, fullname: str, path: object = None, target: object = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return the spec of the main module, or None for every other name."""
+        del path, target
         if fullname != self._name:
             return None
         loader = _MainLoader(fullname, self._file, self._note)

@@ -1,4 +1,4 @@
-"""Freezes whatever a model returns, holds or was given, so that two runs can be compared bit by bit.
+"""Freezes what a model returns, holds or was given, so that runs can be compared bit by bit.
 
 A snapshot keeps copies of the tensors, so that later in-place writes cannot change what was seen.
 """
@@ -61,8 +61,8 @@ _CALLABLES = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, t
 class Freezer:
     """Makes snapshots of several values of one run, with aliases named across all of them.
 
-    Without `aliases`, shared memory and strides are not looked at: which of two equal gradients owns
-    its memory is an accident of autograd.
+    Without `aliases`, shared memory and strides are not looked at: which of two equal gradients
+    owns its memory is an accident of autograd.
     """
 
     def __init__(self, *, aliases: bool = True) -> None:
@@ -81,14 +81,9 @@ class Freezer:
         """Return the snapshot of a value; `path` is how it is called in messages and aliases."""
         if isinstance(value, torch.Tensor):
             return self._freeze_tensor(value, path)
-        if isinstance(value, _ATOMS):
-            return PlainSnapshot(kind=type(value).__name__, text=repr(value))
-        if isinstance(value, _CALLABLES):
-            return PlainSnapshot(kind=type(value).__name__, text=value.__qualname__)
-        if isinstance(value, torch.dtype | torch.device | torch.Size | torch.layout):
-            return PlainSnapshot(kind=type(value).__name__, text=str(value))
-        if isinstance(value, nn.Module):
-            return PlainSnapshot(kind="module", text=type(value).__qualname__)
+        plain = _plain_text(value)
+        if plain is not None:
+            return PlainSnapshot(kind=type(value).__name__, text=plain)
         if id(value) in self._inside or path.count("/") > MAX_DEPTH:
             return PlainSnapshot(kind="cycle", text=type(value).__qualname__)
         self._inside.add(id(value))
@@ -127,6 +122,19 @@ class Freezer:
             strides=tuple(tensor.stride()) if strided else (),
             alias="" if alias == path else alias,
         )
+
+
+def _plain_text(value: object) -> str | None:
+    """Return the text that stands for a value without parts, or None for one with parts."""
+    if isinstance(value, _ATOMS):
+        return repr(value)
+    if isinstance(value, torch.dtype | torch.device | torch.Size | torch.layout):
+        return str(value)
+    if isinstance(value, nn.Module):
+        return type(value).__qualname__
+    if isinstance(value, _CALLABLES):
+        return str(getattr(value, "__qualname__", type(value).__qualname__))
+    return None
 
 
 def is_all_nan(snapshot: Snapshot) -> bool:

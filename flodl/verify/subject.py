@@ -11,7 +11,7 @@ from typing import Literal, final
 import torch
 from torch import nn
 
-from flodl.verify.recipes import Arguments, Construction, Packed, unpack
+from flodl.verify.recipes import Arguments, Construction, Packed, replace_tensors, unpack
 from flodl.verify.seeds import random_state, seed_all
 from flodl.verify.sides import Side
 from flodl.verify.snapshot import Freezer, Snapshot, tensors_in
@@ -27,7 +27,7 @@ AttributeNames = tuple[tuple[str, tuple[str, ...]], ...]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call of a model: in which mode, with what, under which seed, and whether backward follows."""
+    """One call of a model: its mode, inputs and seed, and whether a backward pass follows."""
 
     inputs: Packed
     seed: int
@@ -40,7 +40,7 @@ class Call:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one call showed, by section: output, inputs, random draws, buffers, attributes, gradients ...
+    """What one call showed, by section: output, inputs, random draws, buffers, gradients ...
 
     `attribute_names` are the plain attributes that were looked at. `num_differentiable` counts the
     output tensors that a backward pass could start from.
@@ -69,7 +69,7 @@ class Subject:
         return cls(side, model, Freezer().freeze(random_state(), "random draws"))
 
     def initial(self) -> dict[str, Snapshot]:
-        """Return what the constructor left: keys, order and bits of the state, and the random draws."""
+        """Return what the constructor left: keys, order and bits of the state, random draws."""
         state = self.model.state_dict()
         parameters = [(name, p.requires_grad) for name, p in self.model.named_parameters()]
         buffers = [name for name, _ in self.model.named_buffers()]
@@ -98,7 +98,7 @@ class Subject:
         if call.backward and differentiable:
             loss = scalar_loss(output)
             sections["loss"] = Freezer().freeze(loss, "loss")
-            loss.backward()
+            torch.autograd.backward(loss)
             sections["gradients"] = freeze_gradients(self.model.named_parameters())
             sections["input gradients"] = freeze_gradients(leaves)
         names = attribute_names if attribute_names is not None else self._attribute_names()
@@ -112,7 +112,7 @@ class Subject:
         )
 
     def train_steps(self, inputs: Packed, num_steps: int) -> dict[str, Snapshot]:
-        """Take optimizer steps on the scalar loss; return the losses and all weights afterwards."""
+        """Take optimizer steps on the scalar loss; return the losses and the weights after."""
         self.model.train()
         trainable = [item for item in self.model.parameters() if item.requires_grad]
         optimizer = torch.optim.SGD(trainable, lr=LEARNING_RATE, momentum=0.9)
@@ -122,7 +122,7 @@ class Subject:
             seed_all(9000 + step)
             loss = scalar_loss(self.model(*args, **kwargs))
             optimizer.zero_grad()
-            loss.backward()
+            torch.autograd.backward(loss)
             optimizer.step()
             losses.append(loss.detach())
         everything = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
@@ -154,9 +154,9 @@ class Subject:
             if tensor.is_floating_point() or tensor.is_complex():
                 leaf = tensor.detach().requires_grad_()
                 leaves.append((path, leaf))
-                # Not the leaf itself: writing into a leaf in place is an error, into its copy is not.
+                # Not the leaf itself: writing into it in place is an error, into its copy not.
                 swapped[id(tensor)] = leaf.clone()
-        return (_swap(args, swapped), _swap(kwargs, swapped)), leaves
+        return replace_tensors((args, kwargs), swapped), leaves
 
     def _freeze_call(self, arguments: Arguments, output: object) -> dict[str, Snapshot]:
         draws = Freezer().freeze(random_state(), "random draws")
@@ -253,16 +253,6 @@ def _perturb_statistics(name: str, module: nn.Module) -> None:
             buffer.mul_(1 + 0.3 * torch.sigmoid(noise))
         else:
             buffer.add_(0.1 * noise)
-
-
-def _swap(value: object, swapped: Mapping[int, torch.Tensor]) -> object:  # type: ignore[type-var]
-    if isinstance(value, torch.Tensor):
-        return swapped.get(id(value), value)
-    if type(value) in {list, tuple}:
-        return type(value)(_swap(item, swapped) for item in value)
-    if type(value) is dict:
-        return {key: _swap(item, swapped) for key, item in value.items()}
-    return value
 
 
 def _is_data(value: object, depth: int = 0) -> bool:

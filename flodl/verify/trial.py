@@ -79,7 +79,8 @@ class Trial:
         """Compare the case in all checks.
 
         Raises:
-            UnusableCaseError: the original does not run, is not deterministic, or returns no tensor.
+            UnusableCaseError: the original does not run, does not repeat itself, or returns no
+                tensor.
         """
         self._plan = self._probe_original()
         batch = self._probe_variants(self._batches(), first_only=True)
@@ -101,7 +102,7 @@ class Trial:
     # -- what the original can do ---------------------------------------------------------------
 
     def _probe_original(self) -> Call:
-        """Find the most demanding call that the original can do, and see that it repeats itself."""
+        """Find the most demanding call the original can do, and see that it repeats itself."""
         plain = Call(inputs=self._case.inputs, seed=100, mode="train")
         demanding = replace(plain, backward=True, input_gradients=True)
         failure: Failure | None = None
@@ -310,6 +311,7 @@ class Trial:
 @final
 class _NoProvenance:
     def construction_of(self, module: nn.Module) -> Construction | None:
+        del module
         return None
 
 

@@ -1,4 +1,4 @@
-"""Makes other inputs from one example: another batch size, optional inputs left out or switched."""
+"""Makes other inputs from one example: another batch size, optional inputs left out or set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import final
 
 import torch
 
-from flodl.verify.recipes import Arguments
+from flodl.verify.recipes import Arguments, replace_tensors
 from flodl.verify.snapshot import tensors_in
 
 MAX_OPTIONAL_VARIANTS = 6
@@ -67,7 +67,7 @@ def _with(bound: inspect.BoundArguments, name: str, value: object, label: str) -
     signature = bound.signature
     named = dict(bound.arguments)
     named[name] = value
-    changed = inspect.BoundArguments(signature, named)  # type: ignore[arg-type]
+    changed = inspect.BoundArguments(signature, named)
     # Positional parameters before the changed one may be missing: give everything by its place.
     changed.apply_defaults()
     return Variant(label=label, arguments=(changed.args, dict(changed.kwargs)))
@@ -78,11 +78,8 @@ def _rebatched(arguments: Arguments, dim: int, size: int, wanted: int) -> Varian
     for _, item in tensors_in(arguments):
         if item.dim() > dim and item.shape[dim] == size:
             resized[id(item)] = _resize(item, dim, wanted)
-    args, kwargs = arguments
-    changed = tuple(_replace(item, resized) for item in args)
-    named = {key: _replace(item, resized) for key, item in kwargs.items()}
     label = f"size {wanted} instead of {size} in dimension {dim}"
-    return Variant(label=label, arguments=(changed, named))
+    return Variant(label=label, arguments=replace_tensors(arguments, resized))
 
 
 def _resize(item: torch.Tensor, dim: int, wanted: int) -> torch.Tensor:
@@ -90,15 +87,3 @@ def _resize(item: torch.Tensor, dim: int, wanted: int) -> torch.Tensor:
     # Reversed, so that the new rows differ from the old ones at their places.
     index = torch.tensor([size - 1 - (place % size) for place in range(wanted)])
     return item.detach().index_select(dim, index)
-
-
-def _replace(value: object, resized: dict[int, torch.Tensor]) -> object:
-    if isinstance(value, torch.Tensor):
-        return resized.get(id(value), value)
-    if type(value) is list:
-        return [_replace(item, resized) for item in value]
-    if type(value) is tuple:
-        return tuple(_replace(item, resized) for item in value)
-    if type(value) is dict:
-        return {key: _replace(item, resized) for key, item in value.items()}
-    return value

@@ -1,7 +1,7 @@
 """What a verification is asked and what it found, as plain values that cross the process border.
 
 The parent (`fdl_cli.porter.verify`) turns a `VerifyRequest` into a request file for the child
-(`python -m flodl.verify`), which knows torch, and reads the child's answer back as a `VerifyOutcome`.
+(`python -m flodl.verify`), which knows torch, and reads the answer back as a `VerifyOutcome`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STATUSES: tuple[Status, ...] = ("equal", "close", "different", "not-run")
 class VerifyRequest:
     """One ported file to be compared with its original.
 
-    `classes` are top-level names of the original: classes, or module-level values that were ported.
+    `classes` are top-level names of the original: classes, or module-level values to be ported.
     `search_path` are folders where sibling modules are found besides the two files' own folders.
     `workdir` is an existing folder that the verification may fill; nothing else is written to.
     """
@@ -52,9 +52,9 @@ class CheckEvidence:
 class ClassEvidence:
     """What is known about one class after the comparison.
 
-    `status` is the worst of the checks, and never better than what was really run. `example` says how
-    constructor arguments and inputs were found. `error_code` names the kind of trouble (kebab-case) and
-    `line` the line of the ported file (of the original where the original is at fault) when one is known.
+    `status` is the worst of the checks, and never better than what was really run. `example` says
+    how constructor arguments and inputs were found. `error_code` names the kind of trouble
+    (kebab-case), `line` the line of the ported file (of the original where that is at fault).
     """
 
     name: str
@@ -71,7 +71,7 @@ class ClassEvidence:
 class VerifyOutcome:
     """One `ClassEvidence` for every name that was asked for, in that order.
 
-    `source_runs` is False when the original itself cannot be imported; `error` then holds its own error.
+    `source_runs` is False when the original itself cannot be imported; `error` is then its own.
     """
 
     classes: tuple[ClassEvidence, ...]

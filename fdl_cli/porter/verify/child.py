@@ -32,7 +32,7 @@ class Limits:
 class Answer:
     """What a child left behind.
 
-    `done` is False when it was killed or died; then `running` names the class and the side at work.
+    `done` is False when it was killed or died; then `running` names the class and side at work.
     `trouble` is the last line of its error output, or how it was ended.
     """
 
@@ -77,7 +77,7 @@ def run_task(
 
 
 def child_environment(workdir: Path) -> dict[str, str]:
-    """Return the child's environment: one thread, no GPU, no pictures, and the runtime importable."""
+    """Return the child's environment: one thread, no GPU, no pictures, the runtime importable."""
     environment = dict(os.environ)
     runtime = _link_runtime(workdir)
     known = environment.get("PYTHONPATH")

@@ -20,8 +20,8 @@ MIN_ROUND_S = 2.0
 def verify_port(request: VerifyRequest) -> VerifyOutcome:
     """Compare a ported file with its original.
 
-    Nothing is raised for what user code does: a class that cannot be compared is `not-run`, with the
-    reason.
+    Nothing is raised for what user code does: a class that cannot be compared is `not-run`, with
+    the reason.
     """
     started = time.monotonic()
     deadline = started + request.timeout_s
@@ -59,7 +59,7 @@ def verify_port(request: VerifyRequest) -> VerifyOutcome:
 
 
 def has_entry_point(file: Path) -> bool:
-    """Tell whether running a file does more than define names, so that a recorded run is worth it."""
+    """Tell whether running a file does more than define names: only then a recorded run pays."""
     try:
         tree = ast.parse(file.read_bytes())
     except SyntaxError:
@@ -91,9 +91,7 @@ def _record(request: VerifyRequest, deadline: float) -> Path | None:
     return recording if recording.is_file() else None
 
 
-def _note_death(
-    answer: Answer, pending: tuple[str, ...], found: dict[str, ClassEvidence]
-) -> None:
+def _note_death(answer: Answer, pending: tuple[str, ...], found: dict[str, ClassEvidence]) -> None:
     name, side = answer.running or ("", "original")
     if name not in pending:
         name = next(item for item in pending if item not in found)
@@ -118,9 +116,7 @@ def _start_error(answer: Answer, python: str) -> str:
     return f"the verification could not start with {python}: {answer.trouble}"
 
 
-def _explain_missing(
-    error: str | None, *, source_runs: bool, timeout_s: float
-) -> tuple[str, str]:
+def _explain_missing(error: str | None, *, source_runs: bool, timeout_s: float) -> tuple[str, str]:
     if not source_runs:
         return "source-does-not-run", f"the original cannot be imported: {error}"
     if error is not None:
