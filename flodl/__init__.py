@@ -4,6 +4,8 @@ from flodl.errors import BuildError as BuildError
 from flodl.errors import FlodlError as FlodlError
 from flodl.errors import FlowError as FlowError
 from flodl.errors import GraphError as GraphError
+from flodl.flow.builder import FlowBuilder as FlowBuilder
+from flodl.flow.builder import call as call
 from flodl.flow.handle import Flow as Flow
 from flodl.flow.module import FlowModule as FlowModule
 from flodl.flow.module import subflow as subflow

@@ -237,13 +237,6 @@ class Flow:
         text = "described" if value is UNKNOWN else stages.short(value)
         return f"<Flow {node.name}: {text}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Record a call of the value itself (an object that was passed in and is callable)."""
-        return self._recorder.step(
-            "function", "operator.call", (self, *args), kwargs,
-            compute=lambda function, *rest, **named: function(*rest, **named),
-        )  # fmt: skip
-
 
 @final
 class Method:

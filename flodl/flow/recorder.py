@@ -83,6 +83,7 @@ class Recorder(TorchFunctionMode):
         self.groups: list[TagGroup] = []
         self.branch: Branch | None = None
         self.pending_fork: tuple[Flow, Flow] | None = None
+        self.forced_site: Site | None = None
         self._guards: list[tuple[Flow, object, Site]] = []
         self._looks: list[_Look] = []
         self._previous: Recorder | None = None
@@ -147,7 +148,7 @@ class Recorder(TorchFunctionMode):
         self._settle(frame, used_here=True)
         self._require_same_modes(frame)
         kwargs = kwargs or {}
-        names = assigned_names(frame)
+        names = assigned_names(frame) if self.forced_site is None else ()
         node = NodeSpec(
             index=len(self.nodes),
             kind=kind,
@@ -158,7 +159,7 @@ class Recorder(TorchFunctionMode):
                 *(extra_named or {}).items(),
             ),
             name=self.names.preferred(name) if name else self.names.counted(_kind_name(kind, target)),
-            site=site_of(frame),
+            site=self.forced_site or site_of(frame),
             branch=self.branch,
             variable=names[0] if len(names) == 1 else "",
         )

@@ -105,7 +105,7 @@ def run_also_with(x: Flow, paths: tuple[Any, ...], named: dict[str, Any]) -> Flo
 def run_each(x: Flow, parts: Sequence[Any]) -> list[Any]:
     """Record several stages on the same value, one after the other, as branches of one split."""
     recorder: Recorder = object.__getattribute__(x, "_recorder")
-    site, outer = call_site(), recorder.branch
+    site, outer = recorder.forced_site or call_site(), recorder.branch
     values = []
     try:
         for position, part in enumerate(parts, start=1):
@@ -171,10 +171,13 @@ class Using:
 
         A module with `forward_named(x, refs)` gets them as a dict by tag name.
         """
-        forward_named = getattr(stage, "forward_named", None) if isinstance(stage, nn.Module) else None
-        if forward_named is not None:
+        if isinstance(stage, nn.Module) and "forward_named" in dir(type(stage)):
             refs = dict(zip(self._names, self._values, strict=True)) | self._named
-            return self._x.through(forward_named, refs)
+            recorder: Recorder = object.__getattribute__(self._x, "_recorder")
+            return recorder.step(
+                "method", "forward_named", (stage, self._x, refs),
+                compute=lambda module, x, values: module.forward_named(x, values),
+            )  # fmt: skip
         return self._x.through(stage, *self._values, *extra, **self._named, **named)
 
     def also(self, stage: Any, *extra: Any, **named: Any) -> Flow:

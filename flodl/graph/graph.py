@@ -11,13 +11,12 @@ from flodl.graph.fastcalls import must_run_plainly
 from flodl.graph.notes import explain
 from flodl.graph.plans import Plans
 from flodl.graph.program import Program
+from flodl.spec.graph import GraphSpec, InputSpec, NodeSpec, Ref
 from flodl.spec.pretty import flow_text
 from flodl.visual.dot import dot_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from flodl.spec.graph import GraphSpec
 
 MAIN = "flow"
 
@@ -55,6 +54,30 @@ class Graph(nn.Module):
             self.add_module(name, module)
         self._set_plans({MAIN: Plans(_no_plan, tuple(each.name for each in spec.inputs))})
         self._plans[MAIN].add(Program(spec, constants or {}, _title(spec)))
+
+    @classmethod
+    def from_sequential(cls, modules: nn.Sequential) -> Graph:
+        """Make a graph of an `nn.Sequential`: one node per child, the same `state_dict` keys.
+
+        Example:
+            >>> import torch
+            >>> from flodl import Graph
+            >>> graph = Graph.from_sequential(torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU()))
+            >>> list(graph.state_dict())
+            ['0.weight', '0.bias']
+        """
+        nodes = [NodeSpec(index=0, kind="input", target="x", name="x")]
+        for name in modules._modules:  # noqa: SLF001  # named_children drops repeated modules
+            nodes.append(
+                NodeSpec(
+                    index=len(nodes), kind="module", target=name,
+                    args=(Ref(len(nodes) - 1),), name=name,
+                )  # fmt: skip
+            )
+        spec = GraphSpec(
+            inputs=(InputSpec(name="x"),), nodes=tuple(nodes), output=Ref(len(nodes) - 1)
+        )
+        return Graph(spec, {name: each for name, each in modules._modules.items() if each is not None})  # noqa: SLF001
 
     _plans: dict[str, Plans]
 

@@ -59,9 +59,10 @@ class Casebook:
         """
         for text in examples:
             example = parse_example(text)
-            construction = _expression(example.model)
+            name = example.model if self._is_value(example.model) else None
+            construction = self._value(name) if name else _expression(example.model)
             origin = f"--example {text}"
-            failure = self._explore(construction, origin, example.inputs, outermost=True)
+            failure = self._explore(construction, origin, example.inputs, name=name)
             if failure is not None:
                 self.reasons.setdefault("", f"--example `{text}` fails in the original: {failure}")
 
@@ -75,13 +76,9 @@ class Casebook:
     def add_values(self) -> None:
         """Find inputs for module-level models among the wanted names."""
         for name in self.missing:
-            if isinstance(self._original.namespace().get(name), nn.Module):
-                construction = Construction(
-                    kind="value", module=self._original.name, qualname=name, arguments=_NOTHING
-                )
-                self._explore(
-                    construction, f"`{name}` with inputs from its layers", None, name=name
-                )
+            if self._is_value(name):
+                origin = f"`{name}` with inputs from its layers"
+                self._explore(self._value(name), origin, None, name=name)
 
     def add_expressions(self) -> None:
         """Try the constructor calls and factories that the file itself contains."""
@@ -129,7 +126,6 @@ class Casebook:
         inputs: str | None,
         *,
         name: str | None = None,
-        outermost: bool = False,
     ) -> Failure | None:
         """Build the original, find inputs it accepts, and record it and all modules inside it."""
         side = self._original
@@ -153,7 +149,7 @@ class Casebook:
                 return packed
             failure = _run(lambda: _call(model, unpack(packed, side), recorder), side.file)
         shown = name or type(model).__qualname__
-        if failure is None and (outermost or construction.kind != "class"):
+        if failure is None and construction.kind != "class":
             own = Case(class_name=shown, construction=construction, inputs=packed, origin=origin)
             recorder.cases.setdefault(shown, []).insert(0, own)
         self._merge(recorder.cases, recorder.constructions)
@@ -189,6 +185,13 @@ class Casebook:
                     known.append(case)
         for name, made in constructions.items():
             self._constructions.setdefault(name, []).extend(made)
+
+    def _is_value(self, name: str) -> bool:
+        return isinstance(self._original.namespace().get(name), nn.Module)
+
+    def _value(self, name: str) -> Construction:
+        module = self._original.name
+        return Construction(kind="value", module=module, qualname=name, arguments=_NOTHING)
 
     def _class_named(self, name: str) -> type[nn.Module] | None:
         value = self._original.namespace().get(name)

@@ -112,6 +112,10 @@ class Trial:
                 failure = first
                 continue
             self._require_deterministic(call, first)
+            if failure is not None and not call.backward:
+                reason = f"the original's backward pass raises {failure.text}"
+                self._ledger.not_run(names.GRADIENTS, reason)
+                self._ledger.not_run(names.STEPS, reason)
             return call
         assert failure is not None
         text = f"the original raises {failure.text}"

@@ -1,0 +1,390 @@
+"""The words of a builder chain -> a description, its modules and constants, and all problems."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, final
+
+from torch import nn
+
+from flodl.errors import FlowError
+from flodl.flow.arguments import InputSpec
+from flodl.flow.branches import Branches
+from flodl.flow.handle import UNKNOWN, Flow
+from flodl.flow.naming import Names
+from flodl.flow.recorder import NeedsValueError, Recorder
+from flodl.flow.stages import Using, instantiate, run_also_with, run_branches, run_stage
+from flodl.graph.graph import Graph
+from flodl.spec.graph import GraphSpec, Problem, Site
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flodl.flow.builder import BuilderStep
+
+_LINE = re.compile(r"^.*?:\d+: ")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """A chain made into a description; it is complete only if there are no problems."""
+
+    spec: GraphSpec
+    modules: dict[str, nn.Module]
+    constants: dict[str, object]
+    problems: tuple[Problem, ...]
+
+
+@final
+@dataclass(slots=True)
+class _Assembly:
+    recorder: Recorder
+    stream: Flow | Branches | None = None
+    problems: list[Problem] = field(default_factory=list)
+    internal: set[str] = field(default_factory=set)
+    opened: Site | None = None
+
+
+def assemble(steps: Sequence[BuilderStep], label: str, build_site: Site) -> Assembled:
+    """Wire a chain of words.
+
+    Args:
+        steps: the words in order.
+        label: name of the graph.
+        build_site: where `build` was called.
+    """
+    steps, problems = _instantiated(steps)
+    owner = nn.Module()
+    for name, module in _named_modules(steps):
+        owner.add_module(name, module)
+    recorder = Recorder(owner, valued=False, label=label)
+    assembly = _Assembly(recorder=recorder, problems=problems)
+    with recorder:
+        for position, step in enumerate(steps):
+            if step.word != "using":
+                _run(assembly, step, _references(steps, position))
+    recorder.forced_site = None
+    if "." in label:
+        message = f"label `{label}` contains a dot, which separates the parts of a path"
+        assembly.problems.append(Problem(message=message, site=build_site, hint="use _ instead"))
+    return _finish(assembly, owner, build_site)
+
+
+def _finish(assembly: _Assembly, owner: nn.Module, build_site: Site) -> Assembled:
+    if type(assembly.stream) is Branches:
+        assembly.problems.append(
+            Problem(
+                message=f"{len(assembly.stream)} branches of the split are still open at the end",
+                site=assembly.opened or build_site,
+                hint="merge them, e.g. .merge(Add())",
+            )
+        )
+    for problem in _unknown_internal(assembly, build_site):
+        assembly.problems.append(problem)
+    output = assembly.stream if type(assembly.stream) is Flow else None
+    spec = assembly.recorder.finish(output)
+    tags = tuple(
+        type(tag)(name=tag.name, node=tag.node, internal=tag.internal or tag.name in assembly.internal)
+        for tag in spec.tags
+    )
+    modules = {name: each for name, each in owner._modules.items() if each is not None}  # noqa: SLF001
+    return Assembled(
+        spec=GraphSpec(
+            label=spec.label,
+            inputs=spec.inputs,
+            nodes=spec.nodes,
+            output=spec.output,
+            tags=tags,
+            groups=spec.groups,
+        ),
+        modules=modules,
+        constants=assembly.recorder.encoder.constants,
+        problems=tuple(assembly.problems),
+    )
+
+
+def _unknown_internal(assembly: _Assembly, build_site: Site) -> list[Problem]:
+    known = assembly.recorder.tags
+    return [
+        Problem(message=f"internal(`{name}`): no value has that tag", site=build_site)
+        for name in sorted(assembly.internal)
+        if name not in known
+    ]
+
+
+def _instantiated(steps: Sequence[BuilderStep]) -> tuple[list[BuilderStep], list[Problem]]:
+    """Replace module classes by instances, once, before modules get their names."""
+    problems: list[Problem] = []
+
+    def make(stage: Any, site: Site) -> Any:
+        if isinstance(stage, type) and issubclass(stage, nn.Module):
+            try:
+                return instantiate(stage)
+            except FlowError as error:
+                problems.append(Problem(message=_LINE.sub("", str(error)), site=site))
+                return ()
+        if type(stage) in (tuple, list):
+            return tuple(make(each, site) for each in stage)
+        return stage
+
+    made = [
+        type(step)(
+            word=step.word,
+            args=tuple(make(arg, step.site) for arg in step.args) if step.word != "merge" else step.args,
+            named=tuple((key, make(value, step.site)) for key, value in step.named),
+            site=step.site,
+        )
+        for step in steps
+    ]
+    return made, problems
+
+
+def _named_modules(steps: Sequence[BuilderStep]) -> list[tuple[str, nn.Module]]:
+    """Name every module of a chain: by its tag, by its label, else `<kind>_<n>` counted per kind."""
+    names = Names()
+    found: list[tuple[str, nn.Module]] = []
+    seen: set[int] = set()
+    for position, step in enumerate(steps):
+        modules = _modules_of(step)
+        for module, wanted in zip(modules, _wanted(steps, position, modules), strict=True):
+            if id(module) in seen:
+                continue
+            seen.add(id(module))
+            kind = type(module).__name__.lower()
+            found.append((names.preferred(wanted) if wanted else names.counted(kind), module))
+    return found
+
+
+def _modules_of(step: BuilderStep) -> list[nn.Module]:
+    found: list[nn.Module] = []
+
+    def collect(stage: Any) -> None:
+        if isinstance(stage, nn.ModuleList) or type(stage) in (tuple, list):
+            for each in stage:
+                collect(each)
+        elif isinstance(stage, nn.Module):
+            found.append(stage)
+
+    for value in (*step.args, *(value for _, value in step.named)):
+        collect(value)
+    return found
+
+
+def _wanted(
+    steps: Sequence[BuilderStep], position: int, modules: Sequence[nn.Module]
+) -> list[str]:
+    """Return the name that each module of a step should get: its tag or its label, else nothing."""
+    labels = [_label(module) for module in modules]
+    rest = (step for step in steps[position + 1 :] if step.word != "using")
+    follower = next(rest, None)
+    if follower is None or not follower.args or not str(follower.args[0]).isidentifier():
+        return labels
+    word, name = steps[position].word, str(follower.args[0])
+    if word in ("from", "through", "fork", "loop") and follower.word == "tag" and len(modules) == 1:
+        return [name]
+    if word == "split" and follower.word == "tag_group" and len(modules) == len(steps[position].args):
+        return [f"{name}_{index}" for index in range(len(modules))]
+    return labels
+
+
+def _label(module: nn.Module) -> str:
+    if not isinstance(module, Graph) or not module._programs():  # noqa: SLF001  # may be unrecorded
+        return ""
+    label = module.spec.label
+    return label if label.isidentifier() else ""
+
+
+def _references(steps: Sequence[BuilderStep], position: int) -> list[BuilderStep]:
+    """Return the `using` words that follow a step."""
+    found: list[BuilderStep] = []
+    for step in steps[position + 1 :]:
+        if step.word != "using":
+            break
+        found.append(step)
+    return found
+
+
+def _run(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    assembly.recorder.forced_site = step.site
+    try:
+        _refuse_using(step, using)
+        _WORDS[step.word](assembly, step, using)
+    except FlowError as error:
+        assembly.problems.append(_problem(error, step.site))
+    except NeedsValueError:
+        message = f"{step.word} asks for a value, which only a run can know"
+        assembly.problems.append(Problem(message=message, site=step.site))
+
+
+def _problem(error: FlowError, site: Site) -> Problem:
+    text = _LINE.sub("", str(error))
+    message, _, hint = text.partition("; ")
+    return Problem(message=message, site=site, hint=hint)
+
+
+def _refuse_using(step: BuilderStep, using: list[BuilderStep]) -> None:
+    if using and step.word not in ("from", "through", "also", "also_with", "fork", "split", "loop"):
+        message = f"using after {step.word} has no stage to hand the values to; write it after the stage"
+        raise FlowError(message)
+
+
+def _single(assembly: _Assembly, step: BuilderStep) -> Flow:
+    if type(assembly.stream) is Branches:
+        message = (
+            f"{step.word} needs one stream, but {len(assembly.stream)} branches are open; "
+            "merge them first, e.g. .merge(Add())"
+        )
+        raise FlowError(message)
+    if assembly.stream is None:
+        message = f"{step.word} comes before from_; start with FlowBuilder.from_(stage)"
+        raise FlowError(message)
+    return assembly.stream
+
+
+def _extras(using: list[BuilderStep]) -> tuple[tuple[str, ...], dict[str, str]]:
+    names = tuple(name for step in using for name in step.args)
+    named = {key: name for step in using for key, name in step.named}
+    return names, named
+
+
+def _stage(
+    assembly: _Assembly,
+    x: Flow,
+    stage: Any,
+    using: list[BuilderStep],
+    extra: tuple[Any, ...] = (),
+    named: dict[str, Any] | None = None,
+) -> Any:
+    names, keyed = _extras(using)
+    if names or keyed:
+        return Using(x, names, keyed).through(stage, *extra, **(named or {}))
+    return run_stage(assembly.recorder, stage, x, extra, named or {})
+
+
+def _from(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    x = _input(assembly, "x")
+    assembly.stream = x
+    assembly.stream = _stage(assembly, x, step.args[0], using)
+
+
+def _input(assembly: _Assembly, name: str) -> Flow:
+    assembly.recorder.inputs.append(InputSpec(name=name))
+    return assembly.recorder.input(name, UNKNOWN, None)
+
+
+def _through(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    x = _single(assembly, step)
+    assembly.stream = _stage(assembly, x, step.args[0], using, step.args[1:], dict(step.named))
+
+
+def _also(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    x = _single(assembly, step)
+    assembly.stream = x + _stage(assembly, x, step.args[0], using, step.args[1:], dict(step.named))
+
+
+def _also_with(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    x = _single(assembly, step)
+    names, keyed = _extras(using)
+    if not names and not keyed:
+        assembly.stream = run_also_with(x, step.args, dict(step.named))
+        return
+    paths = dict(zip(("skip", "main"), step.args, strict=False)) | dict(step.named)
+    results = {
+        name: _stage(assembly, x, stage, using if name == "main" else [])
+        for name, stage in paths.items()
+    }
+    assembly.stream = results["skip"] + results["main"]
+
+
+def _fork(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    x = _single(assembly, step)
+    side = _stage(assembly, x, step.args[0], using, step.args[1:], dict(step.named))
+    assembly.recorder.pending_fork = (side, x)
+
+
+def _split(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    x = _single(assembly, step)
+    names, keyed = _extras(using)
+    stages = step.args[0] if len(step.args) == 1 and type(step.args[0]) in (list, tuple) else step.args
+    if names or keyed:
+        stages = tuple(_Bound(assembly, stage, using) for stage in stages)
+    assembly.stream = run_branches(x, tuple(stages))
+    assembly.opened = step.site
+
+
+@final
+@dataclass(slots=True)
+class _Bound:
+    """A branch whose stage gets tagged values."""
+
+    assembly: _Assembly
+    stage: Any
+    using: list[BuilderStep]
+
+    def __call__(self, x: Flow) -> Any:
+        return _stage(self.assembly, x, self.stage, self.using)
+
+
+def _merge(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    del using
+    if not type(assembly.stream) is Branches:
+        message = "merge without an open split; write .split(a, b) before it"
+        raise FlowError(message)
+    assembly.stream = assembly.stream.merge(step.args[0])
+
+
+def _tag(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    del using
+    _single(assembly, step).tag(step.args[0])
+
+
+def _tag_group(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    del using
+    if not type(assembly.stream) is Branches:
+        message = "tag_group needs open branches; write it between split and merge"
+        raise FlowError(message)
+    assembly.stream.tag_group(step.args[0])
+
+
+def _inputs(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    del using
+    for name in step.args:
+        if not name.isidentifier() or name in assembly.recorder.tags or name in ("x", "self"):
+            message = f"`{name}` cannot be the name of an input; use a Python name that is not taken"
+            raise FlowError(message)
+        assembly.recorder.tag(name, _input(assembly, name))
+
+
+def _loop(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    x = _single(assembly, step)
+    stage, n = step.args
+    if not using or n < 1:
+        assembly.stream = x.loop_body(stage).for_n(n)
+        return
+    value: Any = x
+    for _ in range(n):
+        value = _stage(assembly, value, stage, using)
+    assembly.stream = value
+
+
+def _internal(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    del using
+    assembly.internal.add(step.args[0])
+
+
+_WORDS = {
+    "from": _from,
+    "through": _through,
+    "also": _also,
+    "also_with": _also_with,
+    "fork": _fork,
+    "split": _split,
+    "merge": _merge,
+    "tag": _tag,
+    "tag_group": _tag_group,
+    "input": _inputs,
+    "loop": _loop,
+    "internal": _internal,
+}

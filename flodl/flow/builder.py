@@ -1,0 +1,220 @@
+"""`FlowBuilder`: a graph written as one fluent chain; everything wrong with it is reported at once."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, final
+
+import torch
+from torch import nn
+
+from flodl.errors import BuildError, FlowError
+from flodl.flow.assembly import assemble
+from flodl.flow.callsite import call_site
+from flodl.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from flodl.flow.stages import Stage
+    from flodl.spec.graph import Site
+
+Word = Literal[
+    "from", "through", "also", "also_with", "fork", "split", "merge", "tag", "tag_group", "using",
+    "input", "loop", "internal",
+]  # fmt: skip
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuilderStep:
+    """One word of the chain: what was said, and where."""
+
+    word: Word
+    args: tuple[Any, ...] = ()
+    named: tuple[tuple[str, Any], ...] = ()
+    site: Site
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FlowBuilder:
+    """Describes a graph as a chain of words.  Each word returns a new builder; nothing runs until `build`.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from flodl import Cat, FlowBuilder
+        >>> graph = (
+        ...     FlowBuilder.from_(nn.Linear(8, 16)).tag("stem")
+        ...     .split(nn.Linear(16, 4), nn.Linear(16, 4))
+        ...     .merge(Cat(dim=1))
+        ...     .also(nn.Linear(8, 8))
+        ...     .through(torch.relu)
+        ...     .label("classifier")
+        ...     .build()
+        ... )
+        >>> graph(torch.ones(2, 8)).shape
+        torch.Size([2, 8])
+    """
+
+    steps: tuple[BuilderStep, ...] = ()
+    name: str = ""
+    is_verbose: bool = False
+
+    @classmethod
+    def from_(cls, stage: Stage) -> FlowBuilder:
+        """Start with a stage that reads the graph's first input `x`."""
+        return cls((BuilderStep(word="from", args=(stage,), site=call_site()),))
+
+    @classmethod
+    def new(cls) -> FlowBuilder:
+        """Start with the graph's first input itself."""
+        return cls((BuilderStep(word="from", args=((),), site=call_site()),))
+
+    def _say(self, word: Word, *args: Any, **named: Any) -> FlowBuilder:
+        step = BuilderStep(word=word, args=args, named=tuple(named.items()), site=call_site())
+        return replace(self, steps=(*self.steps, step))
+
+    def through(self, stage: Stage, *extra: Any, **named: Any) -> FlowBuilder:
+        """Pass the stream through a stage: `stage(x, *extra, **named)`."""
+        return self._say("through", stage, *extra, **named)
+
+    def also(self, stage: Stage, *extra: Any, **named: Any) -> FlowBuilder:
+        """Add a stage's result to the stream: `x + stage(x)`."""
+        return self._say("also", stage, *extra, **named)
+
+    def also_with(self, *paths: Stage, **named: Stage) -> FlowBuilder:
+        """Add two paths, run in the order written: `skip(x) + main(x)`."""
+        return self._say("also_with", *paths, **named)
+
+    def fork(self, stage: Stage, *extra: Any, **named: Any) -> FlowBuilder:
+        """Run a side branch; the stream goes on unchanged.  A `tag` right after names the side branch."""
+        return self._say("fork", stage, *extra, **named)
+
+    def split(self, *stages: Stage) -> FlowBuilder:
+        """Run at least two stages on the stream, side by side; `merge` makes one stream of them."""
+        return self._say("split", *stages)
+
+    def merge(self, op: Any) -> FlowBuilder:
+        """Merge the branches: `Add()`, `Mean()`, `Mul()`, `Max()`, `Cat(dim)`, `Stack(dim)`."""
+        return self._say("merge", op)
+
+    def tag(self, name: str) -> FlowBuilder:
+        """Name the stream's value at this point, or the side branch right after `fork`."""
+        return self._say("tag", name)
+
+    def tag_group(self, name: str) -> FlowBuilder:
+        """Name the open branches `<name>_0`, `<name>_1`, ... and all of them `name`."""
+        return self._say("tag_group", name)
+
+    def using(self, *names: str, **named: str) -> FlowBuilder:
+        """Hand earlier tagged values to the stage before: `.through(decoder).using("memory", mask="m")`.
+
+        Positional names become extra positional arguments, keywords become keyword arguments.  A module
+        with `forward_named(x, refs)` gets a dict by tag name instead.
+        """
+        return self._say("using", *names, **named)
+
+    def input(self, *names: str) -> FlowBuilder:
+        """Declare further inputs of the graph; each is tagged by its name."""
+        return self._say("input", *names)
+
+    def loop_body(self, stage: Stage) -> LoopWord:
+        """Start a loop; say how often with `.for_n(n)`."""
+        return LoopWord(self, stage, call_site())
+
+    def label(self, name: str) -> FlowBuilder:
+        """Name the whole graph, so that it can be addressed where it is nested."""
+        return replace(self, name=name)
+
+    def internal(self, tag: str) -> FlowBuilder:
+        """Hide a tag from graphs around this one."""
+        return self._say("internal", tag)
+
+    def verbose(self, on: bool = True) -> FlowBuilder:  # noqa: FBT001, FBT002  # the word of the API
+        """Write the flow as text to standard error when the graph is built."""
+        return replace(self, is_verbose=on)
+
+    def build(self, *example: torch.Tensor) -> Graph:
+        """Check the whole chain and make the graph.
+
+        Args:
+            *example: example inputs.  With them the shapes are checked as well, on the meta device,
+                which computes nothing and changes nothing.
+
+        Raises:
+            BuildError: with every wiring problem of the chain, each at its file and line.
+        """
+        assembled = assemble(self.steps, self.name, call_site())
+        if assembled.problems:
+            raise BuildError(assembled.problems)
+        graph = Graph(assembled.spec, assembled.modules, assembled.constants)
+        if example:
+            check_shapes(graph, example)
+        if self.is_verbose:
+            sys.stderr.write(f"{graph}\n")
+        return graph
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LoopWord:
+    """A loop that still needs its number of turns."""
+
+    builder: FlowBuilder
+    stage: Any
+    site: Site
+
+    def for_n(self, n: int) -> FlowBuilder:
+        """Apply the stage `n` times, each time to the result of the time before."""
+        step = BuilderStep(word="loop", args=(self.stage, n), site=self.site)
+        return replace(self.builder, steps=(*self.builder.steps, step))
+
+
+def check_shapes(graph: Graph, example: tuple[torch.Tensor, ...]) -> None:
+    """Run a copy of a graph on the meta device, where only shapes and dtypes exist.
+
+    Raises:
+        Exception: what the failing operation raises, with a note that says which node it is.
+    """
+    import copy
+
+    twin = copy.deepcopy(graph).to("meta")
+    with torch.no_grad():
+        twin(*(each.to("meta") for each in example))
+
+
+def call(function: Any, *args: Any, **named: Any) -> Any:
+    """Call a module or function as one step of the flow that is being described.
+
+    For calls whose first argument is no flow: parameters, constants, keyword arguments only.  Outside a
+    flow it is just the call.
+
+    Args:
+        function: a module or any callable.
+        *args: positional arguments, flows or plain values.
+        **named: keyword arguments, likewise.
+
+    Example:
+        >>> import torch
+        >>> from flodl import Flow, FlowModule, call
+        >>> class Prior(FlowModule):
+        ...     def __init__(self) -> None:
+        ...         super().__init__()
+        ...         self.start = torch.nn.Parameter(torch.zeros(1, 4))
+        ...         self.net = torch.nn.Linear(4, 4)
+        ...     def flow(self, x: Flow) -> Flow:
+        ...         return x + call(self.net, self.start)
+        >>> Prior()(torch.ones(2, 4)).shape
+        torch.Size([2, 4])
+    """
+    from flodl.flow.recorder import current_recorder
+    from flodl.flow.stages import call_stage
+
+    recorder = current_recorder()
+    if recorder is None:
+        if isinstance(function, type) and issubclass(function, nn.Module):
+            message = f"{call_site()}: `{function.__name__}` is a class; give an instance"
+            raise FlowError(message)
+        return function(*args, **named)
+    return call_stage(recorder, function, args, named)
