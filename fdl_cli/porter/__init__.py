@@ -1,4 +1,4 @@
-"""The porter: reads PyTorch source, decides and writes flow graphs, and proves them equal.
+"""The porter: PyTorch source becomes the same program on flow graphs; never imports torch.
 
-A library: it must not know the terminal, the network, docker, torch or flodl.
+Its stages are rooms of their own and speak to each other in `ir`; `pipeline` has their order.
 """

@@ -1,0 +1,1 @@
+"""Syntax trees become facts and dataflow IR; nothing is decided here."""

@@ -1,0 +1,243 @@
+"""Abstract interpretation of statements: a method body becomes a block of IR."""
+
+import ast
+from collections.abc import Sequence
+from typing import final
+
+from fdl_cli.porter.analyse.binding import bind_loop
+from fdl_cli.porter.analyse.environment import FLOWING, Environment, join
+from fdl_cli.porter.analyse.lower import ExpressionReader, narrowed, none_tests, operator_symbol
+from fdl_cli.porter.analyse.names import add_import
+from fdl_cli.porter.ir.expressions import Expr, Kind
+from fdl_cli.porter.ir.source import Span
+from fdl_cli.porter.ir.statements import Block, Stmt, StmtOp
+
+_ENDS = frozenset({"return", "raise", "continue", "break"})
+
+
+@final
+class BlockReader:
+    """Turns the statements of one method into IR."""
+
+    def __init__(self, env: Environment) -> None:
+        self.env = env
+        self.expressions = ExpressionReader(env)
+
+    def read(self, body: Sequence[ast.stmt]) -> Block:
+        """Return the IR of a block."""
+        return tuple(self._statement(node) for node in body)
+
+    def _statement(self, node: ast.stmt) -> Stmt:
+        match node:
+            case ast.Assign():
+                return self._assign(node)
+            case ast.AugAssign():
+                return self._augment(node)
+            case ast.AnnAssign():
+                return self._annotated(node)
+            case ast.Expr():
+                return self._expression(node)
+            case ast.Return():
+                return self._return(node)
+            case ast.If():
+                return self._if(node)
+            case ast.For():
+                return self._for(node)
+            case ast.While():
+                return self._while(node)
+            case _:
+                return self._rare(node)
+
+    def _rare(self, node: ast.stmt) -> Stmt:
+        match node:
+            case ast.Assert():
+                test = self.expressions.test(node.test)
+                message = () if node.msg is None else (self.expressions.read(node.msg),)
+                return self._make(node, "assert", exprs=(test, *message))
+            case ast.Raise():
+                return self._verbatim(node, "raise")
+            case ast.Delete():
+                return self._verbatim(node, "delete")
+            case ast.Pass():
+                return self._make(node, "pass")
+            case ast.Break():
+                return self._make(node, "break")
+            case ast.Continue():
+                return self._make(node, "continue")
+            case ast.Import() | ast.ImportFrom():
+                add_import(node, self.env.names.aliases, set())
+                return self._make(node, "other")
+            case _:
+                return self._refused(node)
+
+    def _verbatim(self, node: ast.stmt, op: StmtOp) -> Stmt:
+        return self._make(node, op, exprs=(self.expressions.verbatim(node, "other"),))
+
+    def _refused(self, node: ast.stmt) -> Stmt:
+        code, message = _REFUSED.get(type(node), ("FDL318", f"a {type(node).__name__} statement"))
+        self.env.refuse(node.lineno, code, message)
+        return self._verbatim(node, "other")
+
+    def _make(
+        self,
+        node: ast.stmt,
+        op: StmtOp,
+        *,
+        targets: tuple[Expr, ...] = (),
+        exprs: tuple[Expr, ...] = (),
+        name: str = "",
+    ) -> Stmt:
+        span = self.env.source.span(node)
+        lead = None
+        if op in {"assign", "return", "expr"} and exprs and exprs[0].span is not None:
+            lead = Span(start=span.start, end=exprs[0].span.start, line=span.line)
+        return Stmt(op=op, targets=targets, exprs=exprs, name=name, sources=(span,), lead=lead)
+
+    def _assign(self, node: ast.Assign) -> Stmt:
+        value = self.expressions.read(node.value)
+        targets = tuple(self.expressions.bind(target, value) for target in node.targets)
+        for target in targets:
+            self._check_target(target, value, node.lineno)
+        return self._make(node, "assign", targets=targets, exprs=(value,))
+
+    def _annotated(self, node: ast.AnnAssign) -> Stmt:
+        if node.value is None:
+            return self._make(node, "other")
+        value = self.expressions.read(node.value)
+        target = self.expressions.bind(node.target, value)
+        self._check_target(target, value, node.lineno)
+        return self._make(node, "assign", targets=(target,), exprs=(value,))
+
+    def _augment(self, node: ast.AugAssign) -> Stmt:
+        target = self.expressions.read(node.target)
+        value = self.expressions.read(node.value)
+        if target.op == "name" and {target.kind, value.kind} & FLOWING:
+            kept: Kind = target.kind if target.kind in FLOWING else "flow"
+            self.env.kinds[target.name] = kept
+        self._check_target(target, value, node.lineno)
+        symbol = operator_symbol(node.op)
+        return self._make(node, "augment", targets=(target,), exprs=(value,), name=symbol)
+
+    def _check_target(self, target: Expr, value: Expr, line: int) -> None:
+        """Refuse writes to the object itself; note containers that get tensors."""
+        for part in target.parts if target.op in {"tuple", "list"} else (target,):
+            root = part
+            while root.op in {"attribute", "index"}:
+                root = root.parts[0]
+            if part.op in {"attribute", "index"} and self.env.is_self(root):
+                self.env.refuse(line, "FDL309", "an attribute of the object is changed")
+            elif part.op == "attribute":
+                self.env.refuse(line, "FDL309", f"the attribute `.{part.name}` is set")
+            elif part.op == "index" and root.op == "name" and value.kind in FLOWING:
+                if self.env.kinds.get(root.name) == "python":
+                    self.env.kinds[root.name] = "flows"
+
+    def _expression(self, node: ast.Expr) -> Stmt:
+        if isinstance(node.value, ast.Constant):
+            return self._make(node, "docstring")
+        value = self.expressions.read(node.value)
+        return self._make(node, "expr", exprs=(value,))
+
+    def _return(self, node: ast.Return) -> Stmt:
+        if node.value is None:
+            self.env.returns.append("none")
+            return self._make(node, "return")
+        value = self.expressions.read(node.value)
+        self.env.returns.append(value.kind)
+        return self._make(node, "return", exprs=(value,))
+
+    def _if(self, node: ast.If) -> Stmt:
+        test = self.expressions.test(node.test)
+        before = dict(self.env.kinds)
+        with narrowed(self.env, test, True):
+            body = self.read(node.body)
+        after_body = self.env.kinds
+        self.env.kinds = dict(before)
+        with narrowed(self.env, test, False):
+            orelse = self.read(node.orelse)
+        self._join(after_body, body, orelse)
+        self._narrow_after(test, body, orelse)
+        span = self.env.source.span(node)
+        return Stmt(op="if", exprs=(test,), body=body, orelse=orelse, sources=(span,))
+
+    def _join(self, after_body: dict[str, Kind], body: Block, orelse: Block) -> None:
+        if _leaves(body):
+            return
+        if _leaves(orelse):
+            self.env.kinds = after_body
+            return
+        after_else = self.env.kinds
+        names = dict.fromkeys((*after_body, *after_else))
+        self.env.kinds = {
+            name: join(after_body.get(name), after_else.get(name)) for name in names
+        }
+
+    def _narrow_after(self, test: Expr, body: Block, orelse: Block) -> None:
+        # `if x is None: return ...` or `x = ...` leaves a tensor behind.
+        if orelse or not body:
+            return
+        for name, present in none_tests(self.env, test, False):
+            replaced = any(t.name == name for stmt in body for t in stmt.targets if t.op == "name")
+            if present and self.env.kinds.get(name) == "maybe" and (_leaves(body) or replaced):
+                self.env.kinds[name] = "flow"
+
+    def _for(self, node: ast.For) -> Stmt:
+        iterable = self.expressions.read(node.iter)
+        before = dict(self.env.kinds)
+        # The first pass tells what the body binds, the second reads it knowing that.
+        self._loop_body(node, iterable)
+        names = dict.fromkeys((*before, *self.env.kinds))
+        self.env.kinds = {
+            name: join(before.get(name), self.env.kinds.get(name)) for name in names
+        }
+        target, body, orelse = self._loop_body(node, iterable)
+        span = self.env.source.span(node)
+        return Stmt(
+            op="for",
+            targets=(target,),
+            exprs=(iterable,),
+            body=body,
+            orelse=orelse,
+            sources=(span,),
+        )
+
+    def _loop_body(self, node: ast.For, iterable: Expr) -> tuple[Expr, Block, Block]:
+        target = self.expressions.read(node.target)
+        bind_loop(self.env, target, iterable)
+        # Read again: the names of the target now have their kinds.
+        target = self.expressions.read(node.target)
+        return target, self.read(node.body), self.read(node.orelse)
+
+    def _while(self, node: ast.While) -> Stmt:
+        with self.env.test():
+            test = self.expressions.read(node.test)
+        before = dict(self.env.kinds)
+        if test.kind in FLOWING or test.kind == "maybe":
+            self.env.refuse(node.lineno, "FDL302", "`while` on the value of a tensor")
+        self.read(node.body)
+        self.env.kinds = {
+            name: join(before.get(name), self.env.kinds.get(name))
+            for name in dict.fromkeys((*before, *self.env.kinds))
+        }
+        body, orelse = self.read(node.body), self.read(node.orelse)
+        span = self.env.source.span(node)
+        return Stmt(op="while", exprs=(test,), body=body, orelse=orelse, sources=(span,))
+
+
+def _leaves(block: Block) -> bool:
+    return bool(block) and block[-1].op in _ENDS
+
+
+_REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
+    ast.With: ("FDL306", "a `with` block"),
+    ast.AsyncWith: ("FDL305", "an `async with` block"),
+    ast.AsyncFor: ("FDL305", "an `async for` loop"),
+    ast.Try: ("FDL304", "a `try` block"),
+    ast.TryStar: ("FDL304", "a `try` block"),
+    ast.Global: ("FDL311", "a `global` statement"),
+    ast.Nonlocal: ("FDL311", "a `nonlocal` statement"),
+    ast.FunctionDef: ("FDL312", "a function defined inside"),
+    ast.AsyncFunctionDef: ("FDL305", "an async function defined inside"),
+    ast.ClassDef: ("FDL318", "a class defined inside"),
+    ast.Match: ("FDL318", "a `match` statement"),
+}

@@ -1,0 +1,256 @@
+"""Classify a call: whom it calls, and what kind of value comes out."""
+
+from dataclasses import dataclass
+from typing import final
+
+from fdl_cli.porter.analyse.environment import FLOWING, MAY_FLOW, Environment
+from fdl_cli.porter.ir.expressions import Expr, Kind, Role
+from fdl_cli.porter.knowledge import python_names as py
+from fdl_cli.porter.knowledge import tensor_methods as methods
+from fdl_cli.porter.knowledge import torch_names as torch
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The verdict on one call."""
+
+    role: Role
+    kind: Kind
+
+
+def classify(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: int) -> Call:
+    """Say whom a call calls; what a flow cannot contain is noted as a refusal."""
+    if callee.op == "name":
+        return _named(env, callee, arguments, line)
+    if callee.op == "attribute":
+        return _attribute(env, callee, arguments, line)
+    return Call(role="submodule", kind="flow")
+
+
+def _named(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: int) -> Call:
+    name = callee.name
+    if name in env.kinds:
+        return Call(role="submodule", kind="flow")
+    if callee.dotted:
+        return by_dotted(env, callee.dotted, arguments, line)
+    if name in env.names.classes:
+        return _constructor(env, name, line)
+    if name in env.names.functions:
+        return _function(env, name, arguments)
+    if name in py.BUILTINS and not env.names.is_own(name):
+        return _builtin(env, name, arguments, line)
+    return _opaque(env, arguments)
+
+
+def _function(env: Environment, name: str, arguments: tuple[Expr, ...]) -> Call:
+    fact = env.functions.get(name)
+    if fact is not None and fact.transparent:
+        return Call(role="python", kind=fact.result if _any(arguments, MAY_FLOW) else "python")
+    return _opaque(env, arguments)
+
+
+def _constructor(env: Environment, name: str, line: int) -> Call:
+    if name in env.module_classes:
+        env.refuse(line, "FDL208", f"`{name}(...)` is created at every call of forward")
+        return Call(role="python", kind="module")
+    return Call(role="python", kind="maybe")
+
+
+def _opaque(env: Environment, arguments: tuple[Expr, ...]) -> Call:
+    # Asked for its truth, an unknown function is taken for a predicate such as `exists(mask)`.
+    if env.testing or not _any(arguments, MAY_FLOW):
+        return Call(role="python", kind="python")
+    return Call(role="function", kind="flow")
+
+
+def by_dotted(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int) -> Call:
+    """Classify a call of an imported name."""
+    if dotted.startswith("torch."):
+        return _torch(env, dotted, arguments, line)
+    if dotted.startswith(py.RANDOM_PREFIXES):
+        env.refuse(line, "FDL308", f"`{dotted}` draws outside torch's random stream")
+        return Call(role="python", kind="python")
+    if dotted.startswith(py.CLOCK_PREFIXES):
+        env.refuse(line, "FDL318", f"`{dotted}` reads the clock")
+        return Call(role="python", kind="python")
+    if dotted.startswith(py.LOGGING_PREFIXES) and not dotted.startswith("os."):
+        env.refuse(line, "FDL307", f"`{dotted}` speaks to the outside")
+        return Call(role="python", kind="python")
+    if dotted.startswith(py.NUMPY_PREFIX) and _any(arguments, FLOWING):
+        env.refuse(line, "FDL320", f"`{dotted}` needs the value of a tensor")
+        return Call(role="python", kind="python")
+    if dotted.startswith((*py.MATH_PREFIXES, py.NUMPY_PREFIX)):
+        return _mathematics(env, dotted, arguments, line)
+    return _opaque(env, arguments)
+
+
+def _mathematics(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int) -> Call:
+    if dotted.startswith("math.") and _any(arguments, FLOWING):
+        env.refuse(line, "FDL303", f"`{dotted}` turns a tensor into a number")
+    if dotted.startswith(("functools.reduce", "copy.")) and _any(arguments, FLOWING):
+        return Call(role="function", kind="flow")
+    kind: Kind = "size" if _any(arguments, {"size"}) else "python"
+    return Call(role="python", kind="maybe" if _any(arguments, FLOWING) else kind)
+
+
+def _torch(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int) -> Call:
+    if dotted in torch.PYTHON_RESULTS:
+        return Call(role="python", kind="python")
+    if dotted in torch.GRAD_MODE:
+        env.refuse(line, "FDL319", f"`{dotted}` in forward")
+        return Call(role="python", kind="python")
+    last = dotted.rpartition(".")[2]
+    if dotted.startswith("torch.nn.") and last[:1].isupper():
+        return _layer(env, dotted, line)
+    if is_opaque_torch(dotted):
+        return Call(role="function", kind="flow")
+    if dotted == "torch.tensor" and _any(arguments, MAY_FLOW):
+        return Call(role="function", kind="flow")
+    if dotted.startswith("torch.cuda."):
+        return Call(role="python", kind="python")
+    if dotted in torch.SEQUENCE_RESULTS:
+        return Call(role="torch", kind="flows")
+    return Call(role="torch", kind="flow")
+
+
+def is_opaque_torch(dotted: str) -> bool:
+    """Say whether a torch name must be called with real tensors, as one node."""
+    legacy = dotted.startswith(torch.LEGACY_CONSTRUCTOR_PREFIX) and dotted.endswith("Tensor")
+    return legacy or dotted in torch.OPAQUE or dotted.startswith(torch.OPAQUE_PREFIXES)
+
+
+def _layer(env: Environment, dotted: str, line: int) -> Call:
+    if dotted not in torch.STATELESS_LAYERS:
+        env.refuse(line, "FDL208", f"`{dotted}` is created at every call of forward")
+    return Call(role="python", kind="module")
+
+
+def _builtin(env: Environment, name: str, arguments: tuple[Expr, ...], line: int) -> Call:
+    if name in py.PRINTERS:
+        env.refuse(line, "FDL307", "`print` in forward")
+    elif name == "super":
+        env.refuse(line, "FDL314", "`super()` in forward")
+    elif name in py.FORBIDDEN_BUILTINS:
+        env.refuse(line, "FDL318", f"`{name}(...)` in forward")
+    elif name in py.NUMBER_BUILTINS:
+        if _any(arguments, FLOWING):
+            env.refuse(line, "FDL303", f"`{name}(...)` asks for the value of a tensor")
+        return Call(role="python", kind="size" if _any(arguments, MAY_FLOW) else "python")
+    elif name in py.FOLDING_BUILTINS:
+        return Call(role="python", kind=_folded(name, arguments))
+    return Call(role="python", kind=_container(name, arguments))
+
+
+def _folded(name: str, arguments: tuple[Expr, ...]) -> Kind:
+    if name in {"map", "filter", "sorted"}:
+        return _container(name, arguments[1:] if name != "sorted" else arguments)
+    if _any(arguments, FLOWING):
+        return "flow"
+    return "maybe" if _any(arguments, {"maybe"}) else "python"
+
+
+def _container(name: str, arguments: tuple[Expr, ...]) -> Kind:
+    if name in {"isinstance", "type", "str", "repr", "hasattr", "callable", "print"}:
+        return "python"
+    if name == "len":
+        return "size" if _any(arguments, FLOWING | {"maybe", "size"}) else "python"
+    if name == "getattr":
+        return "maybe"
+    if _any(arguments, {"modules", "module"}) and not _any(arguments, FLOWING):
+        return "modules"
+    if _any(arguments, FLOWING):
+        return "flows"
+    if _any(arguments, {"maybe"}):
+        return "maybe"
+    return "size" if _any(arguments, {"size"}) else "python"
+
+
+def _attribute(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: int) -> Call:
+    receiver = callee.parts[0]
+    if env.is_self(receiver):
+        return _on_self(env, callee.name, line)
+    if receiver.op == "call" and receiver.parts[0].name == "super":
+        return Call(role="own", kind="maybe")
+    if callee.dotted:
+        return by_dotted(env, callee.dotted, arguments, line)
+    if receiver.kind in {"module", "modules"}:
+        return _on_module(callee.name, receiver.kind)
+    if receiver.kind in {"flow", "parameter", "maybe", "size"}:
+        return _on_value(env, callee, line)
+    return _on_object(env, callee, arguments)
+
+
+def _on_self(env: Environment, name: str, line: int) -> Call:
+    if name in env.view.methods:
+        env.own_calls.append(name)
+        return Call(role="own", kind=env.view.results.get(name, "maybe"))
+    if name in env.view.attributes:
+        return Call(role="submodule", kind="flow")
+    if name in torch.CHILD_ITERATORS or name in torch.NAMED_CHILD_ITERATORS:
+        return Call(role="python", kind="modules")
+    if name in torch.MODULE_MUTATORS:
+        env.refuse(line, "FDL309", f"`self.{name}(...)` changes the object in forward")
+        return Call(role="python", kind="maybe")
+    if name in torch.MODULE_METHODS:
+        return Call(role="python", kind="python")
+    return Call(role="submodule", kind="flow")
+
+
+def _on_module(name: str, kind: Kind) -> Call:
+    if name in {"children", "modules", "values", "items", "named_children", "named_modules"}:
+        return Call(role="python", kind="modules")
+    if name in {"keys", "__len__", "index"} and kind == "modules":
+        return Call(role="python", kind="python")
+    if name in torch.MODULE_METHODS:
+        return Call(role="python", kind="python")
+    return Call(role="submodule", kind="flow")
+
+
+def _on_value(env: Environment, callee: Expr, line: int) -> Call:
+    name, kind = callee.name, callee.parts[0].kind
+    if kind == "size":
+        return Call(role="python", kind="size")
+    if name in methods.VALUE_METHODS:
+        env.refuse(line, "FDL303", f"`.{name}()` asks for the value of a tensor")
+        return Call(role="python", kind="python")
+    if name in methods.HOOK_METHODS:
+        env.refuse(line, "FDL319", f"`.{name}(...)` in forward")
+        return Call(role="python", kind="python")
+    if name in methods.SIZE_METHODS:
+        return Call(role="method", kind="size")
+    if name in methods.PYTHON_METHODS:
+        return Call(role="method", kind="python")
+    if kind == "maybe":
+        return Call(role="method", kind="maybe" if name in _CONTAINER_METHODS else "flow")
+    return Call(role="method", kind="flows" if name in methods.SEQUENCE_METHODS else "flow")
+
+
+_CONTAINER_METHODS = frozenset({"get", "pop", "items", "keys", "values", "append", "extend",
+                                "copy", "update", "insert", "index", "setdefault"})  # fmt: skip
+
+
+def _on_object(env: Environment, callee: Expr, arguments: tuple[Expr, ...]) -> Call:
+    receiver = callee.parts[0]
+    if receiver.op in {"list", "dict", "tuple", "constant", "format"} or receiver.kind == "flows":
+        return _on_container(env, callee, arguments)
+    if receiver.op == "name" and receiver.name in env.kinds:
+        return _on_container(env, callee, arguments)
+    if receiver.op == "name" and receiver.name in env.names.classes:
+        return Call(role="function", kind="flow")
+    return _opaque(env, arguments)
+
+
+def _on_container(env: Environment, callee: Expr, arguments: tuple[Expr, ...]) -> Call:
+    receiver = callee.parts[0]
+    grows = callee.name in {"append", "extend", "insert", "update", "add", "setdefault"}
+    if grows and receiver.op == "name" and _any(arguments, MAY_FLOW - {"size"}):
+        env.kinds[receiver.name] = "flows"
+    if callee.name in {"pop", "get"} and receiver.kind == "flows":
+        return Call(role="python", kind="flow")
+    kind: Kind = "flows" if receiver.kind == "flows" else "python"
+    return Call(role="python", kind=kind)
+
+
+def _any(arguments: tuple[Expr, ...], kinds: frozenset[Kind] | set[Kind]) -> bool:
+    return any(argument.kind in kinds for argument in arguments)

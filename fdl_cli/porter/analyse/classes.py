@@ -1,0 +1,163 @@
+"""Facts about classes: bases, methods, and the attributes that methods set on `self`."""
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from fdl_cli.porter.analyse.names import FunctionNode, Names
+from fdl_cli.porter.ir.symbols import AttributeFact, AttributeKind, BaseFact, BaseKind, ClassFacts
+from fdl_cli.porter.knowledge import torch_names as torch
+from fdl_cli.porter.parse.reader import SourceFile
+
+_STRENGTH: dict[AttributeKind, int] = {
+    "modules": 4, "module": 3, "parameter": 2, "unknown": 1, "value": 0,
+}  # fmt: skip
+
+
+def class_nodes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef, bool]]:
+    """Yield every class and whether it is reachable as a name of the module."""
+    yield from _classes(tree.body, top=True)
+
+
+def _classes(body: Iterable[ast.stmt], *, top: bool) -> Iterator[tuple[ast.ClassDef, bool]]:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield node, top
+            yield from _classes(node.body, top=False)
+        elif isinstance(node, FunctionNode):
+            yield from _classes(node.body, top=False)
+        else:
+            for field in ("body", "orelse", "finalbody"):
+                yield from _classes(vars(node).get(field, ()), top=top)
+            for handler in vars(node).get("handlers", ()):
+                yield from _classes(handler.body, top=top)
+
+
+def class_facts(
+    source: SourceFile, names: Names, module_classes: frozenset[str], node: ast.ClassDef, top: bool
+) -> ClassFacts:
+    """Return what is known about one class without running it."""
+    attributes: dict[str, AttributeFact] = {}
+    for fact in _attributes(source, names, module_classes, node):
+        known = attributes.get(fact.name)
+        if known is None or _STRENGTH[fact.kind] > _STRENGTH[known.kind]:
+            attributes[fact.name] = fact
+    methods = tuple(item.name for item in node.body if isinstance(item, FunctionNode))
+    bases = tuple(_base(source, names, base) for base in node.bases)
+    return ClassFacts(
+        name=node.name,
+        span=source.span(node),
+        bases=bases,
+        attributes=tuple(attributes.values()),
+        methods=methods,
+        members=tuple(dict.fromkeys((*methods, *_class_level_names(node)))),
+        top_level=top,
+    )
+
+
+def _base(source: SourceFile, names: Names, node: ast.expr) -> BaseFact:
+    dotted = names.dotted(node)
+    name = node.id if isinstance(node, ast.Name) else ""
+    kind: BaseKind = "other"
+    if dotted in torch.MODULE_BASES:
+        kind = "module"
+    elif dotted in torch.FLOW_BASES:
+        kind = "flow"
+    elif dotted.startswith("torch.nn."):
+        kind = "layer"
+    elif name in names.classes:
+        kind = "local"
+    text = name if kind == "local" else dotted or source.slice(source.span(node))
+    return BaseFact(name=text, kind=kind, span=source.span(node))
+
+
+def _class_level_names(node: ast.ClassDef) -> Iterator[str]:
+    for item in node.body:
+        targets = item.targets if isinstance(item, ast.Assign) else []
+        targets = [item.target] if isinstance(item, ast.AnnAssign) else targets
+        for target in targets:
+            if isinstance(target, ast.Name):
+                yield target.id
+
+
+def _attributes(
+    source: SourceFile, names: Names, module_classes: frozenset[str], node: ast.ClassDef
+) -> Iterator[AttributeFact]:
+    for name in _class_level_names(node):
+        yield AttributeFact(name=name, kind="value", constructor="", text="", line=node.lineno)
+    for method in node.body:
+        if not isinstance(method, FunctionNode) or not method.args.args:
+            continue
+        self_name = method.args.args[0].arg
+        for inner in ast.walk(method):
+            yield from _attribute(source, names, module_classes, inner, self_name)
+
+
+def _attribute(
+    source: SourceFile,
+    names: Names,
+    module_classes: frozenset[str],
+    node: ast.AST,
+    self_name: str,
+) -> Iterator[AttributeFact]:
+    targets: list[ast.expr] = []
+    value: ast.expr | None = None
+    if isinstance(node, ast.Assign):
+        targets, value = node.targets, node.value
+    elif isinstance(node, ast.AnnAssign):
+        targets, value = [node.target], node.value
+    elif isinstance(node, ast.Call):
+        yield from _registered(node, self_name)
+    for target in targets:
+        for part in target.elts if isinstance(target, ast.Tuple) else [target]:
+            if isinstance(part, ast.Attribute) and _is_name(part.value, self_name):
+                kind, constructor = _kind(names, module_classes, value)
+                text = "" if value is None else " ".join(source.slice(source.span(value)).split())
+                yield AttributeFact(
+                    name=part.attr, kind=kind, constructor=constructor, text=text, line=part.lineno
+                )
+
+
+def _registered(node: ast.Call, self_name: str) -> Iterator[AttributeFact]:
+    callee = node.func
+    if not isinstance(callee, ast.Attribute) or not _is_name(callee.value, self_name):
+        return
+    if not node.args or not isinstance(node.args[0], ast.Constant):
+        return
+    kinds: dict[str, AttributeKind] = {
+        "register_buffer": "parameter",
+        "register_parameter": "parameter",
+        "add_module": "module",
+        "register_module": "module",
+    }
+    kind = kinds.get(callee.attr)
+    name = node.args[0].value
+    if kind is not None and isinstance(name, str):
+        yield AttributeFact(name=name, kind=kind, constructor="", text="", line=node.lineno)
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _kind(
+    names: Names, module_classes: frozenset[str], value: ast.expr | None
+) -> tuple[AttributeKind, str]:
+    if isinstance(value, ast.IfExp):
+        first = _kind(names, module_classes, value.body)
+        second = _kind(names, module_classes, value.orelse)
+        return max(first, second, key=lambda found: _STRENGTH[found[0]])
+    if not isinstance(value, ast.Call):
+        return ("unknown", "") if isinstance(value, ast.Attribute | ast.Name) else ("value", "")
+    dotted = names.dotted(value.func)
+    if dotted in torch.CONTAINERS or dotted in torch.KEYED_CONTAINERS:
+        return "modules", dotted
+    if dotted in torch.PARAMETERS:
+        return "parameter", dotted
+    last = dotted.rpartition(".")[2]
+    if dotted.startswith("torch.nn.") and last[:1].isupper():
+        return "module", dotted
+    if dotted.startswith("torch.") and last[:1].islower() and not dotted.startswith("torch.nn."):
+        return "parameter", dotted
+    if isinstance(value.func, ast.Name) and value.func.id in module_classes:
+        return "module", value.func.id
+    return "unknown", dotted

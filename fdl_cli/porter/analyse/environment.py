@@ -1,0 +1,114 @@
+"""What is known about values while a method is read: kinds of names, attributes and results."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import final
+
+from fdl_cli.porter.analyse.names import Names
+from fdl_cli.porter.ir.expressions import Expr, Kind
+from fdl_cli.porter.ir.findings import Reason
+from fdl_cli.porter.ir.symbols import AttributeFact, AttributeKind
+from fdl_cli.porter.parse.reader import SourceFile
+
+FLOWING: frozenset[Kind] = frozenset({"flow", "flows", "parameter"})
+MAY_FLOW: frozenset[Kind] = frozenset({"flow", "flows", "parameter", "maybe", "size"})
+
+ATTRIBUTE_KINDS: Mapping[AttributeKind, Kind] = {
+    "module": "module",
+    "modules": "modules",
+    "parameter": "parameter",
+    "value": "python",
+    "unknown": "python",
+}
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionFact:
+    """What a function of the script does with graph values.
+
+    `transparent`: its operations can be recorded one by one, so calls stay as they are written.
+    `none_test`: it only says whether its argument is (not) None; the value is what True means.
+    """
+
+    transparent: bool
+    result: Kind
+    none_test: bool | None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassView:
+    """A class as its methods see it: own and inherited attributes and methods of the file."""
+
+    attributes: Mapping[str, AttributeFact]
+    methods: frozenset[str]
+    results: Mapping[str, Kind]
+
+
+@final
+@dataclass
+class Environment:
+    """The state of one abstract interpretation; `kinds` are those of the local names."""
+
+    source: SourceFile
+    names: Names
+    view: ClassView
+    functions: Mapping[str, FunctionFact]
+    module_classes: frozenset[str]
+    self_name: str
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    refusals: list[Reason] = field(default_factory=list)
+    own_calls: list[str] = field(default_factory=list)
+    returns: list[Kind] = field(default_factory=list)
+    parameters: list[str] = field(default_factory=list)
+    testing: bool = False
+    mapping: bool = False
+
+    def refuse(self, line: int, code: str, message: str) -> None:
+        """Note why the method cannot be described; each place once."""
+        reason = Reason(line=line, code=code, message=message)
+        if reason not in self.refusals:
+            self.refusals.append(reason)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Forget afterwards what is bound inside a lambda or comprehension."""
+        saved = dict(self.kinds)
+        try:
+            yield
+        finally:
+            self.kinds = saved
+
+    @contextmanager
+    def test(self, on: bool = True) -> Iterator[None]:
+        """Read an expression whose truth Python asks for."""
+        saved, self.testing = self.testing, on
+        try:
+            yield
+        finally:
+            self.testing = saved
+
+    def is_self(self, expr: Expr) -> bool:
+        """Say whether the expression is the object itself."""
+        return expr.op == "name" and expr.name == self.self_name and bool(self.self_name)
+
+
+def join(first: Kind | None, second: Kind | None) -> Kind:
+    """Return what is known of a value that comes from one of two places."""
+    if first == second and first is not None:
+        return first
+    pair = {first, second}
+    if None in pair:
+        # Bound on one way only: the other way would be an error if it were read.
+        return first or second or "maybe"
+    if pair <= {"python", "size"}:
+        return "size"
+    if pair <= {"python", "none"}:
+        return "python"
+    if pair == {"module", "none"}:
+        return "module"
+    if pair == {"flow", "parameter"}:
+        return "parameter"
+    return "maybe"

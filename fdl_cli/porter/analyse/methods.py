@@ -1,0 +1,183 @@
+"""Read one method (or function): its signature, its body, and why it cannot be described."""
+
+import ast
+from collections.abc import Mapping
+from typing import final
+
+from fdl_cli.porter.analyse.blocks import BlockReader
+from fdl_cli.porter.analyse.environment import ClassView, Environment, FunctionFact, join
+from fdl_cli.porter.analyse.names import FunctionNode, Names
+from fdl_cli.porter.ir.expressions import Kind
+from fdl_cli.porter.ir.source import Span
+from fdl_cli.porter.ir.symbols import MethodIR
+from fdl_cli.porter.knowledge.python_names import CONTAINER_ANNOTATIONS, PYTHON_ANNOTATIONS
+from fdl_cli.porter.parse.reader import SourceFile
+
+_PLAIN_DECORATORS = frozenset({"staticmethod", "typing.no_type_check"})
+
+
+@final
+class MethodReader:
+    """Reads methods of one file; `functions` grows while module-level functions are understood."""
+
+    def __init__(
+        self, source: SourceFile, names: Names, module_classes: frozenset[str]
+    ) -> None:
+        self.source = source
+        self.names = names
+        self.module_classes = module_classes
+        self.functions: dict[str, FunctionFact] = {}
+
+    def environment(self, view: ClassView, self_name: str) -> Environment:
+        """Return a fresh environment; a method's own imports stay in the method."""
+        names = Names(
+            dict(self.names.aliases),
+            self.names.stars,
+            self.names.functions,
+            self.names.classes,
+            self.names.assigned,
+        )
+        functions: Mapping[str, FunctionFact] = self.functions
+        return Environment(self.source, names, view, functions, self.module_classes, self_name)
+
+    def read(self, node: FunctionNode, view: ClassView) -> tuple[MethodIR, Kind]:
+        """Return the IR of a method, and the kind of what it returns."""
+        decorators = tuple(self.names.dotted(_called(item)) or ast.unparse(item)
+                           for item in node.decorator_list)  # fmt: skip
+        static = "staticmethod" in decorators
+        arguments = [*node.args.posonlyargs, *node.args.args]
+        self_name = "" if static or not arguments else arguments[0].arg
+        env = self.environment(view, self_name)
+        self._signature(env, node, static)
+        for item, dotted in zip(node.decorator_list, decorators, strict=True):
+            if dotted not in _PLAIN_DECORATORS:
+                env.refuse(item.lineno, "FDL315", f"the decorator `@{ast.unparse(item)}`")
+        if isinstance(node, ast.AsyncFunctionDef):
+            env.refuse(node.lineno, "FDL305", "an async method")
+        body = BlockReader(env).read(node.body)
+        result: Kind | None = None
+        for kind in env.returns:
+            result = kind if result is None else join(result, kind)
+        method = MethodIR(
+            name=node.name,
+            self_name=self_name,
+            params=tuple(env.parameters),
+            body=body,
+            span=self._whole(node),
+            name_span=self._name_span(node),
+            annotations=self._annotations(node),
+            decorators=decorators,
+            refusals=tuple(sorted(env.refusals)),
+            own_calls=tuple(dict.fromkeys(env.own_calls)),
+        )
+        return method, result or "none"
+
+    def _signature(self, env: Environment, node: FunctionNode, static: bool) -> None:
+        arguments = node.args
+        if arguments.vararg is not None or arguments.kwarg is not None:
+            env.refuse(node.lineno, "FDL310", "`*args` or `**kwargs` in the signature")
+        positional = [*arguments.posonlyargs, *arguments.args]
+        defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
+        defaults += arguments.defaults
+        pairs = [*zip(positional, defaults, strict=True),
+                 *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]  # fmt: skip
+        lists = _used_as_lists(node)
+        for argument, default in pairs if static else pairs[1:]:
+            kind = _parameter_kind(argument.annotation, default)
+            if kind == "flow" and argument.arg in lists:
+                kind = "maybe"
+            env.kinds[argument.arg] = kind
+            env.parameters.append(argument.arg)
+        for special in (arguments.vararg, arguments.kwarg):
+            if special is not None:
+                env.kinds[special.arg] = "maybe"
+
+    def _whole(self, node: FunctionNode) -> Span:
+        span = self.source.span(node)
+        if not node.decorator_list:
+            return span
+        first = node.decorator_list[0]
+        at = self.source.text.rindex("@", 0, self.source.span(first).start)
+        return Span(start=at, end=span.end, line=first.lineno)
+
+    def _name_span(self, node: FunctionNode) -> Span:
+        start = self.source.text.index(node.name, self.source.span(node).start + len("def "))
+        return Span(start=start, end=start + len(node.name), line=node.lineno)
+
+    def _annotations(self, node: FunctionNode) -> tuple[Span, ...]:
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        notes = [item.annotation for item in arguments if item.annotation is not None]
+        if node.returns is not None:
+            notes.append(node.returns)
+        found = []
+        for note in notes:
+            for inner in _nodes_of(note):
+                if self.names.dotted(inner) == "torch.Tensor":
+                    found.append(self.source.span(inner))
+        return tuple(sorted(found))
+
+
+def _nodes_of(note: ast.expr) -> list[ast.expr]:
+    """Return names and attributes of an annotation; a matched attribute hides its own parts."""
+    if isinstance(note, ast.Attribute | ast.Name):
+        return [note]
+    children = [child for child in ast.iter_child_nodes(note) if isinstance(child, ast.expr)]
+    return [found for child in children for found in _nodes_of(child)]
+
+
+def _called(node: ast.expr) -> ast.expr:
+    return node.func if isinstance(node, ast.Call) else node
+
+
+def _parameter_kind(annotation: ast.expr | None, default: ast.expr | None) -> Kind:
+    if annotation is not None:
+        words = {word.lower() for word in _words(annotation)}
+        if words & CONTAINER_ANNOTATIONS:
+            return "maybe"
+        if "tensor" in words:
+            optional = isinstance(default, ast.Constant) and default.value is None
+            return "maybe" if optional else "flow"
+        if words & PYTHON_ANNOTATIONS:
+            return "python"
+    if default is None:
+        return "flow"
+    if isinstance(default, ast.Constant) and default.value is None:
+        return "maybe"
+    return "python"
+
+
+def _words(annotation: ast.expr) -> list[str]:
+    words = []
+    for node in ast.walk(annotation):
+        if isinstance(node, ast.Name):
+            words.append(node.id)
+        elif isinstance(node, ast.Attribute):
+            words.append(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            words.extend(node.value.replace("[", " ").replace("]", " ").replace("|", " ").split())
+    return words
+
+
+def _used_as_lists(node: FunctionNode) -> set[str]:
+    """Return the names which the body uses as a list would be used: run over, unpacked, len()."""
+    found: set[str] = set()
+    for inner in ast.walk(node):
+        used: list[ast.expr] = []
+        if isinstance(inner, ast.For | ast.comprehension):
+            used = _iterated(inner.iter)
+        elif isinstance(inner, ast.Assign) and isinstance(inner.targets[0], ast.Tuple):
+            used = [inner.value]
+        elif isinstance(inner, ast.Starred):
+            used = [inner.value]
+        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name):
+            if inner.func.id in {"len", "list", "tuple", "reversed", "isinstance"}:
+                used = list(inner.args[:1])
+        found |= {item.id for item in used if isinstance(item, ast.Name)}
+    return found
+
+
+def _iterated(node: ast.expr) -> list[ast.expr]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        if node.func.id in {"zip", "enumerate", "reversed"}:
+            return list(node.args)
+    return [node]

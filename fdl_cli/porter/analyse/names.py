@@ -1,0 +1,131 @@
+"""Resolve the names of a module: what an import, a function or a class of the file stands for."""
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import final
+
+STAR_MODULES = ("torch", "torch.nn", "torch.nn.functional")
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@final
+@dataclass(frozen=True)
+class Names:
+    """Module-level names: imports under their full dotted names, functions, classes."""
+
+    aliases: dict[str, str] = field(default_factory=dict)
+    stars: frozenset[str] = frozenset()
+    functions: dict[str, FunctionNode] = field(default_factory=dict)
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
+    assigned: frozenset[str] = frozenset()
+
+    def dotted(self, node: ast.expr) -> str:
+        """Return the full name of `nn.Linear`-like expressions, or nothing when it is not known."""
+        if isinstance(node, ast.Name):
+            return self.dotted_name(node.id)
+        if isinstance(node, ast.Attribute):
+            inner = self.dotted(node.value)
+            return f"{inner}.{node.attr}" if inner else ""
+        return ""
+
+    def dotted_name(self, name: str) -> str:
+        """Return what a module-level name was imported as."""
+        found = self.aliases.get(name)
+        if found is not None:
+            return found
+        if self.stars and not self.is_own(name):
+            return self._from_star(name)
+        return ""
+
+    def is_own(self, name: str) -> bool:
+        """Say whether the module itself defines the name."""
+        return name in self.functions or name in self.classes or name in self.assigned
+
+    def _from_star(self, name: str) -> str:
+        # `from torch.nn import *` brings layers; only names that look like them are trusted.
+        if "torch.nn" in self.stars and (name[:1].isupper() or name in {"functional", "init"}):
+            return f"torch.nn.{name}"
+        if "torch" in self.stars and name in {"nn", "Tensor", "cat", "stack", "optim"}:
+            return f"torch.{name}"
+        return ""
+
+
+def collect(tree: ast.Module) -> Names:
+    """Collect what the module defines at its own level, conditional parts included."""
+    aliases: dict[str, str] = {}
+    stars: set[str] = set()
+    functions: dict[str, FunctionNode] = {}
+    classes: dict[str, ast.ClassDef] = {}
+    assigned: set[str] = set()
+    for node in module_level(tree.body):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            add_import(node, aliases, stars)
+        elif isinstance(node, FunctionNode):
+            functions[node.name] = node
+        elif isinstance(node, ast.ClassDef):
+            classes[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            assigned.update(_assigned_names(node))
+            _follow_alias(node, aliases)
+    return Names(aliases, frozenset(stars), functions, classes, frozenset(assigned))
+
+
+def module_level(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
+    """Yield the statements of a module, inside `if`, `try` and `with` too."""
+    for node in body:
+        yield node
+        for inner in _inner_blocks(node):
+            yield from module_level(inner)
+
+
+def _inner_blocks(node: ast.stmt) -> list[list[ast.stmt]]:
+    if isinstance(node, ast.If):
+        return [node.body, node.orelse]
+    if isinstance(node, ast.Try):
+        handlers = [handler.body for handler in node.handlers]
+        return [node.body, *handlers, node.orelse, node.finalbody]
+    if isinstance(node, ast.With):
+        return [node.body]
+    return []
+
+
+def add_import(
+    node: ast.Import | ast.ImportFrom, aliases: dict[str, str], stars: set[str]
+) -> None:
+    """Enter the names that an import statement binds; relative modules keep their dots."""
+    if isinstance(node, ast.Import):
+        for item in node.names:
+            if item.asname:
+                aliases[item.asname] = item.name
+            else:
+                root = item.name.partition(".")[0]
+                aliases[root] = root
+        return
+    module = "." * node.level + (node.module or "")
+    for item in node.names:
+        if item.name == "*":
+            stars.add(module)
+        else:
+            joint = "" if module.endswith(".") else "."
+            aliases[item.asname or item.name] = f"{module}{joint}{item.name}"
+
+
+def _assigned_names(node: ast.Assign | ast.AnnAssign) -> Iterable[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    for target in targets:
+        for inner in ast.walk(target):
+            if isinstance(inner, ast.Name):
+                yield inner.id
+
+
+def _follow_alias(node: ast.Assign | ast.AnnAssign, aliases: dict[str, str]) -> None:
+    # `Module = nn.Module` and `LinearNoBias = nn.Linear` are names for what is imported.
+    if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+        return
+    target, value = node.targets[0], node.value
+    if not isinstance(target, ast.Name) or not isinstance(value, ast.Attribute | ast.Name):
+        return
+    found = Names(aliases).dotted(value)
+    if found:
+        aliases[target.id] = found

@@ -1,0 +1,297 @@
+"""One file as a whole: which classes are models, what their forwards reach, which values count."""
+
+import ast
+from collections.abc import Mapping
+from typing import final
+
+from fdl_cli.porter.analyse.classes import class_facts, class_nodes
+from fdl_cli.porter.analyse.environment import ClassView, FunctionFact
+from fdl_cli.porter.analyse.methods import MethodReader
+from fdl_cli.porter.analyse.names import FunctionNode, Names, collect, module_level
+from fdl_cli.porter.analyse.values import sequential_values
+from fdl_cli.porter.ir.expressions import Kind
+from fdl_cli.porter.ir.findings import Reason
+from fdl_cli.porter.ir.statements import expressions
+from fdl_cli.porter.ir.symbols import AttributeFact, ClassFacts, MethodIR, ModelIR, ScriptIR
+from fdl_cli.porter.knowledge import torch_names as torch
+from fdl_cli.porter.parse.reader import SourceFile
+
+_NO_CLASS = ClassView(attributes={}, methods=frozenset(), results={})
+
+
+def analyse(source: SourceFile) -> ScriptIR:
+    """Understand a file."""
+    names = collect(source.tree)
+    return _Script(source, names).read()
+
+
+@final
+class _Script:
+    """The classes of one file, and what is shared while their methods are read."""
+
+    def __init__(self, source: SourceFile, names: Names) -> None:
+        self.source = source
+        self.names = names
+        self.nodes = list(class_nodes(source.tree))
+        self.module_classes = _module_classes(names, [node for node, _ in self.nodes])
+        self.reader = MethodReader(source, names, self.module_classes)
+        self.facts: dict[str, ClassFacts] = {}
+        self.syntax: dict[str, dict[str, FunctionNode]] = {}
+
+    def read(self) -> ScriptIR:
+        """Return the IR of the file."""
+        models: list[tuple[ClassFacts, ast.ClassDef]] = []
+        for node, top in self.nodes:
+            facts = class_facts(self.source, self.names, self.module_classes, node, top)
+            if top:
+                self.facts[node.name] = facts
+                self.syntax[node.name] = _method_nodes(node)
+            if _is_model(facts, self.module_classes):
+                models.append((facts, node))
+        if models:
+            self._understand_functions()
+        reached = self._reached_methods()
+        tree = self.source.tree
+        at, indent = _import_place(self.source)
+        return ScriptIR(
+            models=tuple(self._model(facts, node, reached) for facts, node in models),
+            values=sequential_values(self.source, self.names),
+            flodl_names=_flodl_names(self.names),
+            used_names=_used_names(tree),
+            imports_torch=_imports_torch(self.names),
+            import_at=at,
+            import_indent=indent,
+        )
+
+    def _understand_functions(self) -> None:
+        """Find the functions whose operations can be recorded one by one."""
+        pending = dict(self.names.functions)
+        # A function may call one defined below it: repeat until nothing new is understood.
+        while pending:
+            found = {}
+            for name, node in pending.items():
+                fact = self._function_fact(node)
+                if fact.transparent:
+                    found[name] = fact
+            if not found:
+                break
+            self.reader.functions.update(found)
+            pending = {name: node for name, node in pending.items() if name not in found}
+
+    def _function_fact(self, node: FunctionNode) -> FunctionFact:
+        plain = ast.FunctionDef(**{**vars(node), "args": _with_self(node.args)})
+        ast.copy_location(plain, node)
+        method, result = self.reader.read(plain, _NO_CLASS)
+        roles = {expr.role for expr in expressions(method.body)}
+        transparent = not method.refusals and not roles & {"submodule", "function", "own"}
+        return FunctionFact(transparent=transparent, result=result, none_test=_none_test(node))
+
+    def _view(self, facts: ClassFacts, results: Mapping[str, Kind]) -> ClassView:
+        attributes: dict[str, AttributeFact] = {}
+        methods: set[str] = set()
+        for owner in self._lineage(facts):
+            for fact in owner.attributes:
+                attributes.setdefault(fact.name, fact)
+            methods.update(owner.methods)
+        return ClassView(attributes=attributes, methods=frozenset(methods), results=results)
+
+    def _lineage(self, facts: ClassFacts) -> list[ClassFacts]:
+        """Return the class and its bases of this file, nearest first."""
+        found: list[ClassFacts] = []
+        queue = [facts]
+        while queue:
+            current = queue.pop(0)
+            if current in found:
+                continue
+            found.append(current)
+            queue += [
+                self.facts[base.name] for base in current.bases if base.name in self.facts
+            ]
+        return found
+
+    def _reached_methods(self) -> Mapping[str, frozenset[str]]:
+        """Return, per class, the methods that a forward of its family reaches."""
+        reached = {name: {"forward"} for name in self.facts}
+        changed = True
+        while changed:
+            changed = False
+            for name, facts in self.facts.items():
+                lineage = self._lineage(facts)
+                found = set(reached[name])
+                for owner in lineage:
+                    found |= reached[owner.name]
+                    for method in found & set(owner.methods):
+                        found = found | _called_on_self(self.syntax[owner.name][method])
+                found &= {method for owner in lineage for method in owner.methods} | {"forward"}
+                for owner in lineage:
+                    # An override in a subclass is reached through the base, and the reverse.
+                    if not found <= reached[owner.name]:
+                        reached[owner.name] |= found
+                        changed = True
+        return {name: frozenset(found) for name, found in reached.items()}
+
+    def _model(
+        self, facts: ClassFacts, node: ast.ClassDef, reached: Mapping[str, frozenset[str]]
+    ) -> ModelIR:
+        nodes = _method_nodes(node)
+        wanted = [name for name in nodes if name in reached.get(facts.name, {"forward"})]
+        wanted.sort(key=lambda name: name != "forward")
+        results: dict[str, Kind] = {}
+        methods: tuple[MethodIR, ...] = ()
+        # Twice: the second pass knows what the methods return that the first one has read.
+        for _ in range(2 if len(wanted) > 1 else 1):
+            view = self._view(facts, results)
+            read = [self.reader.read(nodes[name], view) for name in wanted]
+            results = {method.name: kind for method, kind in read}
+            methods = tuple(method for method, _ in read)
+        return ModelIR(facts=facts, methods=methods, refusals=_refusals(facts, node, methods))
+
+
+def _module_classes(names: Names, nodes: list[ast.ClassDef]) -> frozenset[str]:
+    found: set[str] = set()
+    grown = True
+    while grown:
+        grown = False
+        for node in nodes:
+            if node.name in found:
+                continue
+            for base in node.bases:
+                dotted = names.dotted(base)
+                local = base.id if isinstance(base, ast.Name) else ""
+                known = dotted.startswith("torch.nn.") or dotted in torch.FLOW_BASES
+                if known or local in found:
+                    found.add(node.name)
+                    grown = True
+                    break
+    return frozenset(found)
+
+
+def _is_model(facts: ClassFacts, module_classes: frozenset[str]) -> bool:
+    if any(base.kind == "flow" for base in facts.bases):
+        return False
+    if facts.name in module_classes:
+        return True
+    # A foreign base and a forward: most likely a module whose base is in another file.
+    return "forward" in facts.methods and bool(facts.bases)
+
+
+def _method_nodes(node: ast.ClassDef) -> dict[str, FunctionNode]:
+    return {item.name: item for item in node.body if isinstance(item, FunctionNode)}
+
+
+def _called_on_self(node: FunctionNode) -> set[str]:
+    if not node.args.args:
+        return set()
+    self_name = node.args.args[0].arg
+    return {
+        inner.attr
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Attribute)
+        and isinstance(inner.value, ast.Name)
+        and inner.value.id == self_name
+    }
+
+
+def _with_self(arguments: ast.arguments) -> ast.arguments:
+    # A function is read as a method without an object: an unused first parameter stands for it.
+    first = ast.arg(arg="", lineno=0, col_offset=0)
+    return ast.arguments(**{**vars(arguments), "args": [first, *arguments.args]})
+
+
+def _none_test(node: FunctionNode) -> bool | None:
+    """Return what True means when a function only compares its argument with None."""
+    body = [stmt for stmt in node.body if not isinstance(stmt, ast.Expr)]
+    if len(body) != 1 or not isinstance(body[0], ast.Return) or len(node.args.args) != 1:
+        return None
+    test = body[0].value
+    if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name):
+        return None
+    none = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
+    if not none or test.left.id != node.args.args[0].arg:
+        return None
+    return isinstance(test.ops[0], ast.Is)
+
+
+def _refusals(
+    facts: ClassFacts, node: ast.ClassDef, methods: tuple[MethodIR, ...]
+) -> tuple[Reason, ...]:
+    found = [reason for method in methods for reason in method.refusals]
+    for method in methods:
+        if method.name in method.own_calls or (
+            "forward" in method.own_calls and method.name != "forward"
+        ):
+            message = f"`{method.name}` calls itself"
+            found.append(Reason(line=method.span.line, code="FDL317", message=message))
+    for item in node.body:
+        if isinstance(item, ast.Assign) and _binds(item, {"forward", "__call__"}):
+            message = "`forward` is assigned, not defined"
+            found.append(Reason(line=item.lineno, code="FDL207", message=message))
+    if "__call__" in facts.methods:
+        found.append(
+            Reason(line=facts.span.line, code="FDL207", message="the class has its own `__call__`")
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def _binds(node: ast.Assign, names: set[str]) -> bool:
+    return any(isinstance(target, ast.Name) and target.id in names for target in node.targets)
+
+
+def _flodl_names(names: Names) -> tuple[tuple[str, str], ...]:
+    pairs = ((dotted, alias) for alias, dotted in names.aliases.items())
+    return tuple((dotted[6:], alias) for dotted, alias in pairs if dotted.startswith("flodl."))
+
+
+def _imports_torch(names: Names) -> bool:
+    modules = [*names.aliases.values(), *names.stars]
+    return any(module == "torch" or module.startswith("torch.") for module in modules)
+
+
+def _used_names(tree: ast.Module) -> frozenset[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name():
+                found.add(node.id)
+            case ast.arg():
+                found.add(node.arg)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                found.add(node.name)
+            case ast.alias():
+                found.add(node.asname or node.name.partition(".")[0])
+            case _:
+                pass
+    return frozenset(found)
+
+
+def _import_place(source: SourceFile) -> tuple[int, str]:
+    """Return where our import goes: after the torch imports, else after the last import."""
+    best: ast.stmt | None = None
+    for node in source.tree.body:
+        torch_import = isinstance(node, ast.Import | ast.ImportFrom) and _names_torch(node)
+        if torch_import:
+            best = node
+    if best is None:
+        imports = [n for n in source.tree.body if isinstance(n, ast.Import | ast.ImportFrom | ast.Try)]
+        tries = [n for n in source.tree.body if isinstance(n, ast.Try | ast.If)]
+        guarded = [n for n in tries if any(_is_import(inner) for inner in module_level([n]))]
+        candidates = sorted([*imports, *guarded], key=lambda n: n.lineno)
+        best = candidates[-1] if candidates else None
+    if best is None:
+        body = source.tree.body
+        first = body[0] if body else None
+        docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+        best = first if docstring else None
+    if best is None:
+        return 0, ""
+    return source.next_line(source.span(best).end), ""
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _names_torch(node: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return node.level == 0 and (node.module or "").partition(".")[0] == "torch"
+    return any(item.name.partition(".")[0] == "torch" for item in node.names)

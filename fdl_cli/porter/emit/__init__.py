@@ -1,0 +1,1 @@
+"""Decisions become text; nothing is decided here."""

@@ -1,0 +1,141 @@
+"""Carry out all edits of a plan in one pass over the text; everything else stays as it is."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import assert_never, final
+
+from fdl_cli.porter.emit.layout import Frame, lay_out
+from fdl_cli.porter.emit.render import Renderer
+from fdl_cli.porter.ir.edits import (
+    Decorate,
+    Edit,
+    PortPlan,
+    ReplaceExpression,
+    ReplaceStatement,
+    ReplaceWord,
+    Wrap,
+)
+from fdl_cli.porter.ir.source import Comment
+from fdl_cli.porter.ir.statements import Stmt
+from fdl_cli.porter.ir.symbols import ScriptIR
+from fdl_cli.porter.parse.reader import SourceFile
+
+_WIDTH = 99
+_LEAD_END = "(\\ \t\r\n"
+
+
+@final
+@dataclass(frozen=True, slots=True, order=True)
+class Patch:
+    """The characters `start` to `end`, which are `before`, become `text`."""
+
+    start: int
+    end: int
+    text: str
+    before: str
+
+
+def apply(source: SourceFile, script: ScriptIR, plan: PortPlan) -> tuple[str, tuple[Patch, ...]]:
+    """Return the ported text, and the patches that make it."""
+    writer = _Writer(source, dict(plan.names))
+    patches = [patch for item in plan.classes for edit in item.edits for patch in writer.patch(edit)]
+    if plan.missing:
+        patches.append(writer.import_line(script, plan))
+    patches.sort()
+    pieces: list[str] = []
+    at = 0
+    for patch in patches:
+        assert patch.start >= at, "edits never overlap"
+        pieces += [source.text[at : patch.start], patch.text]
+        at = patch.end
+    pieces.append(source.text[at:])
+    return "".join(pieces), tuple(patches)
+
+
+@final
+class _Writer:
+    """Turns edits into patches of one file."""
+
+    def __init__(self, source: SourceFile, names: Mapping[str, str]) -> None:
+        self.source = source
+        self.names = names
+        self.renderer = Renderer(source.text, names)
+        self.newline = source.encoding.newline
+
+    def patch(self, edit: Edit) -> Iterator[Patch]:
+        """Return the patches of one edit."""
+        match edit:
+            case ReplaceWord():
+                word = self.names.get(edit.word, edit.word)
+                yield self._patch(edit.span.start, edit.span.end, word)
+            case Wrap():
+                word = self.names[edit.word]
+                start, end = edit.span.start, edit.span.end
+                yield self._patch(start, start, f"{word}.from_sequential(")
+                yield self._patch(end, end, ")")
+            case Decorate():
+                indent = self.source.indent_at(edit.at)
+                text = f"@{self.names[edit.word]}{self.newline}{indent}"
+                yield self._patch(edit.at, edit.at, text)
+            case ReplaceExpression():
+                yield self._expression(edit)
+            case ReplaceStatement():
+                yield self._statement(edit.stmt)
+            case _:
+                assert_never(edit)
+
+    def _patch(self, start: int, end: int, text: str) -> Patch:
+        return Patch(start, end, text, self.source.text[start:end])
+
+    def import_line(self, script: ScriptIR, plan: PortPlan) -> Patch:
+        """Return the import of our names."""
+        names = dict(plan.names)
+        items = [word if names[word] == word else f"{word} as {names[word]}" for word in plan.missing]
+        at = script.import_at
+        before = "" if at == 0 or self.source.text[at - 1] in "\r\n" else self.newline
+        line = f"{before}{script.import_indent}from flodl import {', '.join(items)}{self.newline}"
+        return self._patch(at, at, line)
+
+    def _expression(self, edit: ReplaceExpression) -> Patch:
+        span = edit.span
+        text = self.renderer.operand(edit.expr, 1)
+        lost = self._lost(span.start, span.end, text)
+        if lost:
+            # Inside brackets a comment may stand on a line of its own before the expression.
+            indent = self.source.indent_at(span.start) + self._unit(span.start)
+            notes = "".join(f"{comment.text}{self.newline}{indent}" for comment in lost)
+            text = f"({notes}{text})"
+        return self._patch(span.start, span.end, text)
+
+    def _lost(self, start: int, end: int, text: str) -> tuple[Comment, ...]:
+        """Return the comments of a replaced range that the new text does not hold."""
+        found = []
+        rest = text
+        for comment in self.source.comments_between(start, end):
+            head, kept, tail = rest.partition(comment.text)
+            if kept:
+                rest = head + tail
+            else:
+                found.append(comment)
+        return tuple(found)
+
+    def _statement(self, stmt: Stmt) -> Patch:
+        start, end = stmt.sources[0].start, stmt.sources[-1].end
+        value = stmt.exprs[0]
+        comments = self._lost(start, end, self.renderer.flat(value))
+        frame = Frame(
+            indent=self.source.indent_at(start), unit=self._unit(start), width=_WIDTH
+        )
+        lines = lay_out(self.renderer, frame, self._prefix(stmt), value, comments)
+        text = self.newline.join(lines).removeprefix(frame.indent)
+        return self._patch(start, end, text)
+
+    def _prefix(self, stmt: Stmt) -> str:
+        if stmt.lead is not None:
+            lead = self.source.slice(stmt.lead).rstrip(_LEAD_END)
+            return f"{lead} " if lead else ""
+        targets = [self.renderer.flat(target) for target in stmt.targets]
+        return "".join(f"{target} = " for target in targets)
+
+    def _unit(self, offset: int) -> str:
+        return "\t" if self.source.indent_at(offset).startswith("\t") else "    "

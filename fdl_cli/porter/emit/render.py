@@ -1,0 +1,204 @@
+"""Write an expression: source text where it stands as it was, flow words where they were put."""
+
+import re
+from collections.abc import Mapping
+from typing import final
+
+from fdl_cli.porter.ir.expressions import Expr
+from fdl_cli.porter.ir.source import Span
+
+# From loosest to tightest, as Python's grammar has them.
+_PRECEDENCE = {
+    "lambda": 0, "assignment": 0, "conditional": 1, "or": 2, "and": 3, "not": 4, "compare": 5,
+    "|": 6, "^": 7, "&": 8, "<<": 9, ">>": 9, "+": 10, "-": 10, "*": 11, "/": 11, "//": 11,
+    "%": 11, "@": 11, "unary": 12, "**": 13,
+}  # fmt: skip
+_ATOM = 20
+_OPENERS = {"(": ")", "[": "]", "{": "}"}
+_STRING = re.compile(
+    r'''"""(?:\\[\s\S]|[^\\])*?"""|\'\'\'(?:\\[\s\S]|[^\\])*?\'\'\'|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\#[^\r\n]*'''
+)
+
+
+@final
+class Renderer:
+    """Writes expressions of one file; `names` says how our own names are written in it."""
+
+    def __init__(self, text: str, names: Mapping[str, str]) -> None:
+        self.text = text
+        self.names = names
+
+    def flat(self, expr: Expr) -> str:
+        """Return the expression on one line, as far as the source itself allows."""
+        if expr.span is not None:
+            return self._filled(expr, expr.span)
+        return self._made(expr)
+
+    def operand(self, expr: Expr, level: int) -> str:
+        """Return the expression in parentheses when it binds looser than its surroundings."""
+        text = self.flat(expr)
+        loose = precedence(expr) < level or (level >= _ATOM and _is_number(expr))
+        return f"({text})" if loose or breaks_outside(text) else text
+
+    def head(self, expr: Expr) -> str:
+        """Return the expression as something that a step can be applied to."""
+        return self.operand(expr, _ATOM)
+
+    def arguments(self, parts: tuple[Expr, ...], labels: tuple[str, ...]) -> list[str]:
+        """Return the arguments of a call; unpacked ones carry their stars in the source."""
+        texts = []
+        for label, part in zip(labels, parts, strict=True):
+            text = self.operand(part, 1)
+            if label == "**":
+                text = f"**{text}"
+            elif label and label != "*":
+                text = f"{label}={text}"
+            texts.append(text)
+        return texts
+
+    def step(self, expr: Expr) -> list[tuple[str, list[str]]]:
+        """Return what a made step adds to its receiver: method names with their arguments."""
+        parts = expr.parts[1:]
+        match expr.op:
+            case "through":
+                labels = ("", *expr.labels)
+                return [("through", self.arguments(parts, labels))]
+            case "also":
+                return [("also", self.arguments(parts, expr.labels))]
+            case "also_with":
+                return [("also_with", self.arguments(parts, expr.labels))]
+            case "merge":
+                return self._merge(expr)
+            case "repeat":
+                stage, rounds = parts
+                body = [self.operand(stage, 1)]
+                return [("loop_body", body), ("for_n", [self.operand(rounds, 1)])]
+            case _:
+                raise AssertionError(expr.op)
+
+    def _merge(self, expr: Expr) -> list[tuple[str, list[str]]]:
+        ways = zip(expr.labels, expr.parts[1:], strict=True)
+        stages: list[str] = []
+        dim = ""
+        for label, part in ways:
+            if label:
+                dim = f"{label}={self.operand(part, 1)}"
+            else:
+                stages.append(self.operand(part, 1))
+        return [("split", stages), ("merge", [f"{self.names[expr.name]}({dim})"])]
+
+    def _made(self, expr: Expr) -> str:
+        match expr.op:
+            case "name" | "constant":
+                return expr.name
+            case "through" | "also" | "also_with" | "merge" | "repeat":
+                steps = "".join(f".{n}({', '.join(a)})" for n, a in self.step(expr))
+                return self.head(expr.parts[0]) + steps
+            case "apply":
+                callee, *arguments = expr.parts
+                texts = self.arguments(tuple(arguments), expr.labels)
+                return f"{self.names['call']}({', '.join([self.operand(callee, 1), *texts])})"
+            case "tuple":
+                inside = ", ".join(self.operand(part, 1) for part in expr.parts)
+                return f"({inside},)" if len(expr.parts) == 1 else f"({inside})"
+            case "conditional":
+                test, then, other = expr.parts
+                texts = [self.operand(then, 2), self.operand(test, 2), self.operand(other, 1)]
+                return f"{texts[0]} if {texts[1]} else {texts[2]}"
+            case "binary":
+                level = precedence(expr)
+                left, right = expr.parts
+                return f"{self.operand(left, level)} {expr.name} {self.operand(right, level + 1)}"
+            case _:
+                raise AssertionError(expr.op)
+
+    def _filled(self, expr: Expr, span: Span) -> str:
+        """Return the source of a node with the present parts in the places of the old ones."""
+        if len(expr.holes) != len(expr.parts):
+            return self.text[span.start : span.end]
+        pieces: list[str] = []
+        at = span.start
+        for hole, part in sorted(zip(expr.holes, expr.parts, strict=True), key=lambda p: p[0]):
+            start, end = hole.start, hole.end
+            if part.span == hole:
+                text = self.flat(part)
+            else:
+                text = self.operand(part, self._level(expr, part))
+                start, end = self._bare(at, start, end, text, span)
+            pieces += [self.text[at:start], text]
+            at = end
+        pieces.append(self.text[at : span.end])
+        return "".join(pieces)
+
+    def _level(self, expr: Expr, part: Expr) -> int:
+        """Return how tightly a new part must bind where it now stands."""
+        match expr.op:
+            case "attribute":
+                return _ATOM
+            case "call":
+                return _ATOM if expr.parts[0] is part else 1
+            case "index":
+                return _ATOM if expr.parts[0] is part else 0
+            case "binary":
+                return precedence(expr) + (0 if expr.parts[0] is part else 1)
+            case "unary" | "compare" | "boolean":
+                return precedence(expr) + 1
+            case "conditional":
+                return 2
+            case _:
+                return 1
+
+    def _bare(self, low: int, start: int, end: int, text: str, span: Span) -> tuple[int, int]:
+        """Widen a place over parentheses which the new text does not need."""
+        before, after = self.text[low:start], self.text[end : span.end]
+        opened, closed = before.rstrip(), after.lstrip()
+        if not opened.endswith("(") or not closed.startswith(")") or not text.endswith((")", "]")):
+            return start, end
+        outer = opened[:-1].rstrip()
+        if outer[-1:].isalnum() or outer[-1:] in {"_", ")", "]"}:
+            return start, end
+        if not outer and low > span.start:
+            return start, end
+        if not outer and low == span.start and span.start != low + len(before) - len(opened):
+            pass
+        return low + len(opened) - 1, end + len(after) - len(closed) + 1
+
+
+def precedence(expr: Expr) -> int:
+    """Return how tightly an expression binds; atoms, calls and steps bind tightest."""
+    match expr.op:
+        case "binary" | "boolean":
+            return _PRECEDENCE[expr.name]
+        case "unary":
+            return _PRECEDENCE["not" if expr.name == "not" else "unary"]
+        case "compare" | "conditional" | "lambda" | "assignment":
+            return _PRECEDENCE[expr.op]
+        case "other":
+            return 0
+        case "starred":
+            return 1
+        case "tuple" if expr.span is not None:
+            # The span of a tuple may or may not hold its parentheses: see `Renderer.operand`.
+            return _ATOM
+        case _:
+            return _ATOM
+
+
+def _is_number(expr: Expr) -> bool:
+    return expr.op == "constant" and expr.name[:1].isdigit()
+
+
+def breaks_outside(text: str) -> bool:
+    """Say whether a text has a line break outside all brackets."""
+    if "\n" not in text and "\r" not in text:
+        return False
+    depth = 0
+    bare = _STRING.sub(lambda found: "#" if found.group()[0] == "#" else "s", text)
+    for position, char in enumerate(bare):
+        if char in _OPENERS:
+            depth += 1
+        elif char in _OPENERS.values():
+            depth -= 1
+        elif char in "\r\n" and depth == 0 and bare[position - 1 : position] not in {"\\", "\r"}:
+            return True
+    return False

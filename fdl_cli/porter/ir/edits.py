@@ -1,0 +1,95 @@
+"""Decisions: which places of the source change, and into what; no text is made here."""
+
+from dataclasses import dataclass
+from typing import final
+
+from fdl_cli.porter.ir.expressions import Expr
+from fdl_cli.porter.ir.findings import ClassOutcome, ClassStatus, Reason
+from fdl_cli.porter.ir.source import Span
+from fdl_cli.porter.ir.statements import Stmt
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceStatement:
+    """The statements of `stmt.sources` become this one statement."""
+
+    stmt: Stmt
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceExpression:
+    """The expression at `span` becomes `expr`; the rest of its statement stays."""
+
+    span: Span
+    expr: Expr
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceWord:
+    """The characters at `span` become one of our names (`flow`, or an imported name)."""
+
+    span: Span
+    word: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decorate:
+    """The method whose `def` (or first decorator) starts at `at` gets a decorator line."""
+
+    at: int
+    word: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrap:
+    """The expression at `span` becomes the only argument of `word(...)`."""
+
+    span: Span
+    word: str
+
+
+Edit = ReplaceStatement | ReplaceExpression | ReplaceWord | Decorate | Wrap
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassPlan:
+    """What was decided about one class (or value): status, edits, and how it reads."""
+
+    name: str
+    line: int
+    status: ClassStatus
+    edits: tuple[Edit, ...]
+    words: tuple[str, ...]
+    reasons: tuple[Reason, ...]
+    ops_total: int
+    ops_in_graph: int
+    reading: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortPlan:
+    """All decisions about one file; `names` are flodl names and how they are written here."""
+
+    classes: tuple[ClassPlan, ...]
+    names: tuple[tuple[str, str], ...]
+    missing: tuple[str, ...]
+
+
+__all__ = [
+    "ClassOutcome",
+    "ClassPlan",
+    "Decorate",
+    "Edit",
+    "PortPlan",
+    "ReplaceExpression",
+    "ReplaceStatement",
+    "ReplaceWord",
+    "Wrap",
+]

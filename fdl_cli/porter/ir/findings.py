@@ -1,0 +1,87 @@
+"""What is reported: reasons, the outcome of each class and of each file."""
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+ClassStatus = Literal["graph", "partial", "kept"]
+VerifyStatus = Literal["equal", "close", "different", "not-run"]
+FileStatus = Literal["ported", "partly", "unchanged", "failed"]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Reason:
+    """Why something was not ported: the line, a stable code and one sentence."""
+
+    line: int
+    code: str
+    message: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyFinding:
+    """How far a class is proved equal, and in words."""
+
+    status: VerifyStatus
+    detail: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassOutcome:
+    """What became of one class or module-level value."""
+
+    name: str
+    line: int
+    status: ClassStatus
+    ops_total: int
+    ops_in_graph: int
+    reasons: tuple[Reason, ...]
+    verify: VerifyFinding
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingFinding:
+    """One recognised block of training code, and what was done with it."""
+
+    kind: str
+    line: int
+    action: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileWarning:
+    """Something about a file which does not change the outcome."""
+
+    id: str
+    message: str
+    hint: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileError:
+    """Why a file could not be ported at all."""
+
+    id: str
+    message: str
+    hint: str
+    line: int | None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOutcome:
+    """What became of one file; `text` is the port, equal to the input when nothing changed."""
+
+    status: FileStatus
+    text: str
+    classes: tuple[ClassOutcome, ...]
+    training: tuple[TrainingFinding, ...]
+    warnings: tuple[FileWarning, ...]
+    error: FileError | None
+    plan: str
+    ir: str

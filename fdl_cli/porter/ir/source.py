@@ -1,0 +1,38 @@
+"""Places in the user's text: spans of characters and the comments between them."""
+
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Span:
+    """The characters `start` to `end` (exclusive) of the decoded file; `line` counts from 1."""
+
+    start: int
+    end: int
+    line: int
+
+    def covers(self, other: "Span") -> bool:
+        """Say whether the other span lies inside this one."""
+        return self.start <= other.start and other.end <= self.end
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Comment:
+    """One comment, from its `#` to the end of the line; `alone` when nothing stands before it."""
+
+    span: Span
+    text: str
+    alone: bool
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """How the bytes of a file became text, so that the way back gives the same bytes."""
+
+    name: str
+    bom: bool
+    newline: str

@@ -1,0 +1,113 @@
+"""What a file defines: classes, their attributes and methods, functions and values."""
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+from fdl_cli.porter.ir.findings import Reason
+from fdl_cli.porter.ir.source import Span
+from fdl_cli.porter.ir.statements import Block
+
+AttributeKind = Literal["module", "modules", "parameter", "value", "unknown"]
+BaseKind = Literal["module", "flow", "local", "layer", "other"]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeFact:
+    """An attribute set on `self`, and what constructs it (a dotted name, or nothing)."""
+
+    name: str
+    kind: AttributeKind
+    constructor: str
+    text: str
+    line: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseFact:
+    """One base class: its dotted or local name, where it is written, and what it is."""
+
+    name: str
+    kind: BaseKind
+    span: Span
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodIR:
+    """One understood method: parameters (without `self`) and body.
+
+    `name_span` covers the method's name, `start` is the first column of `def` or of its first
+    decorator; `annotations` are the places that say `torch.Tensor`; `refusals` say why it cannot
+    be described, if so; `own_calls` are the methods of the same object which it calls.
+    """
+
+    name: str
+    self_name: str
+    params: tuple[str, ...]
+    body: Block
+    span: Span
+    name_span: Span
+    annotations: tuple[Span, ...]
+    decorators: tuple[str, ...]
+    refusals: tuple[Reason, ...]
+    own_calls: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassFacts:
+    """One class statement, as far as it can be known without running it."""
+
+    name: str
+    span: Span
+    bases: tuple[BaseFact, ...]
+    attributes: tuple[AttributeFact, ...]
+    methods: tuple[str, ...]
+    members: tuple[str, ...]
+    top_level: bool
+
+    def attribute(self, name: str) -> AttributeFact | None:
+        """Find an attribute by name."""
+        for fact in self.attributes:
+            if fact.name == name:
+                return fact
+        return None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelIR:
+    """A class of which `forward` and the methods it reaches were read.
+
+    `methods` holds `forward` first; it is empty for a class without one.
+    """
+
+    facts: ClassFacts
+    methods: tuple[MethodIR, ...]
+    refusals: tuple[Reason, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueFact:
+    """A module-level `nn.Sequential(...)` of some stages, bound to a name."""
+
+    name: str
+    span: Span
+    stages: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptIR:
+    """Everything understood about one file."""
+
+    models: tuple[ModelIR, ...]
+    values: tuple[ValueFact, ...]
+    flodl_names: tuple[tuple[str, str], ...]
+    used_names: frozenset[str]
+    imports_torch: bool
+    import_at: int
+    import_indent: str

@@ -1,0 +1,1 @@
+"""Tables about torch and Python: which names mean what; no decisions."""

@@ -1,0 +1,122 @@
+"""Every reason code that a report may carry, with its meaning and what a person can do."""
+
+from dataclasses import dataclass
+from typing import Final, final
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasonCode:
+    """One stable code: FDL2xx is about classes and layers, FDL3xx about flow, FDL4xx training."""
+
+    code: str
+    title: str
+    advice: str
+
+
+_TABLE: tuple[tuple[str, str, str], ...] = (
+    ("FDL201", "the class has no `forward` of its own", "nothing to do: it is used as it is"),
+    (
+        "FDL202",
+        "the class extends a layer or container of torch",
+        "it works as a stage; compose the layer instead of extending it to describe its forward",
+    ),
+    (
+        "FDL203",
+        "the base class is not in this file",
+        "port the file of the base class, or derive from `torch.nn.Module`",
+    ),
+    (
+        "FDL204",
+        "the base class was kept",
+        "see the reason given for the base class",
+    ),
+    (
+        "FDL205",
+        "a name used by the class is taken on a graph",
+        "rename the attribute or method in both programs; old checkpoints need the same renaming",
+    ),
+    ("FDL206", "the class is defined inside a function or class", "move it to the module's level"),
+    (
+        "FDL207",
+        "`forward` or `__call__` is not a plain method",
+        "define `forward` with a plain `def` in the class body",
+    ),
+    ("FDL208", "a layer is created inside `forward`", "create it in `__init__`"),
+    (
+        "FDL209",
+        "the file could not be checked as a whole",
+        "send the file with a bug report; the class was left as it was",
+    ),
+    (
+        "FDL301",
+        "an `if` asks for the value of a tensor",
+        "use `switch`, or `torch.where` where both sides may be computed",
+    ),
+    (
+        "FDL302",
+        "a `while` loop in forward",
+        "use a loop over `range`, or `loop_body(...).while_cond(...)`",
+    ),
+    (
+        "FDL303",
+        "a tensor is turned into a Python number or numpy array",
+        "keep it a tensor, or move the conversion out of forward",
+    ),
+    ("FDL304", "`try` in forward", "move the check before the call"),
+    ("FDL305", "`yield`, `await` or an async method", "return a list instead"),
+    (
+        "FDL306",
+        "a `with` block in forward",
+        "a graph records operations, not contexts; put the block around the call of the model",
+    ),
+    ("FDL307", "printing or logging in forward", "tag the value and observe it instead"),
+    (
+        "FDL308",
+        "randomness from outside torch in forward",
+        "draw with `torch.rand`, whose draws are recorded",
+    ),
+    ("FDL309", "forward changes an attribute of the object", "return the value, or use a buffer"),
+    ("FDL310", "`*args` or `**kwargs` in the signature", "name the parameters"),
+    ("FDL311", "`global` or `nonlocal` in forward", "pass the value as an argument"),
+    ("FDL312", "a function is defined inside forward", "make it a method"),
+    (
+        "FDL313",
+        "a lambda that calls a submodule",
+        "write the call where the lambda is used",
+    ),
+    (
+        "FDL314",
+        "`super()` in forward",
+        "give the step of the base class a name of its own and call that",
+    ),
+    ("FDL315", "a decorator on forward", "put the decorator's effect around the call"),
+    ("FDL316", "a loop over the elements of a tensor", "use `map`, or a loop over its size"),
+    ("FDL317", "forward is recursive", "unroll the recursion"),
+    ("FDL318", "a statement which a flow cannot contain", "move it out of forward"),
+    (
+        "FDL319",
+        "the gradient mode or a hook is changed in forward",
+        "do it around the call of the model",
+    ),
+    (
+        "FDL320",
+        "numpy or another library on the value of a tensor",
+        "use the torch function of the same name",
+    ),
+    (
+        "FDL321",
+        "the described flow computed something else",
+        "compare the two classes by hand; the class was left as it was",
+    ),
+    (
+        "FDL322",
+        "the described flow raised where the original does not",
+        "see the message; the class was left as it was",
+    ),
+    ("FDL401", "training code is left as it is", "a graph is a torch module: the loop works"),
+)
+
+REASONS: Final[dict[str, ReasonCode]] = {
+    code: ReasonCode(code=code, title=title, advice=advice) for code, title, advice in _TABLE
+}

@@ -1,0 +1,88 @@
+"""Names of the torch API by what they do in a forward."""
+
+from typing import Final
+
+MODULE_BASES: Final = frozenset({"torch.nn.Module", "torch.nn.modules.Module",
+                                 "torch.nn.modules.module.Module"})  # fmt: skip
+FLOW_BASES: Final = frozenset({"flodl.FlowModule", "flodl.Graph"})
+TENSOR_TYPES: Final = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
+CONTAINERS: Final = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential"})
+KEYED_CONTAINERS: Final = frozenset({"torch.nn.ModuleDict", "torch.nn.ParameterDict"})
+PARAMETERS: Final = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+
+# Parts of torch that do not record one operation when a graph value comes in: each is one node.
+OPAQUE_PREFIXES: Final = (
+    "torch.utils.",
+    "torch.jit.",
+    "torch.nn.utils.",
+    "torch.nn.init.",
+    "torch.autograd.",
+    "torch.distributed.",
+    "torch.hub.",
+    "torch.func.",
+    "torch.onnx.",
+    "torch.ops.",
+    "torch.compile",
+)
+OPAQUE: Final = frozenset({
+    "torch.Tensor", "torch.FloatTensor", "torch.DoubleTensor", "torch.HalfTensor",
+    "torch.LongTensor", "torch.IntTensor", "torch.ByteTensor", "torch.BoolTensor",
+    "torch.from_numpy",
+})  # fmt: skip
+LEGACY_CONSTRUCTOR_PREFIX: Final = "torch.cuda."
+
+# Answered while recording; the result is plain Python.
+PYTHON_RESULTS: Final = frozenset({
+    "torch.is_tensor", "torch.is_grad_enabled", "torch.is_floating_point", "torch.is_complex",
+    "torch.device", "torch.finfo", "torch.iinfo", "torch.get_default_dtype", "torch.Size",
+    "torch.is_autocast_enabled", "torch.cuda.is_available", "torch.cuda.current_device",
+    "torch.numel", "torch.jit.is_scripting", "torch.jit.is_tracing",
+    "torch.onnx.is_in_onnx_export", "torch.compiler.is_compiling", "torch.broadcast_shapes",
+})  # fmt: skip
+SEQUENCE_RESULTS: Final = frozenset({
+    "torch.split", "torch.chunk", "torch.unbind", "torch.tensor_split", "torch.topk",
+    "torch.sort", "torch.meshgrid", "torch.broadcast_tensors", "torch.svd", "torch.qr",
+    "torch.linalg.svd", "torch.linalg.qr", "torch.linalg.eigh", "torch.where_",
+})  # fmt: skip
+GRAD_MODE: Final = frozenset({
+    "torch.set_grad_enabled", "torch.manual_seed", "torch.cuda.manual_seed", "torch.autograd.grad",
+})  # fmt: skip
+
+# Layers without parameters, buffers or a training mode: they may be created in a forward.
+STATELESS_LAYERS: Final = frozenset({
+    "torch.nn.ReLU", "torch.nn.ReLU6", "torch.nn.LeakyReLU", "torch.nn.ELU", "torch.nn.SELU",
+    "torch.nn.GELU", "torch.nn.SiLU", "torch.nn.Mish", "torch.nn.Tanh", "torch.nn.Sigmoid",
+    "torch.nn.Softmax", "torch.nn.LogSoftmax", "torch.nn.Softplus", "torch.nn.Hardtanh",
+    "torch.nn.LogSigmoid", "torch.nn.Softmax2d", "torch.nn.Identity", "torch.nn.Flatten",
+    "torch.nn.MaxPool1d", "torch.nn.MaxPool2d", "torch.nn.MaxPool3d", "torch.nn.AvgPool1d",
+    "torch.nn.AvgPool2d", "torch.nn.AvgPool3d", "torch.nn.AdaptiveAvgPool1d",
+    "torch.nn.AdaptiveAvgPool2d", "torch.nn.AdaptiveAvgPool3d", "torch.nn.AdaptiveMaxPool1d",
+    "torch.nn.AdaptiveMaxPool2d", "torch.nn.Upsample", "torch.nn.PixelShuffle",
+    "torch.nn.UpsamplingBilinear2d", "torch.nn.UpsamplingNearest2d", "torch.nn.ZeroPad2d",
+    "torch.nn.ReflectionPad2d", "torch.nn.ReplicationPad2d", "torch.nn.ConstantPad2d",
+    "torch.nn.MSELoss", "torch.nn.L1Loss", "torch.nn.CrossEntropyLoss", "torch.nn.BCELoss",
+    "torch.nn.BCEWithLogitsLoss", "torch.nn.NLLLoss", "torch.nn.SmoothL1Loss",
+    "torch.nn.KLDivLoss", "torch.nn.CosineSimilarity", "torch.nn.Unfold", "torch.nn.Fold",
+})  # fmt: skip
+
+# May hand back the very tensor they were given, so that `y += z` afterwards writes into it.
+ALIASING_LAYERS: Final = frozenset({
+    "torch.nn.Identity", "torch.nn.Dropout", "torch.nn.Dropout1d", "torch.nn.Dropout2d",
+    "torch.nn.Dropout3d", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout",
+    "torch.nn.Flatten", "torch.nn.Unflatten", "torch.nn.functional.dropout",
+    "torch.nn.functional.dropout2d", "torch.flatten", "torch.squeeze", "torch.unsqueeze",
+    "torch.reshape", "torch.transpose", "torch.permute",
+})  # fmt: skip
+
+MODULE_METHODS: Final = frozenset({
+    "parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "train", "eval",
+    "zero_grad", "requires_grad_", "apply", "to", "cuda", "cpu", "get_submodule", "get_parameter",
+    "get_buffer", "extra_repr", "half", "float", "double",
+})  # fmt: skip
+CHILD_ITERATORS: Final = frozenset({"children", "modules"})
+NAMED_CHILD_ITERATORS: Final = frozenset({"named_children", "named_modules"})
+MODULE_MUTATORS: Final = frozenset({
+    "register_buffer", "register_parameter", "add_module", "register_module",
+    "register_forward_hook", "load_state_dict", "train", "eval", "requires_grad_", "apply",
+    "zero_grad", "register_forward_pre_hook",
+})  # fmt: skip

@@ -1,0 +1,182 @@
+"""Read one Python file: bytes become text, syntax tree, comments, and a map of places."""
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import final
+
+from fdl_cli.porter.ir.findings import FileError
+from fdl_cli.porter.ir.source import Comment, Encoding, Span
+
+_BOM = "\ufeff"
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+STRING_OR_COMMENT = re.compile(
+    r"""(?P<comment>\#[^\r\n]*)"""
+    r'''|"""(?:\\[\s\S]|[^\\])*?"""'''
+    r"""|'''(?:\\[\s\S]|[^\\])*?'''"""
+    r'''|"(?:\\[\s\S]|[^"\\\r\n])*"'''
+    r"""|'(?:\\[\s\S]|[^'\\\r\n])*'"""
+)
+
+
+@final
+class UnreadableError(Exception):
+    """A file that cannot be read as Python; `error` is what to tell the user."""
+
+    def __init__(self, error: FileError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@final
+@dataclass(frozen=True)
+class SourceFile:
+    """The text of a file with its syntax tree; every place is a span of characters of `text`."""
+
+    text: str
+    tree: ast.Module
+    encoding: Encoding
+    _line_starts: tuple[int, ...] = field(repr=False)
+
+    def offset(self, line: int, column: int) -> int:
+        """Turn a line and a column in UTF-8 bytes, as `ast` has them, into a character offset."""
+        start = self._line_starts[line - 1]
+        piece = self.text[start : start + column]
+        if piece.isascii():
+            return start + column
+        whole = self.text[start : self.line_end(start)]
+        return start + len(whole.encode("utf-8")[:column].decode("utf-8"))
+
+    def line_end(self, offset: int) -> int:
+        """Return the end of the line that holds the offset, before its line break."""
+        found = _NEWLINE.search(self.text, offset)
+        return found.start() if found else len(self.text)
+
+    def line_start(self, offset: int) -> int:
+        """Return the start of the line that holds the offset."""
+        return self._line_starts[bisect_right(self._line_starts, offset) - 1]
+
+    def next_line(self, offset: int) -> int:
+        """Return the start of the line after the one that holds the offset."""
+        found = _NEWLINE.search(self.text, offset)
+        return found.end() if found else len(self.text)
+
+    def line_of(self, offset: int) -> int:
+        """Return the line number of an offset."""
+        return bisect_right(self._line_starts, offset)
+
+    def span(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias) -> Span:
+        """Return the place of a node; decorators are not part of it."""
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return Span(
+            start=self.offset(node.lineno, node.col_offset),
+            end=self.offset(node.end_lineno, node.end_col_offset),
+            line=node.lineno,
+        )
+
+    def slice(self, span: Span) -> str:
+        """Return the text at a place."""
+        return self.text[span.start : span.end]
+
+    def indent_at(self, offset: int) -> str:
+        """Return the white space that the line of the offset starts with."""
+        start = self.line_start(offset)
+        found = re.match(r"[ \t\f]*", self.text[start:])
+        assert found is not None
+        return found.group()
+
+    @cached_property
+    def comments(self) -> tuple[Comment, ...]:
+        """All comments, in order."""
+        found = []
+        for match in STRING_OR_COMMENT.finditer(self.text):
+            if match.group("comment") is None:
+                continue
+            before = self.text[self.line_start(match.start()) : match.start()]
+            span = Span(start=match.start(), end=match.end(), line=self.line_of(match.start()))
+            found.append(Comment(span=span, text=match.group(), alone=not before.strip()))
+        return tuple(found)
+
+    def comments_between(self, start: int, end: int) -> tuple[Comment, ...]:
+        """Return the comments that lie in a range."""
+        low = bisect_right(self.comments, start, key=lambda item: item.span.start - 1)
+        found = []
+        for comment in self.comments[low:]:
+            if comment.span.start >= end:
+                break
+            found.append(comment)
+        return tuple(found)
+
+
+def decode(data: bytes) -> tuple[str, Encoding]:
+    """Decode a Python file by its BOM or coding line, and remember how.
+
+    Raises:
+        UnreadableError: the bytes are not text in the encoding that the file declares.
+    """
+    try:
+        name, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(name)
+    except (SyntaxError, UnicodeDecodeError, LookupError) as problem:
+        raise UnreadableError(
+            FileError(
+                id="encoding-unreadable",
+                message=f"the file is not text in its declared encoding: {problem}",
+                hint="save it as UTF-8, or add a line such as `# -*- coding: latin-1 -*-`",
+                line=1,
+            )
+        ) from problem
+    bom = name == "utf-8-sig"
+    found = _NEWLINE.search(text)
+    newline = found.group() if found else "\n"
+    return text, Encoding(name="utf-8" if bom else name, bom=bom, newline=newline)
+
+
+def encode(text: str, encoding: Encoding) -> bytes:
+    """Turn text back into bytes, the exact opposite of `decode`."""
+    data = text.encode(encoding.name)
+    return _BOM.encode("utf-8") + data if encoding.bom else data
+
+
+def read(text: str, encoding: Encoding) -> SourceFile:
+    """Parse the text of one file.
+
+    Raises:
+        UnreadableError: the text is not Python that this interpreter understands.
+    """
+    try:
+        with warnings.catch_warnings():
+            # Invalid escapes in somebody's strings are their matter, not a warning of ours.
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except SyntaxError as problem:
+        raise UnreadableError(_syntax_error(problem)) from problem
+    except (ValueError, RecursionError, MemoryError) as problem:
+        raise UnreadableError(
+            FileError(
+                id="source-unreadable",
+                message=f"Python cannot parse the file: {problem}",
+                hint="check that it is a Python source file",
+                line=None,
+            )
+        ) from problem
+    starts = (0, *(match.end() for match in _NEWLINE.finditer(text)))
+    return SourceFile(text, tree, encoding, starts)
+
+
+def _syntax_error(problem: SyntaxError) -> FileError:
+    hint = "run the script with Python 3.11 or later first; fix what it says, then port again"
+    if problem.msg and "print" in problem.msg:
+        hint = "this is Python 2; run `2to3 -w` on it first"
+    return FileError(
+        id="source-syntax",
+        message=f"the file is not valid Python: {problem.msg}",
+        hint=hint,
+        line=problem.lineno,
+    )

@@ -1,0 +1,66 @@
+"""Sums at the end of a block, with both sides as branches in the order in which they ran."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+from fdl_cli.porter.ir.expressions import Expr
+from fdl_cli.porter.ir.statements import Block
+from fdl_cli.porter.plan.freshness import is_fresh
+from fdl_cli.porter.plan.pattern import Match
+from fdl_cli.porter.plan.spine import replace_on_spine, spine
+from fdl_cli.porter.plan.stages import Branch, branch
+from fdl_cli.porter.plan.window import Window, open_window
+
+_MAX_WINDOW = 6
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """`expr` adds two branches of the variable `start`; the branches are in the order they run."""
+
+    expr: Expr
+    start: Expr
+    branches: tuple[Branch, Branch]
+
+
+def match_addition(
+    tail: Block, live: frozenset[str], write: Callable[[Addition], Expr | None]
+) -> Match | None:
+    """Look for a sum in the last statements and let `write` say what becomes of it."""
+    window = open_window(tail, live)
+    while window is not None and window.count <= _MAX_WINDOW:
+        found = _in_window(window, write)
+        if found is not None:
+            return found
+        window = window.wider()
+    return None
+
+
+def _in_window(window: Window, write: Callable[[Addition], Expr | None]) -> Match | None:
+    for node in reversed(spine(window.value)):
+        if node.op != "binary" or node.name != "+":
+            continue
+        if window.last.op == "augment" and not is_fresh(node.parts[0]):
+            return None
+        for addition in _readings(node):
+            word = write(addition)
+            if word is None:
+                continue
+            result = replace_on_spine(window.value, node, word)
+            if window.keeps_order(result):
+                return Match(count=window.count, stmt=window.finish(result))
+    return None
+
+
+def _readings(node: Expr) -> list[Addition]:
+    """Return the sum with its branches in either order: only one of them is the order they ran."""
+    left, right = (branch(part) for part in node.parts)
+    if left is None or right is None or left.head != right.head:
+        return []
+    start = Expr(op="name", name=left.head, kind="flow")
+    return [
+        Addition(expr=node, start=start, branches=(left, right)),
+        Addition(expr=node, start=start, branches=(right, left)),
+    ]

@@ -1,0 +1,115 @@
+"""One step after the other: values that are only handed on become one chain.
+
+Before: x = self.conv(x); x = self.bn(x); return F.relu(x)
+After:  return x.through(self.conv).through(self.bn).through(F.relu)
+"""
+
+from dataclasses import replace
+
+from fdl_cli.porter.ir.expressions import Expr, count_name, has_flow_word
+from fdl_cli.porter.ir.statements import SIMPLE, Block, Stmt, bound_names, read_names
+from fdl_cli.porter.plan.pattern import Case, Match
+from fdl_cli.porter.plan.spine import head, replace_on_spine, spine, straighten
+
+CASES = (
+    Case(
+        before="""
+            def forward(self, x):
+                x = self.a(x)
+                x = F.relu(x)
+                x = self.b(x)
+                return x
+        """,
+        after="""
+            def flow(self, x):
+                return x.through(self.a).through(F.relu).through(self.b)
+        """,
+    ),
+    Case(
+        before="""
+            def forward(self, x):
+                x = self.pool(F.relu(self.a(x)))
+                x = x.view(-1, 16)
+                return self.b(x)
+        """,
+        after="""
+            def flow(self, x):
+                return x.through(self.a).through(F.relu).through(self.pool).view(-1, 16).through(self.b)
+        """,
+    ),
+)
+LEFT_ALONE = (
+    # `h` is read twice: it keeps its name.
+    Case(
+        before="""
+            def forward(self, x):
+                h = self.a(x)
+                return h * torch.sigmoid(h)
+        """,
+        after="""
+            def flow(self, x):
+                h = x.through(self.a)
+                return h * torch.sigmoid(h)
+        """,
+    ),
+    # An in-place operation writes into what `x` is.
+    Case(
+        before="""
+            def forward(self, x, y):
+                x = self.a(x)
+                x *= y
+                return x
+        """,
+        after="""
+            def flow(self, x, y):
+                x = x.through(self.a)
+                x *= y
+                return x
+        """,
+    ),
+)
+
+_MAX_PARENTHESES = 1
+
+
+def match(tail: Block, live: frozenset[str]) -> Match | None:
+    """Hand the value of the statement before the last one to the last one."""
+    if len(tail) < 2:
+        return None
+    first, last = tail[-2:]
+    if not _is_definition(first) or last.op not in SIMPLE or last.op == "augment":
+        return None
+    if len(last.exprs) != 1:
+        return None
+    name, value = first.targets[0].name, first.exprs[0]
+    use = last.exprs[0]
+    start = head(use)
+    if start.op != "name" or start.name != name or count_name(use, name) != 1:
+        return None
+    if name in live and name not in bound_names(last):
+        return None
+    if name in read_names(replace(last, exprs=())):
+        return None
+    joint = straighten(replace_on_spine(use, start, value))
+    if not _reads_well(joint, use, value) or (value.op == "binary" and len(first.sources) > 1):
+        return None
+    return Match(
+        count=2, stmt=replace(last, exprs=(joint,), sources=(*first.sources, *last.sources))
+    )
+
+
+def _is_definition(stmt: Stmt) -> bool:
+    return stmt.op == "assign" and len(stmt.targets) == 1 and stmt.targets[0].op == "name"
+
+
+def _reads_well(joint: Expr, use: Expr, value: Expr) -> bool:
+    if not has_flow_word(joint) or value.op in {"name", "constant", "conditional"}:
+        return False
+    if use.op == "name":
+        return True
+    nodes = spine(joint)
+    inner = sum(1 for node in nodes[1:] if node.op == "binary")
+    if inner > _MAX_PARENTHESES or (inner and nodes[0].op == "binary"):
+        return False
+    base = nodes[-1]
+    return base.op in {"name", "attribute", "index", "call", "apply", "tuple", "list"}

@@ -1,0 +1,161 @@
+"""Decide about a whole file: which classes become graphs, and every edit that makes them so."""
+
+from collections.abc import Iterator, Mapping
+
+from fdl_cli.porter.ir.edits import (
+    ClassPlan,
+    Decorate,
+    Edit,
+    PortPlan,
+    ReplaceExpression,
+    ReplaceStatement,
+    ReplaceWord,
+    Wrap,
+)
+from fdl_cli.porter.ir.expressions import Expr
+from fdl_cli.porter.ir.findings import Reason
+from fdl_cli.porter.ir.pretty import reading
+from fdl_cli.porter.ir.statements import Block, Stmt, expressions
+from fdl_cli.porter.ir.symbols import MethodIR, ModelIR, ScriptIR, ValueFact
+from fdl_cli.porter.plan.counting import count_operations
+from fdl_cli.porter.plan.eligible import find_obstacles
+from fdl_cli.porter.plan.shorten import shorten
+from fdl_cli.porter.plan.words import write_words
+
+# In the order in which an import lists them.
+IMPORTABLE = ("Add", "Cat", "Flow", "FlowModule", "Graph", "Max", "Mul", "Stack", "call", "subflow")
+
+
+def decide(script: ScriptIR, demoted: Mapping[str, Reason]) -> PortPlan:
+    """Return all decisions about a file; `demoted` classes are kept for the reason given."""
+    obstacles = find_obstacles(script, demoted)
+    classes = [_class_plan(model, obstacles[model.facts.name]) for model in script.models]
+    classes += [_value_plan(value, demoted.get(value.name)) for value in script.values]
+    needed = {word for plan in classes for word in plan.words}
+    present = dict(script.flodl_names)
+    names = tuple((word, present.get(word) or _free_name(word, script)) for word in IMPORTABLE)
+    missing = tuple(word for word in IMPORTABLE if word in needed and word not in present)
+    return PortPlan(classes=tuple(classes), names=names, missing=missing)
+
+
+def only(plan: PortPlan, name: str) -> PortPlan:
+    """Return the plan with the edits of one class alone."""
+    classes = tuple(item for item in plan.classes if item.name == name)
+    return PortPlan(classes=classes, names=plan.names, missing=())
+
+
+def _free_name(word: str, script: ScriptIR) -> str:
+    name = word
+    if name in script.used_names:
+        name = f"flodl_{word}" if word[0].islower() else f"Flodl{word}"
+    while name in script.used_names:
+        name += "_"
+    return name
+
+
+def _class_plan(model: ModelIR, reasons: tuple[Reason, ...]) -> ClassPlan:
+    facts = model.facts
+    total = sum(count_operations(method.body) for method in model.methods)
+    edits: tuple[Edit, ...] = ()
+    words: tuple[str, ...] = ()
+    text = f"{facts.name}: kept"
+    if not reasons:
+        blocks = [(method, shorten(write_words(method.body))) for method in model.methods]
+        edits = tuple(_class_edits(model, blocks))
+        words = tuple(_words(edits, blocks))
+        text = reading(facts.name, [(method, block) for method, block in blocks])
+    return ClassPlan(
+        name=facts.name,
+        line=facts.span.line,
+        status="kept" if reasons else "graph",
+        edits=edits,
+        words=words,
+        reasons=tuple(sorted(reasons)),
+        ops_total=total,
+        ops_in_graph=0 if reasons else total,
+        reading=text,
+    )
+
+
+def _value_plan(value: ValueFact, reason: Reason | None) -> ClassPlan:
+    kept = reason is not None
+    return ClassPlan(
+        name=value.name,
+        line=value.span.line,
+        status="kept" if kept else "graph",
+        edits=() if kept else (Wrap(span=value.span, word="Graph"),),
+        words=() if kept else ("Graph",),
+        reasons=() if reason is None else (reason,),
+        ops_total=value.stages,
+        ops_in_graph=0 if kept else value.stages,
+        reading=f"{value.name}: kept" if kept else f"{value.name}: a graph of its layers",
+    )
+
+
+def _class_edits(model: ModelIR, blocks: list[tuple[MethodIR, Block]]) -> Iterator[Edit]:
+    for base in model.facts.bases:
+        if base.kind == "module":
+            yield ReplaceWord(span=base.span, word="FlowModule")
+    for method, block in blocks:
+        describes = bool(block_words(block))
+        if method.name == "forward":
+            yield ReplaceWord(span=method.name_span, word="flow")
+        elif describes and not method.decorators:
+            yield Decorate(at=method.span.start, word="subflow")
+        if method.name == "forward" or describes:
+            for span in method.annotations:
+                yield ReplaceWord(span=span, word="Flow")
+        yield from _block_edits(method.body, block)
+
+
+def _block_edits(before: Block, after: Block) -> Iterator[Edit]:
+    """Return the edits that turn one block into the other."""
+    originals = {stmt.sources[0]: stmt for stmt in before}
+    for stmt in after:
+        original = originals.get(stmt.sources[0])
+        if original is None or len(stmt.sources) > 1 or original.op != stmt.op:
+            yield ReplaceStatement(stmt=stmt)
+            continue
+        if stmt.lead is not None and stmt.exprs[0].span is None:
+            yield ReplaceStatement(stmt=stmt)
+            continue
+        yield from _statement_edits(original, stmt)
+
+
+def _statement_edits(before: Stmt, after: Stmt) -> Iterator[Edit]:
+    pairs = zip((*before.exprs, *before.targets), (*after.exprs, *after.targets), strict=True)
+    for old, new in pairs:
+        if new is not old:
+            yield from _expression_edits(old, new)
+    yield from _block_edits(before.body, after.body)
+    yield from _block_edits(before.orelse, after.orelse)
+
+
+def _expression_edits(old: Expr, new: Expr) -> Iterator[Edit]:
+    assert old.span is not None, "what was read from the source has a place"
+    if new.span is None or old.op != new.op or len(old.parts) != len(new.parts):
+        yield ReplaceExpression(span=old.span, expr=new)
+        return
+    for before, after in zip(old.parts, new.parts, strict=True):
+        if after is not before:
+            yield from _expression_edits(before, after)
+
+
+def block_words(block: Block) -> set[str]:
+    """Return the flow words that a block uses."""
+    made = {"through", "apply", "also", "also_with", "merge", "repeat"}
+    return {expr.op for expr in expressions(block) if expr.op in made}
+
+
+def _words(edits: tuple[Edit, ...], blocks: list[tuple[MethodIR, Block]]) -> Iterator[str]:
+    for edit in edits:
+        if isinstance(edit, ReplaceWord | Decorate) and edit.word != "flow":
+            yield edit.word
+    for _, block in blocks:
+        for expr in expressions(block):
+            if expr.op == "apply":
+                yield "call"
+            elif expr.op == "merge":
+                yield expr.name
+
+

@@ -1,0 +1,90 @@
+"""Which classes can be described, and why the others cannot."""
+
+from collections.abc import Mapping
+
+from fdl_cli.porter.ir.findings import Reason
+from fdl_cli.porter.ir.symbols import BaseFact, ClassFacts, ModelIR, ScriptIR
+from fdl_cli.porter.knowledge.reserved import RESERVED
+from fdl_cli.porter.knowledge.torch_names import MODULE_METHODS
+
+
+def find_obstacles(
+    script: ScriptIR, demoted: Mapping[str, Reason]
+) -> dict[str, tuple[Reason, ...]]:
+    """Return, per class, every reason why it is kept; a class without reasons is described."""
+    models = {model.facts.name: model for model in script.models}
+    found = {model.facts.name: _own_obstacles(model, demoted) for model in script.models}
+    changed = True
+    while changed:
+        changed = False
+        for name, model in models.items():
+            if found[name]:
+                continue
+            reasons = _base_obstacles(model.facts, models, found)
+            if reasons:
+                found[name] = reasons
+                changed = True
+    return found
+
+
+def _own_obstacles(model: ModelIR, demoted: Mapping[str, Reason]) -> tuple[Reason, ...]:
+    facts = model.facts
+    line = facts.span.line
+    if facts.name in demoted:
+        return (demoted[facts.name],)
+    if not facts.top_level:
+        message = f"`{facts.name}` is defined inside a function or class"
+        return (Reason(line=line, code="FDL206", message=message),)
+    reasons = list(model.refusals)
+    for base in facts.bases:
+        if base.kind == "layer":
+            message = f"`{facts.name}` extends `{base.name}`"
+            reasons.append(Reason(line=line, code="FDL202", message=message))
+        elif base.kind == "other" and not _is_harmless(base):
+            message = f"the base class `{base.name}` is not in this file"
+            reasons.append(Reason(line=line, code="FDL203", message=message))
+    reasons += _taken_names(facts)
+    return tuple(dict.fromkeys(reasons))
+
+
+def _is_harmless(base: BaseFact) -> bool:
+    return base.name in {"abc.ABC", "object", "typing.Generic"}
+
+
+def _taken_names(facts: ClassFacts) -> list[Reason]:
+    names = {name: facts.span.line for name in facts.members}
+    names |= {fact.name: fact.line for fact in facts.attributes}
+    taken = sorted((line, name) for name, line in names.items() if name in RESERVED)
+    return [
+        Reason(line=line, code="FDL205", message=f"`{name}` is a name of every graph")
+        for line, name in taken
+        if name not in MODULE_METHODS and name != "forward"
+    ]
+
+
+def _base_obstacles(
+    facts: ClassFacts, models: Mapping[str, ModelIR], found: Mapping[str, tuple[Reason, ...]]
+) -> tuple[Reason, ...]:
+    line = facts.span.line
+    for base in facts.bases:
+        if base.kind == "local" and found.get(base.name):
+            message = f"its base class `{base.name}` was kept"
+            return (Reason(line=line, code="FDL204", message=message),)
+    if _has_forward(facts, models):
+        return ()
+    # A base without forward becomes a graph together with the classes that extend it.
+    heirs = [m.facts.name for m in models.values() if any(b.name == facts.name for b in m.facts.bases)]
+    if any(not found[name] for name in heirs):
+        return ()
+    message = f"`{facts.name}` has no forward of its own"
+    return (Reason(line=line, code="FDL201", message=message),)
+
+
+def _has_forward(facts: ClassFacts, models: Mapping[str, ModelIR]) -> bool:
+    if "forward" in facts.methods:
+        return True
+    return any(
+        base.name in models and _has_forward(models[base.name].facts, models)
+        for base in facts.bases
+        if base.kind == "local"
+    )

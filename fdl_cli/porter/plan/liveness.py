@@ -1,0 +1,49 @@
+"""Which variables are still read after each statement; when in doubt, all of them."""
+
+from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, read_names, statements
+
+Names = frozenset[str]
+NOTHING: Names = frozenset()
+
+
+def live_after(block: Block, after: Names, around: Names) -> tuple[Names, ...]:
+    """Return, per statement, the variables that may be read once it is done.
+
+    `after` is read after the block; `around` is read elsewhere in the loops around it.
+    """
+    result: list[Names] = []
+    live = after
+    for stmt in reversed(block):
+        result.append(live)
+        live = live_before(stmt, live, around)
+    return tuple(reversed(result))
+
+
+def live_before(stmt: Stmt, live: Names, around: Names) -> Names:
+    """Return what may be read before a statement, given what may be read after it."""
+    if stmt.op == "return":
+        return read_names(stmt)
+    if stmt.op in {"break", "continue"}:
+        return live | around
+    if stmt.op in {"for", "while"}:
+        return live | loop_reads(stmt)
+    if stmt.op == "if":
+        ways = _block_before(stmt.body, live, around) | _block_before(stmt.orelse, live, around)
+        return ways | read_names(stmt)
+    kept = live - bound_names(stmt) if stmt.op == "assign" else live
+    return kept | read_names(stmt)
+
+
+def loop_reads(stmt: Stmt) -> Names:
+    """Return everything that a loop reads in any of its rounds."""
+    found = set(read_names(stmt))
+    for inner in statements((*stmt.body, *stmt.orelse)):
+        found |= read_names(inner)
+    return frozenset(found)
+
+
+def _block_before(block: Block, after: Names, around: Names) -> Names:
+    live = after
+    for stmt in reversed(block):
+        live = live_before(stmt, live, around)
+    return live

@@ -1,0 +1,89 @@
+"""A value plus what is made of it: residual connections.
+
+Before: identity = x; out = self.b(F.relu(self.a(x))); out += identity
+After:  out = x.also((self.a, F.relu, self.b))
+"""
+
+from fdl_cli.porter.ir.expressions import Expr, place
+from fdl_cli.porter.plan.additions import Addition, match_addition
+from fdl_cli.porter.plan.pattern import Case, Match
+from fdl_cli.porter.plan.stages import as_stage
+from fdl_cli.porter.ir.statements import Block
+
+CASES = (
+    Case(
+        before="""
+            def forward(self, x):
+                identity = x
+                out = self.a(x)
+                out = F.relu(out)
+                out = self.b(out)
+                out += identity
+                return F.relu(out)
+        """,
+        after="""
+            def flow(self, x):
+                return x.also((self.a, F.relu, self.b)).through(F.relu)
+        """,
+    ),
+    Case(
+        before="""
+            def forward(self, x):
+                x = x + self.a(self.norm(x))
+                x = self.b(x) + x
+                return x
+        """,
+        after="""
+            def flow(self, x):
+                return x.also((self.norm, self.a)).also(self.b)
+        """,
+    ),
+)
+LEFT_ALONE = (
+    # The input itself is written to: that must be seen by the caller.
+    Case(
+        before="""
+            def forward(self, x):
+                x += self.a(x)
+                return x
+        """,
+        after="""
+            def flow(self, x):
+                x += x.through(self.a)
+                return x
+        """,
+    ),
+    # The sum is not of one value and what is made of it.
+    Case(
+        before="""
+            def forward(self, x, y):
+                return y + self.a(x)
+        """,
+        after="""
+            def flow(self, x, y):
+                return y + x.through(self.a)
+        """,
+    ),
+)
+
+
+def match(tail: Block, live: frozenset[str]) -> Match | None:
+    """Write `x + f(x)` as `x.also(f)`."""
+    return match_addition(tail, live, _also)
+
+
+def _also(addition: Addition) -> Expr | None:
+    first, second = addition.branches
+    if bool(first.stages) == bool(second.stages):
+        return None
+    stages = first.stages or second.stages
+    if stages[-1].op == "conditional" and len(stages) == 1:
+        # `x + (f(x) if c else x)` doubles x in one case: no residual.
+        return None
+    return Expr(
+        op="also",
+        parts=(addition.start, as_stage(stages)),
+        labels=("",),
+        kind="flow",
+        origin=place(addition.expr),
+    )

@@ -1,0 +1,58 @@
+"""Write every call of a submodule or of a plain function as a flow word.
+
+Before: self.conv(x), rearrange(x, "b c -> c b"), self.encoder(input_ids=ids)
+After:  x.through(self.conv), x.through(rearrange, "b c -> c b"), call(self.encoder, input_ids=ids)
+"""
+
+from dataclasses import replace
+
+from fdl_cli.porter.ir.expressions import Expr, place, rebuilt
+from fdl_cli.porter.ir.statements import Block, Stmt
+from fdl_cli.porter.plan.spine import straighten
+
+_VERBATIM = frozenset({"format", "other"})
+
+
+def write_words(block: Block) -> Block:
+    """Return the block with flow words in the place of calls."""
+    return tuple(_statement(stmt) for stmt in block)
+
+
+def _statement(stmt: Stmt) -> Stmt:
+    exprs = tuple(to_words(expr) for expr in stmt.exprs)
+    targets = tuple(to_words(target) for target in stmt.targets)
+    body, orelse = write_words(stmt.body), write_words(stmt.orelse)
+    pairs = zip((*exprs, *targets), (*stmt.exprs, *stmt.targets), strict=True)
+    inner = zip((*body, *orelse), (*stmt.body, *stmt.orelse), strict=True)
+    if all(new is old for new, old in pairs) and all(new is old for new, old in inner):
+        return stmt
+    return replace(stmt, exprs=exprs, targets=targets, body=body, orelse=orelse)
+
+
+def to_words(expr: Expr) -> Expr:
+    """Return the expression with flow words in the place of calls."""
+    if expr.op in _VERBATIM:
+        return expr
+    inner = rebuilt(expr, tuple(to_words(part) for part in expr.parts))
+    if inner.op == "call" and inner.role in {"submodule", "function"}:
+        return straighten(_word(inner))
+    return straighten(inner) if inner is not expr else expr
+
+
+def _word(expr: Expr) -> Expr:
+    callee, *arguments = expr.parts
+    if arguments and expr.labels[0] == "" and arguments[0].kind == "flow":
+        return Expr(
+            op="through",
+            parts=(arguments[0], callee, *arguments[1:]),
+            labels=expr.labels[1:],
+            kind=expr.kind,
+            origin=place(expr),
+        )
+    return Expr(
+        op="apply",
+        parts=expr.parts,
+        labels=expr.labels,
+        kind=expr.kind,
+        origin=place(expr),
+    )

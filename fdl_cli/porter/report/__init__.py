@@ -1,0 +1,1 @@
+"""Outcomes become text for people and data for programs."""
