@@ -9,7 +9,7 @@ import typer
 from fdl_cli.commands.command import Command
 from fdl_cli.console import Console
 from fdl_cli.context import Context
-from fdl_cli.errors import OperationFailedError
+from fdl_cli.porter.ir.port_data import PortData
 from fdl_cli.result import CommandResult
 
 TrainingLevel = Literal["keep"]
@@ -31,14 +31,7 @@ class PortOptions:
     training: TrainingLevel
     force: bool
     show_plan: bool
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PortData:
-    """What came of every file; the porter's room fills it."""
-
-    files: tuple[str, ...]
+    timeout_s: float
 
 
 def parse(
@@ -57,7 +50,8 @@ def parse(
         bool, typer.Option("--check", help="Write nothing; exit 1 if there is something to port.")
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 1 unless every class became a graph.")
+        bool,
+        typer.Option("--strict", help="Exit 1 unless every class is a graph and proved equal."),
     ] = False,
     no_verify: Annotated[
         bool, typer.Option("--no-verify", help="Do not run original and port side by side.")
@@ -73,6 +67,9 @@ def parse(
     show_plan: Annotated[
         bool, typer.Option("--show-plan", help="Print what was understood and decided.")
     ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, help="Seconds for the verification of a file.")
+    ] = 300.0,
 ) -> PortOptions:
     """Port PyTorch scripts to flow graphs and prove that they compute the same.
 
@@ -90,27 +87,49 @@ def parse(
         training=training,
         force=force,
         show_plan=show_plan,
+        timeout_s=timeout,
     )
 
 
 def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
-    """Port the files.
+    """Port the files, prove them, and write them where they belong.
 
     Raises:
-        OperationFailedError: this version has no porter yet.
+        UsageError: the options contradict each other, or an input cannot be read.
+        ConflictError: an output exists already.
     """
-    del context, options
-    raise OperationFailedError(
-        error_id="porter-missing",
-        message="this build of fdl does not contain the porter yet",
-        hint="update to a later version",
+    from fdl_cli.porter.port_tree import TreeRequest, port_tree
+    from fdl_cli.porter.verify import verify_port
+
+    request = TreeRequest(
+        paths=tuple(context.cwd / path for path in options.paths),
+        output=None if options.output is None else context.cwd / options.output,
+        in_place=options.in_place,
+        write=not (options.diff or options.check),
+        force=options.force,
+        verify=verify_port if options.verify and not options.check else None,
+        examples=options.examples,
+        timeout_s=options.timeout_s,
+        want_diff=options.diff,
+        want_plan=options.show_plan,
+    )
+    data, warnings = port_tree(request, context.console.note)
+    code = data.exit_code(check=options.check, strict=options.strict, verified=options.verify)
+    return CommandResult(
+        schema=COMMAND.schema, data=data, ok=code == 0, warnings=warnings, exit_code=code
     )
 
 
 def show(result: CommandResult[PortData], console: Console) -> None:
-    """Print one line per file."""
-    for name in result.data.files:
-        console.line(name)
+    """Print the plan or the diff where they were asked for, and the report of every file."""
+    for file in result.data.files:
+        if file.diff is not None:
+            console.write(file.diff)
+            continue
+        if file.plan is not None:
+            console.line(file.plan)
+        for line in file.summary:
+            console.line(line)
 
 
 COMMAND = Command(schema="fdl.port/1", data=PortData, parse=parse, run=run, show=show)

@@ -1,0 +1,56 @@
+"""The payload of `fdl port --json`: one entry per file, with every class, reason and proof."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from fdl_cli.porter.ir.findings import (
+    ClassOutcome,
+    FileError,
+    FileStatus,
+    FileWarning,
+    TrainingFinding,
+)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileData:
+    """What came of one file; `output` is where the port was (or would be) written, if anywhere."""
+
+    file: Path
+    output: Path | None
+    status: FileStatus
+    classes: tuple[ClassOutcome, ...]
+    training: tuple[TrainingFinding, ...]
+    warnings: tuple[FileWarning, ...]
+    error: FileError | None
+    seconds: float
+    diff: str | None
+    plan: str | None
+    summary: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortData:
+    """What came of every file, in the order of their paths."""
+
+    files: tuple[FileData, ...]
+
+    def exit_code(self, *, check: bool, strict: bool, verified: bool) -> int:
+        """Return 0, 1 when something was found, 2 when an input cannot be read.
+
+        A class that was different and is kept now is no difference any more: it is as it was.
+        """
+        if any(file.status == "failed" for file in self.files):
+            return 2
+        classes = [item for file in self.files for item in file.classes]
+        if any(item.verify.status == "different" for item in classes):
+            return 1
+        if check and any(file.status != "unchanged" for file in self.files):
+            return 1
+        if strict and any(item.status != "graph" for item in classes):
+            return 1
+        proved = all(item.verify.status == "equal" for item in classes)
+        return 1 if strict and verified and not check and not proved else 0

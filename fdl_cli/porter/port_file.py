@@ -1,0 +1,195 @@
+"""Port one file to the end: draft, verify, keep what is not proved, draft again, and report."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from fdl_cli.porter.analyse.intents import training_blocks
+from fdl_cli.porter.ir.edits import ClassPlan
+from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyOutcome, VerifyRequest
+from fdl_cli.porter.ir.findings import (
+    ClassOutcome,
+    FileOutcome,
+    FileStatus,
+    FileWarning,
+    Reason,
+    VerifyFinding,
+)
+from fdl_cli.porter.ir.pretty import script_text
+from fdl_cli.porter.parse.reader import UnreadableError, decode, encode
+from fdl_cli.porter.pipeline import Draft, draft, understand
+
+Verify = Callable[[VerifyRequest], VerifyOutcome]
+
+# Each round keeps at least one class more, so this only bounds the time of odd files.
+_MAX_ROUNDS = 5
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proving:
+    """How to verify: with what, where, and what the user said about inputs."""
+
+    verify: Verify
+    workdir: Path
+    examples: tuple[str, ...]
+    python: str
+    timeout_s: float
+    search_path: tuple[Path, ...]
+
+
+def port_file(data: bytes, path: Path, proving: Proving | None) -> tuple[FileOutcome, bytes]:
+    """Port the bytes of one file; the second value is what to write.
+
+    Nothing is raised for what the file contains: an unreadable file is an outcome.
+    """
+    try:
+        text, encoding = decode(data)
+        source, script = understand(text, encoding)
+    except UnreadableError as problem:
+        return _failed(problem), data
+    made = draft(source, script, {})
+    evidence: Mapping[str, ClassEvidence] = {}
+    warnings: tuple[FileWarning, ...] = ()
+    if proving is not None and _ported(made):
+        made, evidence, warnings = _prove(made, path, proving)
+    outcome = FileOutcome(
+        status=_status(made),
+        text=made.text,
+        classes=tuple(_outcome(item, evidence, proving) for item in made.plan.classes),
+        training=training_blocks(source),
+        warnings=warnings,
+        error=None,
+        plan="\n".join(item.reading for item in made.plan.classes),
+        ir=script_text(script),
+    )
+    return outcome, encode(made.text, encoding)
+
+
+def _failed(problem: UnreadableError) -> FileOutcome:
+    return FileOutcome(
+        status="failed",
+        text="",
+        classes=(),
+        training=(),
+        warnings=(),
+        error=problem.error,
+        plan="",
+        ir="",
+    )
+
+
+def _ported(made: Draft) -> tuple[str, ...]:
+    return tuple(item.name for item in made.plan.classes if item.status != "kept")
+
+
+def _prove(
+    made: Draft, path: Path, proving: Proving
+) -> tuple[Draft, Mapping[str, ClassEvidence], tuple[FileWarning, ...]]:
+    """Verify a draft; classes which turn out different are kept, and the rest verified again."""
+    demoted: dict[str, Reason] = {}
+    warnings: tuple[FileWarning, ...] = ()
+    evidence: dict[str, ClassEvidence] = {}
+    for _ in range(_MAX_ROUNDS):
+        outcome = _verify(made, path, proving)
+        evidence = {item.name: item for item in outcome.classes}
+        warnings = _warnings(outcome)
+        different = [name for name in outcome.different if name not in demoted]
+        if not different:
+            break
+        lines = {item.name: item.line for item in made.plan.classes}
+        for name in _innermost(made, different):
+            demoted[name] = _demotion(evidence[name], lines[name])
+        made = draft(made.source, made.script, demoted)
+        evidence = {}
+        if not _ported(made):
+            break
+    return made, evidence, warnings
+
+
+def _innermost(made: Draft, different: list[str]) -> list[str]:
+    """Return the classes to blame: one that holds another different class may be innocent."""
+    facts = {model.facts.name: model.facts for model in made.script.models}
+    blamed = []
+    for name in different:
+        attributes = facts[name].attributes if name in facts else ()
+        held = {fact.constructor for fact in attributes}
+        if not held & (set(different) - {name}):
+            blamed.append(name)
+    return blamed or different
+
+
+def _demotion(item: ClassEvidence, line: int) -> Reason:
+    raised = "rais" in (item.error_code or "")
+    code = "FDL322" if raised else "FDL321"
+    detail = " ".join(item.detail.split())
+    message = f"its flow was not equal: {detail}"
+    return Reason(line=line, code=code, message=message)
+
+
+def _verify(made: Draft, path: Path, proving: Proving) -> VerifyOutcome:
+    ported = proving.workdir / f"{path.stem}_flodl.py"
+    ported.write_bytes(encode(made.text, made.source.encoding))
+    return proving.verify(
+        VerifyRequest(
+            original=path,
+            ported=ported,
+            classes=_ported(made),
+            examples=proving.examples,
+            python=proving.python,
+            timeout_s=proving.timeout_s,
+            workdir=proving.workdir,
+            search_path=proving.search_path,
+        )
+    )
+
+
+def _warnings(outcome: VerifyOutcome) -> tuple[FileWarning, ...]:
+    if outcome.error is None:
+        return ()
+    if not outcome.source_runs:
+        return (
+            FileWarning(
+                id="source-does-not-run",
+                message=f"the original does not run here: {outcome.error}",
+                hint="install what it imports, or see --no-verify",
+            ),
+        )
+    return (
+        FileWarning(
+            id="not-verified",
+            message=f"the port could not be verified: {outcome.error}",
+            hint="run `fdl setup` for torch, or see --no-verify",
+        ),
+    )
+
+
+def _outcome(
+    item: ClassPlan, evidence: Mapping[str, ClassEvidence], proving: Proving | None
+) -> ClassOutcome:
+    found = evidence.get(item.name)
+    if found is not None and item.status != "kept":
+        verify = VerifyFinding(status=found.status, detail=found.detail or found.example)
+    elif item.status == "kept":
+        verify = VerifyFinding(status="not-run", detail="kept as it was")
+    elif proving is None:
+        verify = VerifyFinding(status="not-run", detail="not asked for")
+    else:
+        verify = VerifyFinding(status="not-run", detail="the verification did not reach it")
+    return ClassOutcome(
+        name=item.name,
+        line=item.line,
+        status=item.status,
+        ops_total=item.ops_total,
+        ops_in_graph=item.ops_in_graph,
+        reasons=item.reasons,
+        verify=verify,
+    )
+
+
+def _status(made: Draft) -> FileStatus:
+    states = {item.status for item in made.plan.classes}
+    if made.text == made.source.text:
+        return "unchanged"
+    return "partly" if states - {"graph"} else "ported"

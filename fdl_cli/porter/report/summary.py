@@ -1,0 +1,45 @@
+"""The report of a port as lines for a person."""
+
+from collections.abc import Iterator
+
+from fdl_cli.porter.ir.findings import ClassOutcome, FileOutcome
+from fdl_cli.porter.knowledge.reasons import REASONS
+
+_MARKS = {"graph": "graph  ", "partial": "partial", "kept": "kept   "}
+
+
+def summary_lines(name: str, outcome: FileOutcome, written: str | None) -> Iterator[str]:
+    """Yield the report of one file: where it went, each class, and why a class was kept."""
+    yield _headline(name, outcome, written)
+    width = max((len(item.name) for item in outcome.classes), default=0)
+    for item in outcome.classes:
+        yield f"  {_MARKS[item.status]}  {item.name:{width}}  {_proof(item)}"
+        for reason in item.reasons:
+            yield f"           line {reason.line}: {reason.code} {reason.message}"
+            yield f"           hint: {REASONS[reason.code].advice}"
+    kinds = tuple(dict.fromkeys(finding.kind for finding in outcome.training))
+    if kinds:
+        yield f"  training code kept: {', '.join(kinds)}"
+
+
+def _headline(name: str, outcome: FileOutcome, written: str | None) -> str:
+    if outcome.status == "failed":
+        assert outcome.error is not None
+        place = name if outcome.error.line is None else f"{name}:{outcome.error.line}"
+        return f"{place}: {outcome.error.message}"
+    if outcome.status == "unchanged":
+        return f"{name}: nothing to port"
+    return f"{name} -> {written}" if written else name
+
+
+def _proof(item: ClassOutcome) -> str:
+    if item.status == "kept":
+        return ""
+    nodes = f"{item.ops_in_graph} of {item.ops_total} operations"
+    detail = f" ({item.verify.detail})" if item.verify.detail else ""
+    if item.verify.status == "equal":
+        return f"{nodes}, equal{detail}"
+    return f"{nodes}, {_WORDS[item.verify.status]}{detail}"
+
+
+_WORDS = {"close": "close", "different": "different", "not-run": "not verified"}
