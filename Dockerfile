@@ -1,0 +1,31 @@
+# An image of fdl itself, with the CPU build of torch: `docker build -t fdl .`, then
+# `docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/work" fdl port model.py`
+FROM python:3.11-slim AS build
+
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1
+WORKDIR /src
+COPY constraints.txt pyproject.toml README.md LICENSE ./
+COPY fdl_cli ./fdl_cli
+COPY flodl ./flodl
+COPY templates ./templates
+COPY skills ./skills
+# The bytecode is compiled here: whoever runs the image cannot write it.
+RUN python -m venv /opt/venv \
+    && /opt/venv/bin/python -m pip install \
+        --extra-index-url https://download.pytorch.org/whl/cpu \
+        --constraint constraints.txt "torch==2.13.0+cpu" . \
+    && /opt/venv/bin/python -m compileall -q /opt/venv/lib
+
+FROM python:3.11-slim
+
+LABEL org.opencontainers.image.title="fdl" \
+      org.opencontainers.image.licenses="MIT"
+ENV PATH=/opt/venv/bin:$PATH \
+    HOME=/tmp \
+    PYTHONDONTWRITEBYTECODE=1
+COPY --from=build /opt/venv /opt/venv
+WORKDIR /work
+USER 1000:1000
+ENTRYPOINT ["fdl"]
+CMD ["--help"]

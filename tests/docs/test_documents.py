@@ -1,0 +1,159 @@
+"""What the documents say is so: code runs, output is real, links and options exist."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from fdl_cli.commands.command import CommandGroup
+from fdl_cli.commands.execution import load
+from fdl_cli.commands.parsing import parameters
+from fdl_cli.commands.registry import COMMANDS, find
+from fdl_cli.json_schema import envelope_schema
+
+ROOT = Path(__file__).parent.parent.parent
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHARED = {
+    "--json", "--json-schema", "-v", "-vv", "-vvv", "-q", "--quiet", "--color", "--ansi",
+    "--no-ansi", "--no-input", "--help", "-h", "--version",
+}  # fmt: skip
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def blocks(path):
+    """Return (language, text, line) of every code block."""
+    text = path.read_text(encoding="utf-8")
+    return [
+        (found.group(1), found.group(2), text[: found.start()].count("\n") + 1)
+        for found in FENCE.finditer(text)
+    ]
+
+
+def commands_in(path):
+    """Return every command line of fdl in a document, from blocks and from inline code."""
+    text = path.read_text(encoding="utf-8")
+    found = [line for kind, body, _ in blocks(path) if kind == "sh" for line in body.splitlines()]
+    found += re.findall(r"`((?:\./)?fdl [^`\n]+)`", FENCE.sub("", text))
+    return [line.partition("  #")[0].strip() for line in found if re.match(r"(\./)?fdl ", line)]
+
+
+def test_every_fence_has_a_language():
+    for path in DOCUMENTS:
+        fences = re.findall(r"^```(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert all(fences[0::2]), name(path)
+        assert not any(fences[1::2]), name(path)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "path", [p for p in DOCUMENTS if any(b[0] == "python" for b in blocks(p))], ids=name
+)
+def test_python_blocks_run_and_print_what_follows(path, capsys):
+    namespace = {"__name__": "__main__"}
+    found = blocks(path)
+    for index, (language, body, line) in enumerate(found):
+        if language != "python":
+            continue
+        # Padding puts the document's own line numbers into a traceback.
+        exec(compile("\n" * line + body, name(path), "exec"), namespace)
+        printed = capsys.readouterr().out
+        after = found[index + 1] if index + 1 < len(found) else ("", "", 0)
+        if printed and after[0] == "text":
+            assert printed.strip() == after[1].strip()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_commands_and_options_exist(path):
+    wrong = []
+    for line in commands_in(path):
+        words = line.replace("./fdl", "fdl").split()[1:]
+        if not words or words[0] in ("test", "COMMAND", "foo") or words[0].startswith("-"):
+            continue
+        entry = find(words[0])
+        if entry is None:
+            wrong.append(line)
+            continue
+        command = load(entry)
+        known = set(SHARED)
+        if isinstance(command, CommandGroup):
+            if len(words) > 1 and re.fullmatch(r"[a-z-]+", words[1]):
+                if words[1] not in command.commands:
+                    wrong.append(line)
+                    continue
+                known |= set(" ".join(parameters(command.commands[words[1]].parse)).split())
+        else:
+            known |= set(" ".join(parameters(command.parse)).split())
+        wrong += [
+            f"{line}: {word}"
+            for word in words
+            if word.startswith("-") and word.partition("=")[0] not in known
+        ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_links_lead_somewhere(path):
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8"))
+    local = [target for target in targets if "://" not in target]
+    assert [target for target in local if not (path.parent / target).exists()] == []
+
+
+def schema_of(document):
+    for entry in COMMANDS:
+        command = load(entry)
+        group = command.commands.values() if isinstance(command, CommandGroup) else [command]
+        for item in group:
+            if item.schema == document["schema"]:
+                return envelope_schema(item.schema, item.data)
+    return envelope_schema(document["schema"], dict)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_json_blocks_fit_their_schema(path):
+    for language, body, line in blocks(path):
+        if language != "json":
+            continue
+        document = json.loads(body)
+        if "schema" in document:
+            jsonschema.validate(document, schema_of(document))
+        else:
+            assert isinstance(document, dict | list), f"{name(path)}:{line}"
+
+
+def test_the_error_shown_is_the_error_printed():
+    done = subprocess.run(
+        [sys.executable, "-m", "fdl_cli", "prot"], capture_output=True, text=True, check=False
+    )
+    manual = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert f"```text\n{done.stderr}```" in manual
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_first_command_of_the_readme(tmp_path):
+    lines = [line for kind, body, _ in blocks(ROOT / "README.md") for line in body.splitlines()]
+    first = next(line for line in lines if line.startswith("./fdl "))
+    assert first == "./fdl port examples/pytorch/resnet_cifar.py"
+    script = tmp_path / "examples" / "pytorch" / "resnet_cifar.py"
+    script.parent.mkdir(parents=True)
+    script.write_bytes((ROOT / "examples" / "pytorch" / "resnet_cifar.py").read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-m", "fdl_cli", *first.split()[1:], "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (file,) = json.loads(done.stdout)["data"]["files"]
+    statuses = {(item["status"], item["verify"]["status"]) for item in file["classes"]}
+    assert statuses == {("graph", "equal")}
+    assert script.with_name("resnet_cifar_flodl.py").is_file()
