@@ -74,7 +74,9 @@ def _admit(recorder: Recorder, expression: str, value: Any, checks: list[str]) -
         checks.append(f"{expression} {'is' if singleton else '=='} {value!r}")
         return value
     if kind in (list, tuple):
-        checks.append(f"type({expression}) is {kind.__name__} and len({expression}) == {len(value)}")
+        checks.append(
+            f"type({expression}) is {kind.__name__} and len({expression}) == {len(value)}"
+        )
         return kind(
             _admit(recorder, f"{expression}[{position}]", item, checks)
             for position, item in enumerate(value)
@@ -97,7 +99,9 @@ def _admit_object(recorder: Recorder, expression: str, value: Any, checks: list[
     if is_named_tuple(value):
         key = recorder.encoder.callable_name(kind)
         checks.append(f"type({expression}) is {key}")
-        parts = (_admit(recorder, f"{expression}[{n}]", part, checks) for n, part in enumerate(value))
+        parts = (
+            _admit(recorder, f"{expression}[{n}]", part, checks) for n, part in enumerate(value)
+        )
         return kind(*parts)
     if kind in (int, float):
         checks.append(f"type({expression}) is {kind.__name__}")

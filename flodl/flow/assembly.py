@@ -86,7 +86,9 @@ def _finish(assembly: _Assembly, owner: nn.Module, build_site: Site) -> Assemble
     output = assembly.stream if type(assembly.stream) is Flow else None
     spec = assembly.recorder.finish(output)
     tags = tuple(
-        type(tag)(name=tag.name, node=tag.node, internal=tag.internal or tag.name in assembly.internal)
+        type(tag)(
+            name=tag.name, node=tag.node, internal=tag.internal or tag.name in assembly.internal
+        )
         for tag in spec.tags
     )
     modules = {name: each for name, each in owner._modules.items() if each is not None}  # noqa: SLF001
@@ -132,7 +134,9 @@ def _instantiated(steps: Sequence[BuilderStep]) -> tuple[list[BuilderStep], list
     made = [
         type(step)(
             word=step.word,
-            args=tuple(make(arg, step.site) for arg in step.args) if step.word != "merge" else step.args,
+            args=tuple(make(arg, step.site) for arg in step.args)
+            if step.word != "merge"
+            else step.args,
             named=tuple((key, make(value, step.site)) for key, value in step.named),
             site=step.site,
         )
@@ -182,9 +186,17 @@ def _wanted(
     if follower is None or not follower.args or not str(follower.args[0]).isidentifier():
         return labels
     word, name = steps[position].word, str(follower.args[0])
-    if word in ("from", "through", "fork", "loop") and follower.word == "tag" and len(modules) == 1:
+    if (
+        word in ("from", "through", "fork", "loop")
+        and follower.word == "tag"
+        and len(modules) == 1
+    ):
         return [name]
-    if word == "split" and follower.word == "tag_group" and len(modules) == len(steps[position].args):
+    if (
+        word == "split"
+        and follower.word == "tag_group"
+        and len(modules) == len(steps[position].args)
+    ):
         return [f"{name}_{index}" for index in range(len(modules))]
     return labels
 
@@ -225,8 +237,18 @@ def _problem(error: FlowError, site: Site) -> Problem:
 
 
 def _refuse_using(step: BuilderStep, using: list[BuilderStep]) -> None:
-    if using and step.word not in ("from", "through", "also", "also_with", "fork", "split", "loop"):
-        message = f"using after {step.word} has no stage to hand the values to; write it after the stage"
+    if using and step.word not in (
+        "from",
+        "through",
+        "also",
+        "also_with",
+        "fork",
+        "split",
+        "loop",
+    ):
+        message = (
+            f"using after {step.word} has no stage to hand the values to; write it after the stage"
+        )
         raise FlowError(message)
 
 
@@ -307,7 +329,9 @@ def _fork(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> N
 def _split(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
     x = _single(assembly, step)
     names, keyed = _extras(using)
-    stages = step.args[0] if len(step.args) == 1 and type(step.args[0]) in (list, tuple) else step.args
+    stages = (
+        step.args[0] if len(step.args) == 1 and type(step.args[0]) in (list, tuple) else step.args
+    )
     if names or keyed:
         stages = tuple(_Bound(assembly, stage, using) for stage in stages)
     assembly.stream = run_branches(x, tuple(stages))
@@ -352,7 +376,9 @@ def _inputs(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) ->
     del using
     for name in step.args:
         if not name.isidentifier() or name in assembly.recorder.tags or name in ("x", "self"):
-            message = f"`{name}` cannot be the name of an input; use a Python name that is not taken"
+            message = (
+                f"`{name}` cannot be the name of an input; use a Python name that is not taken"
+            )
             raise FlowError(message)
         assembly.recorder.tag(name, _input(assembly, name))
 

@@ -23,7 +23,7 @@ _IDENTITY = frozenset({
     "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE",
 })  # fmt: skip
 _EFFECTS = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "SETUP_WITH",
-                      "BEFORE_WITH", "IMPORT_NAME", "YIELD_VALUE"})  # fmt: skip
+                      "BEFORE_WITH", "IMPORT_NAME"})  # fmt: skip
 _SAFE_BUILTINS = frozenset({
     "len", "range", "zip", "enumerate", "list", "tuple", "dict", "set", "int", "float", "bool", "str",
     "min", "max", "sum", "abs", "reversed", "sorted", "map", "any", "all", "slice", "super", "isinstance",
@@ -84,7 +84,9 @@ def _code(code: CodeType, function: FunctionType, owner: type, seen: set[CodeTyp
             return False
         if step.opname in ("LOAD_METHOD", "LOAD_ATTR") and not _member(step.argval, owner, seen):
             return False
-        before = step.argval if step.opname == "LOAD_FAST" else before if step.argval is None else ""
+        before = (
+            step.argval if step.opname == "LOAD_FAST" else before if step.argval is None else ""
+        )
     nested = (const for const in code.co_consts if isinstance(const, CodeType))
     return all(_code(inner, function, owner, seen) for inner in nested)
 
@@ -109,7 +111,10 @@ def _member(name: str, owner: type, seen: set[CodeType]) -> bool:
         value = vars(kind).get(name)
         if isinstance(value, FunctionType):
             package = (value.__module__ or "").partition(".")[0]
-            return package in _SAFE_PACKAGES or _function(value, owner, seen)
+            own = inspect.unwrap(value)
+            return package in _SAFE_PACKAGES or (
+                isinstance(own, FunctionType) and _function(own, owner, seen)
+            )
     return True
 
 

@@ -83,7 +83,11 @@ class Encoder:
     def _object(self, value: Any) -> Arg:
         if isinstance(value, nn.Module):
             path = self.module_path(value)
-            return self.constant(value, plain_name(value), portable=False) if path is None else Submodule(path)
+            return (
+                self.constant(value, plain_name(value), portable=False)
+                if path is None
+                else Submodule(path)
+            )
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
         if isinstance(value, torch.dtype):

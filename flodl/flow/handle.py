@@ -30,7 +30,17 @@ class _Unknown:
 
 
 UNKNOWN = _Unknown()
-_TENSOR_ATTRIBUTES = METADATA_ATTRIBUTES | {"T", "mT", "H", "mH", "data", "grad", "real", "imag", "grad_fn"}
+_TENSOR_ATTRIBUTES = METADATA_ATTRIBUTES | {
+    "T",
+    "mT",
+    "H",
+    "mH",
+    "data",
+    "grad",
+    "real",
+    "imag",
+    "grad_fn",
+}
 # Both a method of sparse tensors and a field of `torch.max(x, dim)`: only a value can tell.
 _AMBIGUOUS = frozenset({"values", "indices", "names"})
 
@@ -174,10 +184,17 @@ class Flow:
             return self._describe_attribute(name)
         if callable(getattr(type(value), name, None)) or callable(vars_of(value).get(name)):
             return Method(self, name)
-        return self._recorder.step("attribute", name, (self,), compute=lambda owner: getattr(owner, name))
+        return self._recorder.step(
+            "attribute", name, (self,), compute=lambda owner: getattr(owner, name)
+        )
 
     def _describe_attribute(self, name: str) -> Any:
-        if name in _TENSOR_ATTRIBUTES and name not in ("index", "type", "is_complex", "is_floating_point"):
+        if name in _TENSOR_ATTRIBUTES and name not in (
+            "index",
+            "type",
+            "is_complex",
+            "is_floating_point",
+        ):
             return self._recorder.step("attribute", name, (self,), compute=None)
         if name in _AMBIGUOUS or not callable(getattr(torch.Tensor, name, None)):
             _need_value()

@@ -21,7 +21,20 @@ if TYPE_CHECKING:
 _lock = threading.Lock()
 _recordings = 0
 _call = nn.Module.__call__
-_MATH = ("sqrt", "log", "log2", "log10", "exp", "pow", "ceil", "floor", "sin", "cos", "prod", "fabs")
+_MATH = (
+    "sqrt",
+    "log",
+    "log2",
+    "log10",
+    "exp",
+    "pow",
+    "ceil",
+    "floor",
+    "sin",
+    "cos",
+    "prod",
+    "fabs",
+)
 
 
 def _has_flow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -367,7 +367,9 @@ def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, .
         )
         output = definition.call(module, values)
     spec = recorder.finish(output, module.training)
-    program = Program(spec, recorder.encoder.constants, definition.title, recorder.encoder.portable)
+    program = Program(
+        spec, recorder.encoder.constants, definition.title, recorder.encoder.portable
+    )
     module._plans[definition.key].add(program)  # noqa: SLF001  # part of the same class's machinery
     return _unwrap_output(output)
 
@@ -375,7 +377,9 @@ def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, .
 def _unwrap_output(output: Any) -> Any:
     def leaf(value: Any) -> Any:
         fields = dataclass_fields(value)
-        if fields and any(type(each) is Flow for name in fields for each in leaves(_read(value, name))):
+        if fields and any(
+            type(each) is Flow for name in fields for each in leaves(_read(value, name))
+        ):
             return type(value)(**{name: _unwrap_output(_read(value, name)) for name in fields})
         return unwrap(value)
 

@@ -44,7 +44,11 @@ def importable_name(function: Callable[..., Any]) -> str:
 def plain_name(thing: object) -> str:
     """Return an identifier that reminds of a callable or object."""
     kind = type(thing)
-    name = thing.__name__ if isinstance(thing, type) or callable(thing) and "__name__" in dir(thing) else kind.__name__  # type: ignore[attr-defined]
+    name = (
+        thing.__name__
+        if isinstance(thing, type) or callable(thing) and "__name__" in dir(thing)
+        else kind.__name__
+    )  # type: ignore[attr-defined]
     text = re.sub(r"\W", "_", str(name)).strip("_")
     return "function" if text in ("", "lambda") else text
 

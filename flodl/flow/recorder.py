@@ -120,7 +120,10 @@ class Recorder(TorchFunctionMode):
     def input(self, expression: str, value: Any, known: type | None) -> Flow:
         """Add a node for an input, or for a part of one (`batch["x"]`)."""
         node = NodeSpec(
-            index=len(self.nodes), kind="input", target=expression, name=self.names.preferred(expression)
+            index=len(self.nodes),
+            kind="input",
+            target=expression,
+            name=self.names.preferred(expression),
         )
         self.nodes.append(node)
         if type(value) is torch.Tensor or isinstance(value, torch.Tensor):
@@ -158,7 +161,9 @@ class Recorder(TorchFunctionMode):
                 *((key, self.encoder.encode(arg)) for key, arg in kwargs.items()),
                 *(extra_named or {}).items(),
             ),
-            name=self.names.preferred(name) if name else self.names.counted(_kind_name(kind, target)),
+            name=self.names.preferred(name)
+            if name
+            else self.names.counted(_kind_name(kind, target)),
             site=self.forced_site or site_of(frame),
             branch=self.branch,
             variable=names[0] if len(names) == 1 else "",
@@ -211,7 +216,9 @@ class Recorder(TorchFunctionMode):
                 name=self.names.counted("item"),
                 site=site,
                 branch=self.branch,
-                variable=names[position] if position < len(names) and names[position] != "_" else "",
+                variable=names[position]
+                if position < len(names) and names[position] != "_"
+                else "",
             )
             self.nodes.append(node)
             part = parts[position] if position < len(parts) else UNKNOWN
@@ -300,7 +307,9 @@ class Recorder(TorchFunctionMode):
         """Name the value of a flow."""
         if name in self.tags and self.tags[name][0] != flow_node(flow):
             place = site_of(user_frame(2))
-            message = f"{place}: tag `{name}` is already the name of another value; choose another name"
+            message = (
+                f"{place}: tag `{name}` is already the name of another value; choose another name"
+            )
             raise FlowError(message)
         self.tags[name] = (flow_node(flow), flow)
 
@@ -351,7 +360,9 @@ class Recorder(TorchFunctionMode):
             for expression, value in self.tensor_inputs
             if expression == each.name or expression.startswith(f"{each.name}[")
         ]
-        return InputSpec(name=each.name, check=" and ".join([each.check, *shapes]).removeprefix(" and "))
+        return InputSpec(
+            name=each.name, check=" and ".join([each.check, *shapes]).removeprefix(" and ")
+        )
 
 
 def flow_node(flow: Flow) -> int:

@@ -50,9 +50,7 @@ def call_stage(
     if isinstance(stage, nn.Module):
         return call_module(recorder, stage, args, named)
     if not callable(stage):
-        message = (
-            f"{call_site()}: `{stage!r}` is not a stage; give a module, a callable, or a tuple of those"
-        )
+        message = f"{call_site()}: `{stage!r}` is not a stage; give a module, a callable, or a tuple of those"
         raise FlowError(message)
     target = recorder.encoder.callable_name(stage)
     return recorder.step("function", target, args, named, compute=stage)
@@ -80,7 +78,8 @@ def instantiate(kind: type[nn.Module]) -> nn.Module:
     required = [
         each.name
         for each in list(inspect.signature(kind).parameters.values())
-        if each.default is each.empty and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        if each.default is each.empty
+        and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
     ]
     if required:
         message = (
@@ -120,9 +119,13 @@ def are_stages(parts: tuple[Any, ...]) -> bool:
     """Say whether the arguments of `split` are stages rather than sizes."""
     if len(parts) == 1 and type(parts[0]) in (list, tuple, nn.ModuleList):
         parts = tuple(parts[0])
-    return bool(parts) and all(
-        callable(part) or isinstance(part, nn.ModuleList) or _is_chain(part) for part in parts
-    ) and not any(_is_flow(part) for part in parts)
+    return (
+        bool(parts)
+        and all(
+            callable(part) or isinstance(part, nn.ModuleList) or _is_chain(part) for part in parts
+        )
+        and not any(_is_flow(part) for part in parts)
+    )
 
 
 def _is_chain(part: Any) -> bool:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from flodl.flow.recorder import Recorder
 
-_PASSED_ON = frozenset({"__repr__", "__str__", "__format__", "__hash__", "__reduce_ex__", "__len__"})
+_PASSED_ON = frozenset(
+    {"__repr__", "__str__", "__format__", "__hash__", "__reduce_ex__", "__len__"}
+)
 _OPERATORS = {
     "add": "add", "__add__": "add", "sub": "sub", "__sub__": "sub", "mul": "mul", "__mul__": "mul",
     "true_divide": "truediv", "div": "truediv", "__truediv__": "truediv", "matmul": "matmul",
@@ -126,4 +128,6 @@ def _without_defaults(func: Callable[..., Any], kwargs: dict[str, Any]) -> dict[
 
 
 def _same(value: Any, default: Any) -> bool:
-    return value is default or (type(value) is type(default) and map_leaves(value, repr) == map_leaves(default, repr))
+    return value is default or (
+        type(value) is type(default) and map_leaves(value, repr) == map_leaves(default, repr)
+    )

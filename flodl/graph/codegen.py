@@ -173,7 +173,9 @@ def _unpack(emitter: _Emitter, node: NodeSpec) -> None:
     text = emitter.writer.node(node)
     items = emitter.live.unpacked[node.index]
     names = [
-        "_" if emitter.live.last_use[item] == -1 else _bind(emitter, emitter.spec.nodes[item], node)
+        "_"
+        if emitter.live.last_use[item] == -1
+        else _bind(emitter, emitter.spec.nodes[item], node)
         for item in items
     ]
     left = f"[{', '.join(names)}]" if len(names) < 2 else ", ".join(names)
@@ -251,7 +253,11 @@ def _dying_operand(emitter: _Emitter, node: NodeSpec) -> str:
 
 
 def _is_free(emitter: _Emitter, name: str, now: int) -> bool:
-    if name in emitter.reserved or keyword.iskeyword(name) or name in emitter.writer.modules.values():
+    if (
+        name in emitter.reserved
+        or keyword.iskeyword(name)
+        or name in emitter.writer.modules.values()
+    ):
         return False
     current = emitter.holder.get(name)
     if current is None:
@@ -267,7 +273,11 @@ def _identifier(name: str) -> str:
 
 def _accepts(spec: GraphSpec) -> str:
     """Return the expression over `self` and the inputs that admits a call to this plan."""
-    checks = [] if spec.training is None else ["self.training" if spec.training else "not self.training"]
+    checks = (
+        []
+        if spec.training is None
+        else ["self.training" if spec.training else "not self.training"]
+    )
     checks += [each.check for each in spec.inputs if each.check]
     entry_writer = _EntryWriter(spec)
     for guard in spec.guards:

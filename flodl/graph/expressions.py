@@ -100,7 +100,9 @@ class Writer:
         """Return the text between the brackets of a subscript."""
         match arg:
             case Slice(start, stop, step):
-                ends = ["" if part == Literally(None) else self.arg(part) for part in (start, stop)]
+                ends = [
+                    "" if part == Literally(None) else self.arg(part) for part in (start, stop)
+                ]
                 tail = "" if step == Literally(None) else f":{self.arg(step)}"
                 return f"{ends[0]}:{ends[1]}{tail}"
             case Items("tuple", items) if len(items) > 1:

@@ -70,14 +70,19 @@ class Graph(nn.Module):
         for name in modules._modules:  # noqa: SLF001  # named_children drops repeated modules
             nodes.append(
                 NodeSpec(
-                    index=len(nodes), kind="module", target=name,
-                    args=(Ref(len(nodes) - 1),), name=name,
+                    index=len(nodes),
+                    kind="module",
+                    target=name,
+                    args=(Ref(len(nodes) - 1),),
+                    name=name,
                 )  # fmt: skip
             )
         spec = GraphSpec(
             inputs=(InputSpec(name="x"),), nodes=tuple(nodes), output=Ref(len(nodes) - 1)
         )
-        return Graph(spec, {name: each for name, each in modules._modules.items() if each is not None})  # noqa: SLF001
+        return Graph(
+            spec, {name: each for name, each in modules._modules.items() if each is not None}
+        )  # noqa: SLF001
 
     _plans: dict[str, Plans]
 

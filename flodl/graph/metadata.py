@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flodl.spec.graph import Arg, Attr, Build, Items, Literally, Named, Pairs, Ref, Slice, Submodule
+from flodl.spec.graph import (
+    Arg,
+    Attr,
+    Build,
+    Items,
+    Literally,
+    Named,
+    Pairs,
+    Ref,
+    Slice,
+    Submodule,
+)
 
 if TYPE_CHECKING:
     from flodl.spec.graph import GraphSpec, NodeSpec
@@ -73,7 +84,9 @@ def entry_nodes(spec: GraphSpec, metadata: frozenset[int]) -> frozenset[int]:
     for node in spec.nodes:
         if node.kind == "input" or (
             node.index in metadata
-            and all(_known_at_entry(arg, found) for arg in (*node.args, *dict(node.kwargs).values()))
+            and all(
+                _known_at_entry(arg, found) for arg in (*node.args, *dict(node.kwargs).values())
+            )
         ):
             found.add(node.index)
     return frozenset(found)

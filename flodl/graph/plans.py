@@ -50,7 +50,9 @@ class Plans:
             self.dispatch_plainly = self.programs[0].run_plainly
             return
         self.dispatch = self._dispatcher([program.run for program in self.programs])
-        self.dispatch_plainly = self._dispatcher([program.run_plainly for program in self.programs])
+        self.dispatch_plainly = self._dispatcher(
+            [program.run_plainly for program in self.programs]
+        )
 
     def _dispatcher(self, runs: list[Callable[..., Any]]) -> Callable[..., Any]:
         names = ", ".join(["self", *self._parameters])
