@@ -30,7 +30,7 @@ def main() -> int:
     return 0
 
 
-def _gpu(pynvml: Any, index: int) -> dict[str, object]:  # noqa: ANN401 - it has no types
+def _gpu(pynvml: Any, index: int) -> dict[str, object]:
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
     try:

@@ -56,7 +56,7 @@ def machine_of(document: Mapping[str, Any], path: Path) -> RecordedMachine:
         raise _unreadable(path, f"{type(problem).__name__}: {problem}") from problem
 
 
-def decode(kind: Any, value: Any) -> Any:  # noqa: ANN401 - reads any annotation of the facts
+def decode(kind: Any, value: Any) -> Any:
     """Build a frozen value from its JSON form, checking every part against the annotation."""
     origin = get_origin(kind)
     if origin in (Union, UnionType):
@@ -74,13 +74,13 @@ def decode(kind: Any, value: Any) -> Any:  # noqa: ANN401 - reads any annotation
     return _decode_plain(kind, value)
 
 
-def _decode_dataclass(kind: type, value: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _decode_dataclass(kind: type, value: Mapping[str, Any]) -> Any:
     hints = get_type_hints(kind)
     known = {item.name for item in fields(kind)}
     return kind(**{key: decode(hints[key], value[key]) for key in value if key in known})
 
 
-def _decode_plain(kind: type, value: Any) -> Any:  # noqa: ANN401
+def _decode_plain(kind: type, value: Any) -> Any:
     if kind is float and isinstance(value, int):
         return float(value)
     if not isinstance(value, kind):
@@ -88,7 +88,7 @@ def _decode_plain(kind: type, value: Any) -> Any:  # noqa: ANN401
     return value
 
 
-def _decode_tuple(parts: tuple[Any, ...], value: Any) -> tuple[Any, ...]:  # noqa: ANN401
+def _decode_tuple(parts: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise TypeError(f"expected a list, found {value!r}")
     if len(parts) == 2 and parts[1] is Ellipsis:
@@ -96,7 +96,7 @@ def _decode_tuple(parts: tuple[Any, ...], value: Any) -> tuple[Any, ...]:  # noq
     return tuple(decode(part, item) for part, item in zip(parts, value, strict=True))
 
 
-def _wish(value: Any) -> str:  # noqa: ANN401 - whatever a scenario asks for
+def _wish(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(str(item) for item in value)
     return str(value)

@@ -1,0 +1,102 @@
+"""`fdl diagnose`: what this machine, environment and project have, and what to do about it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, final
+
+import typer
+
+from fdl_cli.commands.command import Command
+from fdl_cli.console import Console, Style
+from fdl_cli.context import Context
+from fdl_cli.result import CommandResult
+from fdl_cli.system.facts import SystemFacts
+from fdl_cli.torchenv.checks import Check, Severity
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiagnoseOptions:
+    """What to look at, and what the exit code says."""
+
+    env: Path | None
+    check: bool
+    probe: bool
+    report: bool
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiagnoseData:
+    """The facts, the answered checks, and the report when it was asked for."""
+
+    facts: SystemFacts
+    checks: tuple[Check, ...]
+    report: str | None
+
+
+def parse(
+    *,
+    env: Annotated[
+        Path | None, typer.Option("--env", help="The environment to look at.", metavar="DIR")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit 1 if a check found an error.")
+    ] = False,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Also import torch and run kernels on every device.")
+    ] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Print a report to paste, without names or secrets.")
+    ] = False,
+) -> DiagnoseOptions:
+    """Look at Python, torch, GPUs, Docker, limits and the project; change nothing.
+
+    `fdl diagnose --json` is also the file of facts that `fdl setup --facts` plans from.
+    """
+    return DiagnoseOptions(env=env, check=check, probe=probe, report=report)
+
+
+def run(context: Context, options: DiagnoseOptions) -> CommandResult[DiagnoseData]:
+    """Collect the facts and answer the checks."""
+    from fdl_cli.torchenv.diagnosis import diagnose, write_report
+
+    facts, checks = diagnose(context, options.env, probe=options.probe)
+    failed = any(check.severity == "error" for check in checks)
+    return CommandResult(
+        schema="fdl.diagnose/1",
+        ok=not (failed and options.check),
+        data=DiagnoseData(
+            facts=facts,
+            checks=checks,
+            report=write_report(facts, checks, context.environ) if options.report else None,
+        ),
+        exit_code=1 if failed and options.check else 0,
+    )
+
+
+_STYLES: dict[Severity, Style] = {
+    "ok": "success",
+    "info": "dim",
+    "warning": "warning",
+    "error": "error",
+}
+
+
+def show(result: CommandResult[DiagnoseData], console: Console) -> None:
+    """Print the checks by group, each with its remedy; or the report."""
+    if result.data.report is not None:
+        console.write(result.data.report)
+        return
+    group = ""
+    for check in result.data.checks:
+        if check.group != group:
+            group = check.group
+            console.line(group, "strong")
+        word = console.styled(f"{check.severity:7}", _STYLES[check.severity])
+        console.line(f"  {word} {check.id}: {check.message}")
+        if check.remedy and not check.ok:
+            console.line(f"          fix: {check.remedy}", "hint")
+
+
+COMMAND = Command(schema="fdl.diagnose/1", data=DiagnoseData, parse=parse, run=run, show=show)
