@@ -122,9 +122,7 @@ EXIT_CODES: tuple[ExitCode, ...] = (
     ExitCode(
         code="5", name="environment", meaning="the machine lacks docker, torch, network, GPU ..."
     ),
-    ExitCode(
-        code="6", name="conflict", meaning="would overwrite something, or conflicts are left"
-    ),
+    ExitCode(code="6", name="conflict", meaning="would overwrite, or conflicts are left"),
     ExitCode(code="7", name="needs-terminal", meaning="a question cannot be asked here"),
     ExitCode(
         code=str(EXIT_INTERNAL), name="internal", meaning="a bug in fdl; a report file is written"

@@ -35,6 +35,13 @@ def catches_everything(handler):
     return any(name is None or getattr(name, "id", "") in broad for name in names)
 
 
+# Where else everything may be caught, and why.
+ALSO_CATCH_ALL = {
+    "fdl_cli/net/download.py": "a worker thread hands its failure to the caller",
+    "fdl_cli/torchenv/prove_child.py": "a process of its own, which reports what happened",
+}
+
+
 def test_only_the_boundary_catches_everything(sources):
     found = set()
     for source in sources:
@@ -43,7 +50,7 @@ def test_only_the_boundary_catches_everything(sources):
                 reraises = any(isinstance(part, ast.Raise) for part in ast.walk(node))
                 if source.name.startswith("fdl_cli") and not reraises:
                     found.add(source.path)
-    assert found == {"fdl_cli/app.py"}
+    assert found - set(ALSO_CATCH_ALL) == {"fdl_cli/app.py"}
 
 
 def calls(sources):

@@ -13,6 +13,8 @@ HERE = Path(__file__).parent
 
 def surface():
     for entry in COMMANDS:
+        if entry.alias_of:
+            continue
         loaded = load(entry)
         if isinstance(loaded, CommandGroup):
             for word, command in loaded.commands.items():

@@ -13,6 +13,8 @@ from fdl_cli.json_schema import envelope_schema
 
 def every_command():
     for entry in COMMANDS:
+        if entry.alias_of:
+            continue
         loaded = load(entry)
         if isinstance(loaded, CommandGroup):
             for word, command in loaded.commands.items():
