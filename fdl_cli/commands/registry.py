@@ -5,18 +5,34 @@ from typing import Final, NamedTuple, final
 
 @final
 class CommandEntry(NamedTuple):
-    """One word after `fdl`: the module that defines it and one line about it."""
+    """One word after `fdl`: the module that defines it and one line about it.
+
+    `alias_of` names the command that this one is another word for.
+    """
 
     name: str
     module: str
     summary: str
     section: str
+    alias_of: str = ""
 
 
 # The order here is the order of `fdl --help`.
 COMMANDS: Final[tuple[CommandEntry, ...]] = (
     CommandEntry(
         "port", "fdl_cli.commands.port", "turn PyTorch code into flow graphs, and prove it", "Work"
+    ),
+    CommandEntry(
+        "setup", "fdl_cli.commands.setup", "install the torch that fits this machine", "Machine"
+    ),
+    CommandEntry(
+        "libtorch", "fdl_cli.commands.torch_env", "keep several torch builds, switch", "Machine"
+    ),
+    CommandEntry(
+        "torch", "fdl_cli.commands.torch_env", "the same as libtorch", "Machine", "libtorch"
+    ),
+    CommandEntry(
+        "diagnose", "fdl_cli.commands.diagnose", "check Python, torch, GPUs, Docker", "Machine"
     ),
     CommandEntry("help", "fdl_cli.commands.help", "explain a topic, such as exit-codes", "Help"),
 )
