@@ -151,7 +151,9 @@ class Casebook:
         shown = name or type(model).__qualname__
         if failure is None and construction.kind != "class":
             own = Case(class_name=shown, construction=construction, inputs=packed, origin=origin)
-            recorder.cases.setdefault(shown, []).insert(0, own)
+            found = recorder.cases.setdefault(shown, [])
+            # The outermost module was recorded first, when it is one of the program's own.
+            found[: 1 if recorder.construction_of(model) is not None else 0] = [own]
         self._merge(recorder.cases, recorder.constructions)
         return failure
 

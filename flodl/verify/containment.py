@@ -35,11 +35,20 @@ class StopRunError(BaseException):
 class Containment:
     """An audit hook that refuses network, downloads, and writing outside the working folder."""
 
-    def __init__(self, scratch: Path, protected: tuple[Path, ...]) -> None:
-        self._scratch = os.path.realpath(scratch)
+    def __init__(self) -> None:
+        self._scratch = ""
         self._temporary = os.path.realpath(tempfile.gettempdir())
-        self._protected = tuple(os.path.realpath(folder) for folder in protected)
+        self._protected: tuple[str, ...] = ()
+        self._installed = False
         self.on = False
+
+    def install(self, scratch: Path, protected: tuple[Path, ...]) -> None:
+        """Set what may be written to; the hook itself is added once, since none can be removed."""
+        self._scratch = os.path.realpath(scratch)
+        self._protected = tuple(os.path.realpath(folder) for folder in protected)
+        if not self._installed:
+            sys.addaudithook(self)
+            self._installed = True
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Refuse what must not happen; called by the interpreter for every audited event."""
@@ -69,6 +78,9 @@ class Containment:
         raise PermissionError(f"writing `{real}` is not allowed while a port is verified")
 
 
+_GUARD = Containment()
+
+
 @contextlib.contextmanager
 def contained(workdir: Path, protected: tuple[Path, ...]) -> Iterator[None]:
     """Run the block in a scratch folder which shows the script's own files, with the guards on.
@@ -80,16 +92,15 @@ def contained(workdir: Path, protected: tuple[Path, ...]) -> Iterator[None]:
     for item in protected[0].iterdir():
         with contextlib.suppress(OSError):
             (scratch / item.name).symlink_to(item)
-    guard = Containment(workdir, protected)
-    sys.addaudithook(guard)
+    _GUARD.install(workdir, protected)
     before = Path.cwd()
     os.chdir(scratch)
-    guard.on = True
+    _GUARD.on = True
     try:
         with quiet():
             yield
     finally:
-        guard.on = False
+        _GUARD.on = False
         os.chdir(before)
 
 

@@ -16,12 +16,13 @@ STATE = "state_dict"
 INITIAL = "initial weights"
 BUFFERS = "buffers"
 STEPS = "training steps"
+SIZES = "other sizes"
 OPTIONAL = "optional inputs"
 METHODS = "methods"
 
-# The seven checks that "verified" means, the loss curve, and what signatures and methods allow.
+# The seven checks that "verified" means, the loss curve, and what shapes and signatures allow.
 SEVEN = (EVAL, BATCH, TRAIN, GRADIENTS, STATE, INITIAL, BUFFERS)
-ALL_CHECKS = (*SEVEN, STEPS, OPTIONAL, METHODS)
+ALL_CHECKS = (*SEVEN, STEPS, SIZES, OPTIONAL, METHODS)
 
 
 @final

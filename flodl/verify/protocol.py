@@ -10,6 +10,8 @@ from typing import Literal, final
 Status = Literal["equal", "close", "different", "not-run"]
 Task = Literal["check", "record"]
 
+RUNNING_SUFFIX = ".running"
+
 # Worst last: the status of a class is the worst of its checks that ran.
 SEVERITY: tuple[Status, ...] = ("equal", "close", "different")
 
@@ -85,13 +87,13 @@ def read_request(path: Path) -> Request:
 class Response:
     """The answer, rewritten after every class, so that a killed process leaves what it knew.
 
-    `running` names the class and the side at work; the parent reads it when the process died.
+    Beside it stands a file `*.running` with the class and the side at work, for the case of death.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._classes: list[ClassResult] = []
-        self._running: dict[str, str] | None = None
+        self._running = path.with_suffix(RUNNING_SUFFIX).open("w", encoding="utf-8")
         self._source_runs = True
         self._error: str | None = None
         self._done = False
@@ -99,13 +101,13 @@ class Response:
 
     def start(self, name: str, side: str) -> None:
         """Note which class and side is about to run user code."""
-        self._running = {"name": name, "side": side}
-        self.write()
+        self._running.seek(0)
+        self._running.write(f"{side} {name}\n")
+        self._running.flush()
 
     def add(self, result: ClassResult) -> None:
         """Report one class."""
         self._classes.append(result)
-        self._running = None
         self.write()
 
     def fail(self, error: str, *, source_runs: bool) -> None:
@@ -117,7 +119,7 @@ class Response:
     def finish(self) -> None:
         """Report that nothing more will come."""
         self._done = True
-        self._running = None
+        self._running.close()
         self.write()
 
     def write(self) -> None:
@@ -126,7 +128,6 @@ class Response:
             "version": 1,
             "source_runs": self._source_runs,
             "error": self._error,
-            "running": self._running,
             "classes": [asdict(item) for item in self._classes],
             "done": self._done,
         }

@@ -11,7 +11,8 @@ import torch
 
 def seed_all(seed: int) -> None:
     """Seed torch, `random`, and numpy when it is loaded."""
-    torch.manual_seed(seed)
+    # Not `torch.manual_seed`: on a machine without a GPU it formats a stack trace every time.
+    torch.default_generator.manual_seed(seed)
     random.seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:

@@ -112,24 +112,34 @@ class Subject:
         )
 
     def train_steps(self, inputs: Packed, num_steps: int) -> dict[str, Snapshot]:
-        """Take optimizer steps on the scalar loss; return the losses and the weights after."""
+        """Take steps of SGD with momentum on the scalar loss; return losses and weights."""
         self.model.train()
-        trainable = [item for item in self.model.parameters() if item.requires_grad]
-        optimizer = torch.optim.SGD(trainable, lr=LEARNING_RATE, momentum=0.9)
+        velocity: dict[str, torch.Tensor] = {}
         losses = []
         for step in range(num_steps):
             args, kwargs = unpack(inputs, self.side)
             seed_all(9000 + step)
             loss = scalar_loss(self.model(*args, **kwargs))
-            optimizer.zero_grad()
+            self.model.zero_grad(set_to_none=True)
             torch.autograd.backward(loss)
-            optimizer.step()
+            self._descend(velocity)
             losses.append(loss.detach())
         everything = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
         return {
             "losses": Freezer().freeze(losses, "losses"),
             "weights": Freezer().freeze(everything, "weights"),
         }
+
+    def _descend(self, velocity: dict[str, torch.Tensor]) -> None:
+        # By hand: torch.optim would import the compiler, which costs seconds.
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                if parameter.grad is None:
+                    continue
+                known = velocity.get(name)
+                moved = parameter.grad.clone() if known is None else known * 0.9 + parameter.grad
+                velocity[name] = moved
+                parameter.add_(moved, alpha=-LEARNING_RATE)
 
     def perturb(self) -> None:
         """Move every weight a little, so that zeros and ones of an initialisation hide nothing."""

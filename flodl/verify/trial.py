@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar, final
 
@@ -20,11 +20,20 @@ from flodl.verify.recorder import Case
 from flodl.verify.sides import Label, Side
 from flodl.verify.snapshot import Snapshot, is_all_nan
 from flodl.verify.subject import Call, Observation, Subject, both
-from flodl.verify.variants import Variant, batch_variants, optional_variants
+from flodl.verify.variants import (
+    Variant,
+    batch_variants,
+    optional_variants,
+    scaled_variants,
+    size_variants,
+)
 
 T = TypeVar("T")
+Accepted = list[tuple[str, Packed]]
 
 NUM_STEPS = 4
+MAX_SIZES = 3
+MAX_OPTIONS = 6
 MAX_SHOWN = 20
 
 # The section of an observation decides which check it belongs to; all others belong to the check
@@ -83,8 +92,7 @@ class Trial:
                 tensor.
         """
         self._plan = self._probe_original()
-        batch = self._probe_variants(self._batches(), first_only=True)
-        options = self._probe_variants(self._options(), first_only=False)
+        batch, sizes, scales, options = self._find_variants()
         self._ledger.num_cases += 1
         if not batch:
             reason = "the original runs with this batch size only"
@@ -92,12 +100,13 @@ class Trial:
         with contextlib.suppress(Abandoned):
             self._compare_initial()
         with contextlib.suppress(Abandoned):
-            self._eval_first(batch)
+            self._eval_first(batch, scales)
         with contextlib.suppress(Abandoned):
             self._train_first()
-        for label, packed in options:
-            with contextlib.suppress(Abandoned):
-                self._optional(label, packed)
+        for check, variants in ((names.SIZES, sizes), (names.OPTIONAL, options)):
+            for label, packed in variants:
+                with contextlib.suppress(Abandoned):
+                    self._alternate(check, label, packed)
 
     # -- what the original can do ---------------------------------------------------------------
 
@@ -151,27 +160,29 @@ class Trial:
                     reason = f"the original is not deterministic under one seed ({mismatch})"
                     raise UnusableCaseError(reason, "not-deterministic")
 
-    def _batches(self) -> Iterator[Variant]:
-        yield from batch_variants(unpack(self._case.inputs, self._original))
-
-    def _options(self) -> Iterator[Variant]:
-        subject = Subject.build(self._original, self._case.construction)
-        arguments = unpack(self._case.inputs, self._original)
-        yield from optional_variants(subject.model.forward, arguments)
-
-    def _probe_variants(
-        self, variants: Iterator[Variant], *, first_only: bool
-    ) -> list[tuple[str, Packed]]:
-        accepted: list[tuple[str, Packed]] = []
+    def _find_variants(self) -> tuple[Accepted, Accepted, Accepted, Accepted]:
+        """Find other batch sizes, sizes, scales and optional inputs that the original takes."""
         with self._original.active():
-            for variant in variants:
-                packed = pack(variant.arguments, _NO_PROVENANCE, keep_live=True)
-                call = replace(self._plan, inputs=packed)
-                if isinstance(self._probe(call), Failure):
-                    continue
+            subject = Subject.build(self._original, self._case.construction)
+            arguments = unpack(self._case.inputs, self._original)
+            forward = subject.model.forward
+            return (
+                self._accepted(subject, batch_variants(arguments), 1),
+                self._accepted(subject, size_variants(arguments), MAX_SIZES),
+                self._accepted(subject, scaled_variants(arguments), 2),
+                self._accepted(subject, optional_variants(forward, arguments), MAX_OPTIONS),
+            )
+
+    def _accepted(self, subject: Subject, variants: Iterable[Variant], most: int) -> Accepted:
+        accepted: Accepted = []
+        for variant in variants:
+            packed = pack(variant.arguments, _NO_PROVENANCE, keep_live=True)
+            train = replace(self._plan, inputs=packed)
+            evaluate = replace(train, mode="eval")
+            if all(_runs(subject, call) for call in (evaluate, train)):
                 accepted.append((variant.label, packed))
-                if first_only:
-                    break
+            if len(accepted) == most:
+                break
         return accepted
 
     # -- the scenarios --------------------------------------------------------------------------
@@ -197,7 +208,7 @@ class Trial:
             first, second = left.initial()["weights"], right.initial()["weights"]
             self._ledger.compared(names.STATE, _mismatches(first, second, "weights"), label)
 
-    def _eval_first(self, batch: list[tuple[str, Packed]]) -> None:
+    def _eval_first(self, batch: Accepted, scales: Accepted) -> None:
         pair = self._build_pair("construction")
         evaluate = replace(self._plan, mode="eval", backward=False)
         for number in range(3):
@@ -212,6 +223,9 @@ class Trial:
             )
             train = replace(self._plan, inputs=packed, seed=111)
             self._compare_call(pair, train, names.BATCH, f"train, {label}")
+        for label, packed in scales:
+            scaled = replace(self._plan, mode="eval", inputs=packed, seed=120)
+            self._compare_call(pair, scaled, names.EVAL, f"eval, {label}")
         self._compare_call(pair, replace(self._plan, seed=112), names.TRAIN, "train after eval")
         self._compare_call(pair, replace(evaluate, seed=113), names.EVAL, "eval after train")
 
@@ -231,14 +245,14 @@ class Trial:
         train = replace(self._plan, seed=211)
         self._compare_call(pair, train, names.TRAIN, "train with moved weights")
 
-    def _optional(self, label: str, packed: Packed) -> None:
+    def _alternate(self, check: str, label: str, packed: Packed) -> None:
         pair = self._build_pair("construction")
         for number, mode in enumerate(("train", "eval", "train", "eval")):
             inputs = packed if number < 2 else self._case.inputs
-            shown = label if number < 2 else "all inputs again"
+            shown = label if number < 2 else "first inputs again"
             call = replace(self._plan, inputs=inputs, seed=300 + number)
             call = replace(call, mode="train" if mode == "train" else "eval")
-            self._compare_call(pair, call, names.OPTIONAL, f"{mode}, {shown}")
+            self._compare_call(pair, call, check, f"{mode}, {shown}")
 
     def _on(self, side: Side, call: Callable[[], T]) -> T | Failure:
         """Run user code on a side, and keep the time it took there."""
@@ -320,6 +334,10 @@ class _NoProvenance:
 
 
 _NO_PROVENANCE = _NoProvenance()
+
+
+def _runs(subject: Subject, call: Call) -> bool:
+    return not isinstance(attempt(lambda: subject.call(call)), Failure)
 
 
 def _mismatches(first: Snapshot, second: Snapshot, path: str) -> tuple[Mismatch, ...]:

@@ -12,8 +12,6 @@ import torch
 from flodl.verify.recipes import Arguments, replace_tensors
 from flodl.verify.snapshot import tensors_in
 
-MAX_OPTIONAL_VARIANTS = 6
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +42,34 @@ def batch_variants(arguments: Arguments) -> Iterator[Variant]:
                 yield _rebatched(arguments, dim, size, 2)
 
 
+def size_variants(arguments: Arguments) -> Iterator[Variant]:
+    """Yield the arguments with one more, or one less, along each dimension after the first two.
+
+    The second dimension comes last: it is the channels of an image, but the length of a sequence.
+    """
+    tensors = [item for _, item in tensors_in(arguments)]
+    rank = max((item.dim() for item in tensors), default=0)
+    for dim in (*range(2, min(rank, 5)), 1):
+        sizes = [item.shape[dim] for item in tensors if item.dim() > dim]
+        for size in dict.fromkeys(sizes):
+            if size > 1:
+                yield _rebatched(arguments, dim, size, size + 1)
+                yield _rebatched(arguments, dim, size, size - 1)
+
+
+def scaled_variants(arguments: Arguments) -> Iterator[Variant]:
+    """Yield the arguments much larger and much smaller, where clamps and epsilons show."""
+    for factor in (16.0, 1 / 16):
+        scaled = {
+            id(item): item.detach() * factor
+            for _, item in tensors_in(arguments)
+            if item.is_floating_point()
+        }
+        if scaled:
+            label = f"inputs times {factor:g}"
+            yield Variant(label=label, arguments=replace_tensors(arguments, scaled))
+
+
 def optional_variants(forward: Callable[..., object], arguments: Arguments) -> tuple[Variant, ...]:
     """Return the arguments with each optional input left out, and each boolean flag switched."""
     try:
@@ -60,7 +86,7 @@ def optional_variants(forward: Callable[..., object], arguments: Arguments) -> t
             variants.append(_with(bound, name, None, f"{name} left out"))
         elif isinstance(default, bool) and isinstance(given, bool):
             variants.append(_with(bound, name, not given, f"{name}={not given}"))
-    return tuple(variants[:MAX_OPTIONAL_VARIANTS])
+    return tuple(variants)
 
 
 def _with(bound: inspect.BoundArguments, name: str, value: object, label: str) -> Variant:

@@ -32,7 +32,7 @@ class Limits:
 class Answer:
     """What a child left behind.
 
-    `done` is False when it was killed or died; then `running` names the class and side at work.
+    `done` is False when it was killed or died; `running` names the class and side last at work.
     `trouble` is the last line of its error output, or how it was ended.
     """
 
@@ -132,11 +132,13 @@ def _read_answer(file: Path, trouble: str, *, timed_out: bool) -> Answer:
             timed_out=timed_out,
         )
     fields = json.loads(file.read_text(encoding="utf-8"))
-    running = fields["running"]
+    # Only the first line counts: a shorter one is written over a longer one.
+    noted = file.with_suffix(".running").read_text(encoding="utf-8").partition("\n")[0]
+    side, _, name = noted.partition(" ")
     return Answer(
         classes=tuple(_read_class(item) for item in fields["classes"]),
         done=fields["done"],
-        running=None if running is None else (running["name"], running["side"]),
+        running=(name, side) if side else None,
         source_runs=fields["source_runs"],
         error=fields["error"],
         trouble=trouble,

@@ -1,0 +1,63 @@
+"""The verifier finds a correct port equal, and every planted change of meaning different."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.porter.verify_mutations.conftest import EXAMPLES, TWINS, Examine
+from tests.porter.verify_mutations.mutations import ALL, Mutation
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+ORIGINAL = TWINS / "museum.py"
+PORTED = TWINS / "museum_ported.py"
+
+
+def plant(mutation: Mutation, text: str) -> str:
+    """Return the ported text with one mutation in it."""
+    tree = ast.parse(text)
+    lines = text.splitlines(keepends=True)
+    node = next(
+        item
+        for item in tree.body
+        if isinstance(item, ast.ClassDef) and item.name == mutation.class_name
+    )
+    assert node.end_lineno is not None
+    body = "".join(lines[node.lineno - 1 : node.end_lineno])
+    assert body.count(mutation.before) == 1, f"{mutation.name}: not exactly once in the class"
+    changed = body.replace(mutation.before, mutation.after)
+    return "".join(lines[: node.lineno - 1]) + changed + "".join(lines[node.end_lineno :])
+
+
+def test_there_are_enough_mutations_and_no_two_alike() -> None:
+    assert len(ALL) >= 60
+    assert len({mutation.name for mutation in ALL}) == len(ALL)
+    assert len({(m.class_name, m.before, m.after) for m in ALL}) == len(ALL)
+
+
+def test_the_correct_port_is_equal_in_all_seven_checks(examine: Examine) -> None:
+    examples = tuple(text for texts in EXAMPLES.values() for text in texts)
+    found = examine(ORIGINAL, PORTED, tuple(EXAMPLES), examples)
+    assert {name: item["status"] for name, item in found.items()} == dict.fromkeys(
+        EXAMPLES, "equal"
+    ), found
+    for name, item in found.items():
+        checks = {check["name"]: check["status"] for check in item["checks"]}
+        assert set(checks.values()) == {"equal"}, (name, checks)
+        assert len(checks) >= 7
+
+
+@pytest.mark.parametrize("mutation", ALL, ids=lambda mutation: mutation.name)
+def test_every_planted_mutation_is_reported(
+    mutation: Mutation, examine: Examine, tmp_path: Path
+) -> None:
+    mutated = tmp_path / "museum_ported.py"
+    mutated.write_text(plant(mutation, PORTED.read_text(encoding="utf-8")), encoding="utf-8")
+    name = mutation.class_name
+    found = examine(ORIGINAL, mutated, (name,), EXAMPLES[name])
+    assert found[name]["status"] == "different", found[name]
+    assert found[name]["detail"]
+    assert found[name]["error_code"] is not None
