@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 from fdl_cli.errors import EnvironmentLackingError, FdlError, OperationFailedError
 from fdl_cli.net.artefact import Artefact, Patience, Progress
 from fdl_cli.net.client import certificate_error, host_of, is_certificate_problem, make_client
+from fdl_cli.net.digest import RunningDigest
 from fdl_cli.net.locks import locked
 from fdl_cli.net.store import Store, sha256_of
 from fdl_cli.net.transfer import Ended, Transfer
@@ -170,14 +171,15 @@ class _Fetcher:
     def _from_network(self, artefact: Artefact) -> Path:
         """Try the addresses in turn; a wrong checksum gets exactly one more chance."""
         mismatches = 0
+        digest = RunningDigest(self._store.part(artefact))
         urls = list(artefact.urls)
         while True:
-            url = self._complete_part(artefact, urls)
+            url = self._complete_part(artefact, urls, digest)
             if artefact.sha256 is None:
                 self._progress.say(f"{artefact.name}: unverified, no checksum is published")
                 self._require_archive(artefact, url)
                 return self._store.finish(artefact)
-            if self._verify(artefact):
+            if self._verify(artefact, digest):
                 return self._store.finish(artefact)
             self._progress.advance(-self._store.part(artefact).stat().st_size)
             self._store.discard_part(artefact)
@@ -188,11 +190,12 @@ class _Fetcher:
             # Another host first: the same one may serve the same wrong bytes again.
             urls = [*(other for other in urls if other != url), url]
 
-    def _verify(self, artefact: Artefact) -> bool:
+    def _verify(self, artefact: Artefact, digest: RunningDigest) -> bool:
         part = self._store.part(artefact)
-        if artefact.size is not None and part.stat().st_size != artefact.size:
+        size = part.stat().st_size
+        if artefact.size is not None and size != artefact.size:
             return False
-        return sha256_of(part) == artefact.sha256
+        return (digest.of_size(size) or sha256_of(part)) == artefact.sha256
 
     def _require_archive(self, artefact: Artefact, url: str) -> None:
         """Without a checksum at least the archive must be whole."""
@@ -212,7 +215,7 @@ class _Fetcher:
                 hint="try again later, or name another source with `--index-url`",
             )
 
-    def _complete_part(self, artefact: Artefact, urls: list[str]) -> str:
+    def _complete_part(self, artefact: Artefact, urls: list[str], digest: RunningDigest) -> str:
         """Transfer until the part is complete; return the address that ended it."""
         failures = 0
         furthest = 0
@@ -222,7 +225,7 @@ class _Fetcher:
             url = left[failures % len(left)]
             transfer = Transfer(
                 self._client, self._store, artefact, url, self._patience, self._progress,
-                lambda: self._stopped,
+                lambda: self._stopped, digest,
             )  # fmt: skip
             ended = self._one_try(transfer, url)
             if ended.complete:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, final
 
 from fdl_cli.net.artefact import Artefact, Patience, Progress
+from fdl_cli.net.digest import RunningDigest
 from fdl_cli.net.store import PartNote, Store
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 _UNSATISFIED = re.compile(r"bytes \*/(\d+)")
 _RETRY_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _WRITE_BYTES: Final = 1 << 20
+_WRITE_SECONDS: Final = 0.1
 
 
 @final
@@ -42,6 +44,7 @@ class Transfer:
         patience: Patience,
         progress: Progress,
         stopped: Callable[[], bool],
+        digest: RunningDigest,
     ) -> None:
         self.received = 0
         self.position = 0
@@ -52,6 +55,7 @@ class Transfer:
         self._patience = patience
         self._progress = progress
         self._stopped = stopped
+        self._digest = digest
 
     def run(self) -> Ended:
         """Make the request; transport errors are left to the caller."""
@@ -124,6 +128,7 @@ class Transfer:
             file.truncate(start)
             file.seek(start)
             self._progress.advance(start)
+            self._digest.start_at(start)
             ended = self._copy(response, file, known or total, start)
             self.position = start + self.received
         if not ended.complete:
@@ -136,29 +141,27 @@ class Transfer:
         import httpx
 
         watch = _Watch(self._patience)
+        blocks = _Blocks(file, self._digest)
         try:
             for block in _blocks(response):
-                file.write(block)
+                blocks.add(block)
                 self.received += len(block)
                 self._progress.advance(len(block))
                 if self._stopped():
                     return Ended(reason="stopped")
                 if total is not None and start + self.received > total:
-                    self._forget(file)
+                    self._store.note(self._artefact).unlink(missing_ok=True)
                     return Ended(reason=f"the server sends more than {total} bytes")
                 if watch.stalled(len(block)):
                     return Ended(reason="the connection is too slow")
         except (httpx.TransportError, httpx.DecodingError) as problem:
-            file.flush()
             name = type(problem).__name__
             return Ended(reason=f"{name} after {start + self.received} bytes: {problem}")
+        finally:
+            blocks.flush()
         if total is not None and start + self.received < total:
             return Ended(reason=f"the server ended after {start + self.received} bytes")
         return Ended(complete=True)
-
-    def _forget(self, file: BinaryIO) -> None:
-        file.truncate(0)
-        self._store.note(self._artefact).unlink(missing_ok=True)
 
     def _total(self, response: "httpx.Response", start: int) -> int | None:
         if _is_encoded(response):
@@ -192,6 +195,37 @@ class Transfer:
     def _validator_here(self) -> str | None:
         note = self._store.read_note(self._artefact)
         return note.validator if note is not None and note.url == self._url else None
+
+
+@final
+class _Blocks:
+    """Gathers what arrives into large blocks for the file and the checksum."""
+
+    def __init__(self, file: BinaryIO, digest: RunningDigest) -> None:
+        self._file = file
+        self._digest = digest
+        self._waiting: list[bytes] = []
+        self._bytes = 0
+        self._last = time.monotonic()
+
+    def add(self, block: bytes) -> None:
+        """Take a block, and pass all on when they are enough."""
+        self._waiting.append(block)
+        self._bytes += len(block)
+        # On a slow line a kill must not cost a whole block.
+        if self._bytes >= _WRITE_BYTES or time.monotonic() - self._last > _WRITE_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Pass on what was gathered."""
+        together = b"".join(self._waiting)
+        self._waiting.clear()
+        self._bytes = 0
+        self._last = time.monotonic()
+        if together:
+            self._file.write(together)
+            self._file.flush()
+            self._digest.feed(together)
 
 
 @final
