@@ -68,7 +68,9 @@ def examine(tmp_path: Path) -> Examine:
             memory_mb=4096,
         )
         file = workdir / "response.json"
-        run(request, Response(file))
+        response = Response(file)
+        run(request, response)
+        response.finish()
         answer = json.loads(file.read_text(encoding="utf-8"))
         assert answer["error"] is None, answer["error"]
         return {item["name"]: item for item in answer["classes"]}
