@@ -82,7 +82,7 @@ def test_two_runs_at_once_fetch_the_file_once(tmp_path):
 def test_the_lock_of_a_killed_process_is_free(tmp_path):
     with serve({"/big.bin": CONTENT}, faults=Faults(times=1, rate=1e6)) as site:
         child = start(site, tmp_path)
-        while not list(tmp_path.glob("parts/*.part")):
+        while not any(part.stat().st_size for part in tmp_path.glob("parts/*.part")):
             time.sleep(0.02)
         child.send_signal(signal.SIGKILL)
         child.communicate()
