@@ -26,7 +26,8 @@ def wanted() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"].values()
     groups = [project["build-system"]["requires"], project["project"]["dependencies"], *extras]
-    return [Requirement(text) for group in groups for text in group]
+    found = [Requirement(text) for group in groups for text in group]
+    return [item for item in found if item.marker is None or item.marker.evaluate()]
 
 
 def closure(roots: list[Requirement]) -> dict[str, str]:
