@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
+from fdl_cli.folders import user_folder
+
 if TYPE_CHECKING:
     from fdl_cli.console import Console
 
@@ -51,19 +53,11 @@ def directories(environ: Mapping[str, str], platform: str = sys.platform) -> Dir
         >>> directories({"FLODL_HOME": "/srv/flodl"}).cache
         PosixPath('/srv/flodl/cache')
     """
-    own = environ.get("FLODL_HOME")
-    if own:
-        root = Path(own)
-        return Directories(
-            config=root / "config", cache=root / "cache", state=root / "state", data=root / "data"
-        )
-    home = _home(environ)
-    config, cache, state, data = _platform_roots(home, platform)
     return Directories(
-        config=_xdg(environ, "XDG_CONFIG_HOME", config) / "flodl",
-        cache=_xdg(environ, "XDG_CACHE_HOME", cache) / "flodl",
-        state=_xdg(environ, "XDG_STATE_HOME", state) / "flodl",
-        data=_xdg(environ, "XDG_DATA_HOME", data) / "flodl",
+        config=Path(user_folder("config", environ, platform)),
+        cache=Path(user_folder("cache", environ, platform)),
+        state=Path(user_folder("state", environ, platform)),
+        data=Path(user_folder("data", environ, platform)),
     )
 
 
@@ -73,33 +67,3 @@ def find_project_root(start: Path) -> Path | None:
         if (folder / MANIFEST_NAME).is_file():
             return folder
     return None
-
-
-def _home(environ: Mapping[str, str]) -> Path:
-    named = environ.get("HOME") or environ.get("USERPROFILE")
-    if named:
-        return Path(named)
-    import tempfile
-
-    return Path(tempfile.gettempdir()) / "flodl-no-home"
-
-
-def _platform_roots(home: Path, platform: str) -> tuple[Path, Path, Path, Path]:
-    if platform == "darwin":
-        support = home / "Library" / "Application Support"
-        return support, home / "Library" / "Caches", support, support
-    if platform == "win32":
-        local = home / "AppData" / "Local"
-        return local, local, local, local
-    return (
-        home / ".config",
-        home / ".cache",
-        home / ".local" / "state",
-        home / ".local" / "share",
-    )
-
-
-def _xdg(environ: Mapping[str, str], name: str, default: Path) -> Path:
-    # The XDG specification says that a relative path in these variables must be ignored.
-    value = environ.get(name, "")
-    return Path(value) if value.startswith("/") else default

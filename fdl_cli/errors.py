@@ -40,6 +40,7 @@ class FdlError(Exception):
         hint: str,
         file: str | None = None,
         line: int | None = None,
+        column: int | None = None,
         causes: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
@@ -48,14 +49,15 @@ class FdlError(Exception):
         self.hint = hint
         self.file = file
         self.line = line
+        self.column = column
         self.causes = causes
 
     @property
     def location(self) -> str:
-        """Return `file:line`, `file` or nothing, as far as the place is known."""
-        if self.file is None:
-            return ""
-        return self.file if self.line is None else f"{self.file}:{self.line}"
+        """Return `file:line:column`, or less of it, as far as the place is known."""
+        parts = (self.file, self.line, self.column)
+        known = parts[: parts.index(None)] if None in parts else parts
+        return ":".join(str(part) for part in known)
 
 
 @final
