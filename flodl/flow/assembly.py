@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 from torch import nn
 
 from flodl.errors import FlowError
-from flodl.flow.arguments import InputSpec
 from flodl.flow.branches import Branches
 from flodl.flow.handle import UNKNOWN, Flow
-from flodl.flow.naming import Names
+from flodl.flow.module_names import instantiated, named_modules, strip_site
 from flodl.flow.recorder import NeedsValueError, Recorder
-from flodl.flow.stages import Using, instantiate, run_also_with, run_branches, run_stage
-from flodl.graph.graph import Graph
-from flodl.spec.graph import GraphSpec, Problem, Site
+from flodl.flow.stages import Using, run_also_with, run_branches, run_stage
+from flodl.spec.graph import GraphSpec, InputSpec, Problem, Site
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flodl.flow.builder import BuilderStep
-
-_LINE = re.compile(r"^.*?:\d+: ")
 
 
 @final
@@ -55,9 +50,9 @@ def assemble(steps: Sequence[BuilderStep], label: str, build_site: Site) -> Asse
         label: name of the graph.
         build_site: where `build` was called.
     """
-    steps, problems = _instantiated(steps)
+    steps, problems = instantiated(steps)
     owner = nn.Module()
-    for name, module in _named_modules(steps):
+    for name, module in named_modules(steps):
         owner.add_module(name, module)
     recorder = Recorder(owner, valued=False, label=label)
     assembly = _Assembly(recorder=recorder, problems=problems)
@@ -91,7 +86,7 @@ def _finish(assembly: _Assembly, owner: nn.Module, build_site: Site) -> Assemble
         )
         for tag in spec.tags
     )
-    modules = {name: each for name, each in owner._modules.items() if each is not None}  # noqa: SLF001
+    modules = {name: each for name, each in owner._modules.items() if each is not None}
     return Assembled(
         spec=GraphSpec(
             label=spec.label,
@@ -114,98 +109,6 @@ def _unknown_internal(assembly: _Assembly, build_site: Site) -> list[Problem]:
         for name in sorted(assembly.internal)
         if name not in known
     ]
-
-
-def _instantiated(steps: Sequence[BuilderStep]) -> tuple[list[BuilderStep], list[Problem]]:
-    """Replace module classes by instances, once, before modules get their names."""
-    problems: list[Problem] = []
-
-    def make(stage: Any, site: Site) -> Any:
-        if isinstance(stage, type) and issubclass(stage, nn.Module):
-            try:
-                return instantiate(stage)
-            except FlowError as error:
-                problems.append(Problem(message=_LINE.sub("", str(error)), site=site))
-                return ()
-        if type(stage) in (tuple, list):
-            return tuple(make(each, site) for each in stage)
-        return stage
-
-    made = [
-        type(step)(
-            word=step.word,
-            args=tuple(make(arg, step.site) for arg in step.args)
-            if step.word != "merge"
-            else step.args,
-            named=tuple((key, make(value, step.site)) for key, value in step.named),
-            site=step.site,
-        )
-        for step in steps
-    ]
-    return made, problems
-
-
-def _named_modules(steps: Sequence[BuilderStep]) -> list[tuple[str, nn.Module]]:
-    """Name every module of a chain: by its tag, by its label, else `<kind>_<n>` counted per kind."""
-    names = Names()
-    found: list[tuple[str, nn.Module]] = []
-    seen: set[int] = set()
-    for position, step in enumerate(steps):
-        modules = _modules_of(step)
-        for module, wanted in zip(modules, _wanted(steps, position, modules), strict=True):
-            if id(module) in seen:
-                continue
-            seen.add(id(module))
-            kind = type(module).__name__.lower()
-            found.append((names.preferred(wanted) if wanted else names.counted(kind), module))
-    return found
-
-
-def _modules_of(step: BuilderStep) -> list[nn.Module]:
-    found: list[nn.Module] = []
-
-    def collect(stage: Any) -> None:
-        if isinstance(stage, nn.ModuleList) or type(stage) in (tuple, list):
-            for each in stage:
-                collect(each)
-        elif isinstance(stage, nn.Module):
-            found.append(stage)
-
-    for value in (*step.args, *(value for _, value in step.named)):
-        collect(value)
-    return found
-
-
-def _wanted(
-    steps: Sequence[BuilderStep], position: int, modules: Sequence[nn.Module]
-) -> list[str]:
-    """Return the name that each module of a step should get: its tag or its label, else nothing."""
-    labels = [_label(module) for module in modules]
-    rest = (step for step in steps[position + 1 :] if step.word != "using")
-    follower = next(rest, None)
-    if follower is None or not follower.args or not str(follower.args[0]).isidentifier():
-        return labels
-    word, name = steps[position].word, str(follower.args[0])
-    if (
-        word in ("from", "through", "fork", "loop")
-        and follower.word == "tag"
-        and len(modules) == 1
-    ):
-        return [name]
-    if (
-        word == "split"
-        and follower.word == "tag_group"
-        and len(modules) == len(steps[position].args)
-    ):
-        return [f"{name}_{index}" for index in range(len(modules))]
-    return labels
-
-
-def _label(module: nn.Module) -> str:
-    if not isinstance(module, Graph) or not module._programs():  # noqa: SLF001  # may be unrecorded
-        return ""
-    label = module.spec.label
-    return label if label.isidentifier() else ""
 
 
 def _references(steps: Sequence[BuilderStep], position: int) -> list[BuilderStep]:
@@ -231,7 +134,7 @@ def _run(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> No
 
 
 def _problem(error: FlowError, site: Site) -> Problem:
-    text = _LINE.sub("", str(error))
+    text = strip_site(str(error))
     message, _, hint = text.partition("; ")
     return Problem(message=message, site=site, hint=hint)
 
@@ -353,7 +256,7 @@ class _Bound:
 
 def _merge(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
     del using
-    if not type(assembly.stream) is Branches:
+    if type(assembly.stream) is not Branches:
         message = "merge without an open split; write .split(a, b) before it"
         raise FlowError(message)
     assembly.stream = assembly.stream.merge(step.args[0])
@@ -366,7 +269,7 @@ def _tag(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> No
 
 def _tag_group(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
     del using
-    if not type(assembly.stream) is Branches:
+    if type(assembly.stream) is not Branches:
         message = "tag_group needs open branches; write it between split and merge"
         raise FlowError(message)
     assembly.stream.tag_group(step.args[0])

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, final
 
 from flodl.errors import FlowError
 from flodl.flow.callsite import call_site
-from flodl.nodes.merge import MERGE_NAMES, as_merge
-from flodl.spec.graph import Literally, TagGroup
+from flodl.nodes.merge import MERGE_NAMES, Cat, Stack, as_merge
+from flodl.spec.graph import Arg, Literally, TagGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,9 @@ class Branches:
             target = recorder.encoder.callable_name(merge)
             flow: Flow = recorder.step("function", target, (list(self._values),), compute=merge)
             return flow
-        dim = {"dim": Literally(merge.dim)} if name in ("cat", "stack") else {}  # type: ignore[attr-defined]
+        dim: dict[str, Arg] = {}
+        if isinstance(merge, (Cat, Stack)):
+            dim["dim"] = Literally(merge.dim)
         merged: Flow = recorder.step(
             "merge", name, self._values, compute=lambda *values: merge(values), extra_named=dim
         )

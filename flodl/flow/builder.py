@@ -131,7 +131,7 @@ class FlowBuilder:
         """Hide a tag from graphs around this one."""
         return self._say("internal", tag)
 
-    def verbose(self, on: bool = True) -> FlowBuilder:  # noqa: FBT001, FBT002  # the word of the API
+    def verbose(self, on: bool = True) -> FlowBuilder:  # the word of the API
         """Write the flow as text to standard error when the graph is built."""
         return replace(self, is_verbose=on)
 

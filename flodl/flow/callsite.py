@@ -26,7 +26,7 @@ def _is_internal(filename: str) -> bool:
 
 def user_frame(depth: int = 2) -> FrameType | None:
     """Return the innermost frame that belongs neither to flodl nor to torch."""
-    frame: FrameType | None = sys._getframe(depth)  # noqa: SLF001  # the documented way to walk frames
+    frame: FrameType | None = sys._getframe(depth)  # the documented way to walk frames
     while frame is not None and _is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     return frame

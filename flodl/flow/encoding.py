@@ -133,7 +133,7 @@ class Encoder:
         owner = self._recorder.module
         if module is owner:
             return ""
-        for name, child in owner._modules.items():  # noqa: SLF001  # `named_children` drops repeats
+        for name, child in owner._modules.items():  # `named_children` drops repeats
             if child is module:
                 return name
         if self._paths is None:
@@ -148,7 +148,7 @@ class Encoder:
             self._tensor_paths = {}
             for path, module in self._recorder.module.named_modules(remove_duplicate=False):
                 prefix = f"{path}." if path else ""
-                tables = (module._parameters, module._buffers, module.__dict__)  # noqa: SLF001
+                tables = (module._parameters, module._buffers, module.__dict__)
                 for name, value in ((n, v) for table in tables for n, v in table.items()):
                     if isinstance(value, torch.Tensor):
                         self._tensor_paths.setdefault(id(value), prefix + name)

@@ -15,7 +15,6 @@ from flodl.graph.metadata import METADATA_ATTRIBUTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from flodl.flow.branches import Branches
     from flodl.flow.loops import LoopBody
     from flodl.flow.recorder import Recorder
     from flodl.flow.stages import Stage
@@ -87,11 +86,12 @@ class Flow:
         Returns:
             The flow of the stage's result.
         """
-        return stages.run_stage(self._recorder, stage, self, extra, named)
+        result: Flow = stages.run_stage(self._recorder, stage, self, extra, named)
+        return result
 
     def also(self, stage: Stage, *extra: Any, **named: Any) -> Flow:
         """Add a stage's result to the value (a residual connection): `x + stage(x)`."""
-        return self + self.through(stage, *extra, **named)
+        return add(self, self.through(stage, *extra, **named))
 
     def also_with(self, *paths: Stage, **named: Stage) -> Flow:
         """Add two paths: `skip(x) + main(x)`.
@@ -155,8 +155,8 @@ class Flow:
 
     # ---- standing in for the value ------------------------------------------------------------
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         value = object.__getattribute__(self, "_value")
         if value is not UNKNOWN:
             return type(value)
@@ -234,7 +234,8 @@ class Flow:
         return float(self._recorder.ask(self, float, "a number"))
 
     def __index__(self) -> int:
-        return self._recorder.poke(self)
+        recorder: Recorder = object.__getattribute__(self, "_recorder")
+        return recorder.poke(self)
 
     def __contains__(self, item: Any) -> bool:
         found = self._recorder.step(
@@ -266,6 +267,7 @@ class Method:
         self._name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Record the call of the method."""
         flow, name = self._flow, self._name
         recorder: Recorder = object.__getattribute__(flow, "_recorder")
         stages.refuse_value_method(flow, name)
@@ -273,6 +275,12 @@ class Method:
             "method", name, (flow, *args), kwargs,
             compute=lambda owner, *rest, **named: getattr(owner, name)(*rest, **named),
         )  # fmt: skip
+
+
+def add(left: Any, right: Any) -> Flow:
+    """Record `left + right`."""
+    total: Flow = left + right
+    return total
 
 
 def vars_of(value: object) -> dict[str, Any]:

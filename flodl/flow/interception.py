@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _lock = threading.Lock()
-_recordings = 0
+_recordings: list[int] = []  # one entry per recording under way, in any thread
 _call = nn.Module.__call__
 _MATH = (
     "sqrt",
@@ -70,16 +70,15 @@ def intercept_calls() -> Iterator[None]:
 
     The attributes are shared by all threads, so the replacements pass every other call on.
     """
-    global _recordings  # noqa: PLW0603  # counts the recordings of all threads
     with _lock:
-        _recordings += 1
+        _recordings.append(threading.get_ident())
         _set(_intercepted_call, _INTERCEPTED)
     try:
         yield
     finally:
         with _lock:
-            _recordings -= 1
-            if _recordings == 0:
+            _recordings.pop()
+            if not _recordings:
                 _set(_call, _ORIGINALS)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import ABCMeta
+from dataclasses import replace
 from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +19,8 @@ from flodl.flow.callsite import call_site
 from flodl.flow.describable import is_describable, mentioned_names
 from flodl.flow.handle import Flow
 from flodl.flow.interception import intercept_calls
-from flodl.flow.recorder import NeedsValueError, Recorder, current_recorder, unwrap
+from flodl.flow.readings import unwrap
+from flodl.flow.recorder import NeedsValueError, Recorder, current_recorder
 from flodl.flow.values import dataclass_fields, leaves, map_leaves
 from flodl.graph.fastcalls import must_run_plainly
 from flodl.graph.graph import Graph
@@ -185,7 +187,7 @@ class FlowModule(Graph, metaclass=FlowMeta):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        nn.Module.__setstate__(self, state)
+        nn.Module.__setstate__(self, state)  # type: ignore[no-untyped-call]
         self._set_plans({key: _new_plans(each) for key, each in type(self)._definitions.items()})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FlowModule:
@@ -226,7 +228,7 @@ def subflow(method: Method) -> Method:
 
 
 def _is_new(module: nn.Module, name: str) -> bool:
-    tables = (module._parameters, module._buffers, module.__dict__)  # noqa: SLF001
+    tables = (module._parameters, module._buffers, module.__dict__)
     return not any(isinstance(table.get(name), torch.Tensor) for table in tables)
 
 
@@ -263,11 +265,11 @@ def _signature_text(definition: Definition) -> tuple[str, dict[str, Any]]:
     namespace: dict[str, Any] = {}
     parameters = []
     for each in definition.signature.parameters.values():
-        default = each.default
-        if default is not each.empty:
-            namespace[f"default_{each.name}"] = default
-            each = each.replace(default=_Text(f"default_{each.name}"))  # noqa: PLW2901
-        parameters.append(each.replace(annotation=inspect.Parameter.empty))
+        bare = each.replace(annotation=inspect.Parameter.empty)
+        if each.default is not each.empty:
+            namespace[f"default_{each.name}"] = each.default
+            bare = bare.replace(default=_Text(f"default_{each.name}"))
+        parameters.append(bare)
     text = str(inspect.Signature(parameters))[1:-1]
     return f"self, {text}" if text else "self", namespace
 
@@ -298,7 +300,7 @@ def _generate_forward(definition: Definition) -> Callable[..., Any]:
         f"        raise\n"
     )
     namespace |= {"must_run_plainly": must_run_plainly, "explain": explain}
-    exec(source, namespace)  # noqa: S102  # the text is made here, from a checked signature
+    exec(source, namespace)  # the text is made here, from a checked signature
     forward: Callable[..., Any] = namespace["forward"]
     vars(forward)["__flodl_definition__"] = definition
     function = definition.function
@@ -326,8 +328,6 @@ def _generate_subflow(definition: Definition) -> Callable[..., Any]:
 
 
 def _for_mode(spec: GraphSpec, training: bool) -> GraphSpec:
-    from dataclasses import replace
-
     return replace(spec, training=training)
 
 
@@ -346,7 +346,7 @@ def _described(
         spec = recorder.finish(output)
     except NeedsValueError:
         return None
-    except Exception:  # noqa: BLE001  # whatever is wrong shows itself, with values, at the first call
+    except Exception:  # whatever is wrong shows itself, with values, at the first call
         return None
     finally:
         module.__dict__["training"] = before
@@ -370,7 +370,7 @@ def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, .
     program = Program(
         spec, recorder.encoder.constants, definition.title, recorder.encoder.portable
     )
-    module._plans[definition.key].add(program)  # noqa: SLF001  # part of the same class's machinery
+    module._plans[definition.key].add(program)  # part of the same class's machinery
     return _unwrap_output(output)
 
 

@@ -24,7 +24,7 @@ _NAMESPACES: tuple[tuple[str, Any], ...] = (
     ("torch.fft", torch.fft),
     ("torch.special", torch.special),
     ("torch.nn.init", torch.nn.init),
-    ("torch._C._nn", torch._C._nn),  # noqa: SLF001  # some functions of F live only here
+    ("torch._C._nn", torch._C._nn),  # some functions of F live only here
 )
 
 
@@ -43,13 +43,10 @@ def importable_name(function: Callable[..., Any]) -> str:
 
 def plain_name(thing: object) -> str:
     """Return an identifier that reminds of a callable or object."""
-    kind = type(thing)
-    name = (
-        thing.__name__
-        if isinstance(thing, type) or callable(thing) and "__name__" in dir(thing)
-        else kind.__name__
-    )  # type: ignore[attr-defined]
-    text = re.sub(r"\W", "_", str(name)).strip("_")
+    named = isinstance(thing, type) or "__name__" in dir(thing)
+    name = vars(type(thing)).get("__name__") if not named else getattr(thing, "__name__", "")
+    name = name if isinstance(name, str) and name else type(thing).__name__
+    text = re.sub(r"\W", "_", name).strip("_")
     return "function" if text in ("", "lambda") else text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -15,6 +16,16 @@ from flodl.flow.callsite import assigned_names, site_of, user_frame
 from flodl.flow.encoding import Encoder
 from flodl.flow.handle import UNKNOWN, Flow
 from flodl.flow.naming import Names
+from flodl.flow.readings import (
+    flow_node,
+    flow_value,
+    grad_modes,
+    input_values,
+    instruction_of,
+    kind_name,
+    tensor_question,
+    unwrap,
+)
 from flodl.flow.torch_calls import record_torch_call
 from flodl.flow.values import map_leaves
 from flodl.graph.metadata import entry_nodes, metadata_nodes
@@ -87,7 +98,7 @@ class Recorder(TorchFunctionMode):
         self._guards: list[tuple[Flow, object, Site]] = []
         self._looks: list[_Look] = []
         self._previous: Recorder | None = None
-        self._modes = _grad_modes()
+        self._modes = grad_modes()
 
     # ---- being the recorder of a thread -------------------------------------------------------
 
@@ -95,18 +106,18 @@ class Recorder(TorchFunctionMode):
         self._previous = getattr(_active, "recorder", None)
         _active.recorder = self
         self.listening = True
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.listening = False
         _active.recorder = self._previous
-        super().__exit__(*exc)
+        super().__exit__(*exc)  # type: ignore[no-untyped-call]
 
     def __torch_function__(
         self,
         func: Callable[..., Any],
-        types: Any,  # noqa: ARG002
+        types: Any,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
@@ -163,7 +174,7 @@ class Recorder(TorchFunctionMode):
             ),
             name=self.names.preferred(name)
             if name
-            else self.names.counted(_kind_name(kind, target)),
+            else self.names.counted(kind_name(kind, target)),
             site=self.forced_site or site_of(frame),
             branch=self.branch,
             variable=names[0] if len(names) == 1 else "",
@@ -187,7 +198,7 @@ class Recorder(TorchFunctionMode):
         try:
             return compute(*values, **named)
         except Exception as error:
-            known = _input_values(args, kwargs)
+            known = input_values(args, kwargs)
             spec = GraphSpec(label=self.label, nodes=tuple(self.nodes), tags=self._tag_specs())
             error.add_note(describe_failure(spec, node, known, self.module))
             raise
@@ -239,7 +250,7 @@ class Recorder(TorchFunctionMode):
         if value is UNKNOWN:
             raise NeedsValueError
         if isinstance(value, torch.Tensor):
-            raise FlowError(_tensor_question(site_of(frame), what))
+            raise FlowError(tensor_question(site_of(frame), what))
         result = answer(value)
         self._guards.append((flow, value, site_of(frame)))
         return result
@@ -251,22 +262,22 @@ class Recorder(TorchFunctionMode):
         to us; `range(n)` pokes it in order to use it.
         """
         frame = user_frame(2)
-        value = flow_value(flow)
-        if value is not UNKNOWN and isinstance(value, torch.Tensor):
-            raise FlowError(_tensor_question(site_of(frame), "an integer"))
+        value: Any = flow_value(flow)
+        if isinstance(value, torch.Tensor):
+            raise FlowError(tensor_question(site_of(frame), "an integer"))
         self._settle(frame)
-        self._looks.append(_Look(flow, *_place(frame), is_poke=True))
-        return 1 if value is UNKNOWN else int(value.__index__())
+        self._looks.append(_Look(flow, *instruction_of(frame), is_poke=True))
+        return 1 if value is UNKNOWN else operator.index(value)
 
     def look(self, flow: Flow) -> None:
         """Note that the running instruction looked at the class of a flow; see `poke`."""
         frame = user_frame(2)
         self._settle(frame)
-        self._looks.append(_Look(flow, *_place(frame), is_poke=False))
+        self._looks.append(_Look(flow, *instruction_of(frame), is_poke=False))
 
     def was_poked_here(self, flow: Flow) -> bool:
         """Say whether the running instruction has already poked a flow."""
-        frame_id, instruction = _place(user_frame(2))
+        frame_id, instruction = instruction_of(user_frame(2))
         return any(
             look.is_poke
             and look.flow is flow
@@ -281,7 +292,7 @@ class Recorder(TorchFunctionMode):
         """
         if not self._looks:
             return
-        here = _place(frame)
+        here = instruction_of(frame)
         pending, self._looks = self._looks, []
         for look in pending:
             if (look.frame_id, look.instruction) == here:
@@ -294,7 +305,7 @@ class Recorder(TorchFunctionMode):
                 self._guards.append((look.flow, flow_value(look.flow), self.nodes[node].site))
 
     def _require_same_modes(self, frame: Any) -> None:
-        if _grad_modes() != self._modes:
+        if grad_modes() != self._modes:
             message = (
                 f"{site_of(frame)}: a flow cannot switch gradient or autocast modes; put the part that "
                 "runs under another mode into a function and call it with x.through(function)"
@@ -363,59 +374,3 @@ class Recorder(TorchFunctionMode):
         return InputSpec(
             name=each.name, check=" and ".join([each.check, *shapes]).removeprefix(" and ")
         )
-
-
-def flow_node(flow: Flow) -> int:
-    """Return the node index of a flow."""
-    index: int = object.__getattribute__(flow, "_node")
-    return index
-
-
-def flow_value(flow: Flow) -> Any:
-    """Return the value that a flow carries, or `UNKNOWN`."""
-    return object.__getattribute__(flow, "_value")
-
-
-def unwrap(leaf: Any) -> Any:
-    """Return the value of a flow, and anything else as it is."""
-    return flow_value(leaf) if type(leaf) is Flow else leaf
-
-
-def _input_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, Any]:
-    """Return the values of the flows among some arguments, by node."""
-    known: dict[int, Any] = {}
-
-    def note(leaf: Any) -> Any:
-        if type(leaf) is Flow:
-            known[flow_node(leaf)] = flow_value(leaf)
-        return leaf
-
-    for arg in (*args, *kwargs.values()):
-        map_leaves(arg, note)
-    return known
-
-
-def _place(frame: FrameType | None) -> tuple[int, int]:
-    return (id(frame), frame.f_lasti if frame is not None else -1)
-
-
-def _kind_name(kind: NodeKind, target: str) -> str:
-    text = target.rpartition(".")[2].strip("_") or kind
-    return text if text.isidentifier() else kind
-
-
-def _grad_modes() -> tuple[bool, ...]:
-    return (
-        torch.is_grad_enabled(),
-        torch.is_inference_mode_enabled(),
-        torch.is_autocast_enabled("cpu"),
-        torch.is_autocast_enabled("cuda"),
-    )
-
-
-def _tensor_question(site: Site, what: str) -> str:
-    return (
-        f"{site}: the flow asks for {what} of a tensor, which only a run can know; choose between values "
-        "with torch.where, between branches with switch, or keep the part as a callable: "
-        "x.through(function)"
-    )

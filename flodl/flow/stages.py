@@ -98,7 +98,8 @@ def run_also_with(x: Flow, paths: tuple[Any, ...], named: dict[str, Any]) -> Flo
         raise FlowError(message)
     values = run_each(x, list(order.values()))
     results = dict(zip(order, values, strict=True))
-    return results["skip"] + results["main"]
+    total: Flow = results["skip"] + results["main"]
+    return total
 
 
 def run_each(x: Flow, parts: Sequence[Any]) -> list[Any]:
@@ -183,9 +184,13 @@ class Using:
             )  # fmt: skip
         return self._x.through(stage, *self._values, *extra, **self._named, **named)
 
+    def _value(self) -> Any:
+        return self._x
+
     def also(self, stage: Any, *extra: Any, **named: Any) -> Flow:
         """Add the result of a stage that gets the tagged values: `x + stage(x, ...)`."""
-        return self._x + self.through(stage, *extra, **named)
+        total: Flow = self._value() + self.through(stage, *extra, **named)
+        return total
 
 
 def refuse_value_method(flow: Flow, name: str) -> None:

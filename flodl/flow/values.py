@@ -39,7 +39,8 @@ def dataclass_fields(value: object) -> tuple[str, ...]:
     """Return the field names if a value is an instance of a dataclass, else nothing."""
     if not dataclasses.is_dataclass(type(value)):
         return ()
-    return tuple(each.name for each in dataclasses.fields(type(value)) if each.init)
+    fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(value)  # type: ignore[arg-type]
+    return tuple(each.name for each in fields if each.init)
 
 
 def leaves(value: Any) -> list[Any]:

@@ -1,1 +1,1 @@
-"""Running a description: plan, generated code, and the `Graph` module.  It does not know how flows are written."""
+"""Running a description: plan, generated code, `Graph`.  It does not know how flows are written."""

@@ -104,7 +104,7 @@ def _assemble(emitter: _Emitter) -> Code:
     return Code(
         source="\n".join([*head, *emitter.lines]) + "\n",
         accepts=_accepts(emitter.spec),
-        nodes_of_line=tuple([*blank, *emitter.nodes_of_line]),
+        nodes_of_line=(*blank, *emitter.nodes_of_line),
         variables=emitter.seen,
     )
 
@@ -141,21 +141,28 @@ def _statement(emitter: _Emitter, node: NodeSpec) -> None:
 
 
 def _assignment(emitter: _Emitter, node: NodeSpec) -> None:
-    in_place = IN_PLACE.get(node.target) if node.kind == "operator" else None
-    first = node.args[0] if node.args else None
-    if in_place and isinstance(first, Ref) and first.node in emitter.variable:
-        if emitter.live.last_use[first.node] <= node.index:
-            variable = emitter.variable[first.node]
-            value = emitter.writer.arg(node.args[1])
-            emitter.put(f"{variable} {in_place} {value}", node.index)
-            emitter.variable[node.index] = variable
-            emitter.holder[variable] = node.index
-            return
+    if _in_place(emitter, node):
+        return
     text = emitter.writer.node(node)
     if emitter.live.last_use[node.index] == -1:
         emitter.put(text, node.index)
     else:
         emitter.put(f"{_bind(emitter, node)} = {text}", node.index)
+
+
+def _in_place(emitter: _Emitter, node: NodeSpec) -> bool:
+    """Write `x += y` if the old name of the value is not needed any more; say whether that was done."""
+    sign = IN_PLACE.get(node.target) if node.kind == "operator" else None
+    first = node.args[0] if node.args else None
+    if not sign or not isinstance(first, Ref) or first.node not in emitter.variable:
+        return False
+    if emitter.live.last_use[first.node] > node.index:
+        return False
+    variable = emitter.variable[first.node]
+    emitter.put(f"{variable} {sign} {emitter.writer.arg(node.args[1])}", node.index)
+    emitter.variable[node.index] = variable
+    emitter.holder[variable] = node.index
+    return True
 
 
 def _effect(emitter: _Emitter, node: NodeSpec) -> None:

@@ -117,15 +117,6 @@ class Writer:
                 return self._module_call(node)
             case "function":
                 return f"{node.target}({self.arguments(node.args, node.kwargs)})"
-            case "method":
-                rest = self.arguments(node.args[1:], node.kwargs)
-                if node.target == "__len__":
-                    return f"len({self.arg(node.args[0])})"
-                return f"{self.receiver(node.args[0])}.{node.target}({rest})"
-            case "attribute":
-                return f"{self.receiver(node.args[0])}.{node.target}"
-            case "item":
-                return f"{self.receiver(node.args[0])}[{self.index(node.args[1])}]"
             case "operator":
                 return self._operator(node)
             case "merge":
@@ -134,7 +125,21 @@ class Writer:
                 return node.target
             case "unpack":
                 return self.arg(node.args[0])
-            case "loop" | "setattr":
+            case _:
+                return self._access(node)
+
+    def _access(self, node: NodeSpec) -> str:
+        match node.kind:
+            case "method" if node.target == "__len__":
+                return f"len({self.arg(node.args[0])})"
+            case "method":
+                rest = self.arguments(node.args[1:], node.kwargs)
+                return f"{self.receiver(node.args[0])}.{node.target}({rest})"
+            case "attribute":
+                return f"{self.receiver(node.args[0])}.{node.target}"
+            case "item":
+                return f"{self.receiver(node.args[0])}[{self.index(node.args[1])}]"
+            case _:
                 message = f"{node.kind} is a statement, not an expression"
                 raise AssertionError(message)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     _Fast: TypeAlias = Callable[[nn.Module, dict[str, Any], torch.Tensor], Any]
 
-_linear = torch._C._nn.linear  # noqa: SLF001  # F.linear is this function under a longer lookup
+_linear = torch._C._nn.linear  # F.linear is this function under a longer lookup
 _Tensor = torch.Tensor
 
 # Every function below gets the module, its `__dict__` and the input, so that they share one table.
@@ -115,8 +115,8 @@ def _run_max_pool2d(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> An
 
 
 def _run_sequential(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
-    for module in d["_modules"].values():
-        x = run(module, x)
+    for child in d["_modules"].values():
+        x = run(child, x)
     return x
 
 
@@ -180,9 +180,9 @@ def must_run_plainly() -> bool:
     """Say whether something watches module calls themselves: a tracer, or a hook on every module."""
     return bool(
         torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
-        or torch_module._global_forward_hooks  # noqa: SLF001  # torch has no public reader for these
-        or torch_module._global_forward_pre_hooks  # noqa: SLF001
-        or torch_module._global_backward_hooks  # noqa: SLF001
-        or torch_module._global_backward_pre_hooks  # noqa: SLF001
+        or torch._C._get_tracing_state() is not None
+        or torch_module._global_forward_hooks  # torch has no public reader for these
+        or torch_module._global_forward_pre_hooks
+        or torch_module._global_backward_hooks
+        or torch_module._global_backward_pre_hooks
     )

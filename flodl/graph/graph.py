@@ -67,7 +67,7 @@ class Graph(nn.Module):
             ['0.weight', '0.bias']
         """
         nodes = [NodeSpec(index=0, kind="input", target="x", name="x")]
-        for name in modules._modules:  # noqa: SLF001  # named_children drops repeated modules
+        for name in modules._modules:  # named_children drops repeated modules
             nodes.append(
                 NodeSpec(
                     index=len(nodes),
@@ -75,14 +75,12 @@ class Graph(nn.Module):
                     target=name,
                     args=(Ref(len(nodes) - 1),),
                     name=name,
-                )  # fmt: skip
+                )
             )
         spec = GraphSpec(
             inputs=(InputSpec(name="x"),), nodes=tuple(nodes), output=Ref(len(nodes) - 1)
         )
-        return Graph(
-            spec, {name: each for name, each in modules._modules.items() if each is not None}
-        )  # noqa: SLF001
+        return Graph(spec, dict(modules._modules))
 
     _plans: dict[str, Plans]
 
@@ -115,12 +113,14 @@ class Graph(nn.Module):
         """
         programs = self._programs()
         if not programs:
-            message = (
-                f"the flow of {type(self).__name__} is recorded at its first call; call the module once, "
-                "or build(example_input)"
-            )
-            raise GraphError(message)
+            raise GraphError(self._unrecorded())
         return programs[-1].spec
+
+    def _unrecorded(self) -> str:
+        return (
+            f"the flow of {type(self).__name__} is recorded at its first call; call the module once, "
+            "or build(example_input)"
+        )
 
     @property
     def code(self) -> str:
@@ -129,8 +129,9 @@ class Graph(nn.Module):
         Raises:
             GraphError: the flow has not been recorded yet.
         """
-        self.spec  # noqa: B018  # raises the error that explains what to do
         parts = []
+        if not self._programs():
+            raise GraphError(self._unrecorded())
         for program in self._programs():
             condition = program.code.accepts
             head = "" if condition == "True" else f"# when {condition}\n"
@@ -167,7 +168,7 @@ class Graph(nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         spec, constants = state.pop("_description")
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._set_plans({MAIN: Plans(_no_plan, tuple(each.name for each in spec.inputs))})
         self._plans[MAIN].add(Program(spec, constants, _title(spec)))
 

@@ -112,7 +112,7 @@ def _attribute(module: nn.Module, path: str) -> str:
         owner = module.get_submodule(container)
     except AttributeError:
         return "?"
-    return _shape(owner._parameters.get(name, owner._buffers.get(name)))  # noqa: SLF001
+    return _shape(owner._parameters.get(name, owner._buffers.get(name)))
 
 
 def _shape(value: Any) -> str:

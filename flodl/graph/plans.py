@@ -72,7 +72,7 @@ class Plans:
         lines.append(f"    return record({names})")
         # Only the generated forward itself may look like one to the error notes.
         namespace.pop(SPEC_KEY)
-        exec("\n".join(lines), namespace)  # noqa: S102  # the text is made here, from checked names
+        exec("\n".join(lines), namespace)  # the text is made here, from checked names
         dispatch = namespace["dispatch"]
         assert isinstance(dispatch, FunctionType)
         return dispatch
@@ -83,6 +83,6 @@ def _guard(program: Program, names: str) -> Callable[..., bool] | None:
     if not any(key in program.code.accepts for key in program.constants):
         return None
     namespace = program.namespace()
-    exec(f"def admits({names}):\n    return {program.code.accepts}\n", namespace)  # noqa: S102
+    exec(f"def admits({names}):\n    return {program.code.accepts}\n", namespace)
     admits: Callable[..., bool] = namespace["admits"]
     return admits

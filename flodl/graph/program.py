@@ -71,7 +71,7 @@ class Program:
         spec: GraphSpec,
         constants: Mapping[str, object],
         title: str,
-        portable: bool = True,  # noqa: FBT001, FBT002
+        portable: bool = True,
     ) -> None:
         self.spec = spec
         self.constants = dict(constants)

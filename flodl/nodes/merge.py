@@ -136,5 +136,4 @@ def as_merge(op: MergeOp | type | Callable[..., torch.Tensor]) -> Callable[..., 
     if isinstance(op, type) and op in MERGE_NAMES:
         made: Callable[..., torch.Tensor] = op()
         return made
-    function: Callable[..., torch.Tensor] = op  # type: ignore[assignment]
-    return function
+    return op

@@ -34,9 +34,7 @@ def flow_text(spec: GraphSpec, title: str, kinds: Mapping[str, str]) -> str:
     inputs = ", ".join(each.name for each in spec.inputs)
     label = f" `{spec.label}`" if spec.label else ""
     lines = [f"{title}{label}({inputs})"]
-    for node in spec.nodes:
-        if node.kind != "input":
-            lines.append("  " + _line(spec, node, kinds))
+    lines += ["  " + _line(spec, node, kinds) for node in spec.nodes if node.kind != "input"]
     lines.append(f"  return {argument_text(spec, spec.output)}")
     return "\n".join(lines)
 

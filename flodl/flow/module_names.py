@@ -1,0 +1,118 @@
+"""The modules of a builder chain: classes made instances, and a name for each."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from flodl.errors import FlowError
+from flodl.flow.naming import Names
+from flodl.flow.stages import instantiate
+from flodl.graph.graph import Graph
+from flodl.spec.graph import Problem, Site
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flodl.flow.builder import BuilderStep
+
+_SITE = re.compile(r"^.*?:\d+: ")
+
+
+def strip_site(text: str) -> str:
+    """Return an error text without the file and line it starts with."""
+    return _SITE.sub("", text)
+
+
+def instantiated(steps: Sequence[BuilderStep]) -> tuple[list[BuilderStep], list[Problem]]:
+    """Replace module classes by instances, once, before modules get their names."""
+    problems: list[Problem] = []
+
+    def make(stage: Any, site: Site) -> Any:
+        if isinstance(stage, type) and issubclass(stage, nn.Module):
+            try:
+                return instantiate(stage)
+            except FlowError as error:
+                problems.append(Problem(message=strip_site(str(error)), site=site))
+                return ()
+        if type(stage) in (tuple, list):
+            return tuple(make(each, site) for each in stage)
+        return stage
+
+    made = [
+        type(step)(
+            word=step.word,
+            args=tuple(make(arg, step.site) for arg in step.args)
+            if step.word != "merge"
+            else step.args,
+            named=tuple((key, make(value, step.site)) for key, value in step.named),
+            site=step.site,
+        )
+        for step in steps
+    ]
+    return made, problems
+
+
+def named_modules(steps: Sequence[BuilderStep]) -> list[tuple[str, nn.Module]]:
+    """Name every module of a chain: by its tag, by its label, else `<kind>_<n>` counted per kind."""
+    names = Names()
+    found: list[tuple[str, nn.Module]] = []
+    seen: set[int] = set()
+    for position, step in enumerate(steps):
+        modules = _modules_of(step)
+        for module, wanted in zip(modules, _wanted(steps, position, modules), strict=True):
+            if id(module) in seen:
+                continue
+            seen.add(id(module))
+            kind = type(module).__name__.lower()
+            found.append((names.preferred(wanted) if wanted else names.counted(kind), module))
+    return found
+
+
+def _modules_of(step: BuilderStep) -> list[nn.Module]:
+    found: list[nn.Module] = []
+
+    def collect(stage: Any) -> None:
+        if isinstance(stage, nn.ModuleList) or type(stage) in (tuple, list):
+            for each in stage:
+                collect(each)
+        elif isinstance(stage, nn.Module):
+            found.append(stage)
+
+    for value in (*step.args, *(value for _, value in step.named)):
+        collect(value)
+    return found
+
+
+def _wanted(
+    steps: Sequence[BuilderStep], position: int, modules: Sequence[nn.Module]
+) -> list[str]:
+    """Return the name that each module of a step should get: its tag or its label, else nothing."""
+    labels = [_label(module) for module in modules]
+    rest = (step for step in steps[position + 1 :] if step.word != "using")
+    follower = next(rest, None)
+    if follower is None or not follower.args or not str(follower.args[0]).isidentifier():
+        return labels
+    word, name = steps[position].word, str(follower.args[0])
+    if (
+        word in ("from", "through", "fork", "loop")
+        and follower.word == "tag"
+        and len(modules) == 1
+    ):
+        return [name]
+    if (
+        word == "split"
+        and follower.word == "tag_group"
+        and len(modules) == len(steps[position].args)
+    ):
+        return [f"{name}_{index}" for index in range(len(modules))]
+    return labels
+
+
+def _label(module: nn.Module) -> str:
+    if not isinstance(module, Graph) or not module._programs():  # may be unrecorded
+        return ""
+    label = module.spec.label
+    return label if label.isidentifier() else ""
