@@ -258,5 +258,3 @@ def _notices(request: TreeRequest, files: tuple[FileData, ...]) -> tuple[Notice,
             )
         )
     return tuple(found)
-
-

@@ -168,9 +168,7 @@ class BlockReader:
             return
         after_else = self.env.kinds
         names = dict.fromkeys((*after_body, *after_else))
-        self.env.kinds = {
-            name: join(after_body.get(name), after_else.get(name)) for name in names
-        }
+        self.env.kinds = {name: join(after_body.get(name), after_else.get(name)) for name in names}
 
     def _narrow_after(self, test: Expr, body: Block, orelse: Block) -> None:
         # `if x is None: return ...` or `x = ...` leaves a tensor behind.
@@ -187,9 +185,7 @@ class BlockReader:
         # The first pass tells what the body binds, the second reads it knowing that.
         self._loop_body(node, iterable)
         names = dict.fromkeys((*before, *self.env.kinds))
-        self.env.kinds = {
-            name: join(before.get(name), self.env.kinds.get(name)) for name in names
-        }
+        self.env.kinds = {name: join(before.get(name), self.env.kinds.get(name)) for name in names}
         target, body, orelse = self._loop_body(node, iterable)
         span = self.env.source.span(node)
         return Stmt(

@@ -52,7 +52,9 @@ def _kind(dotted: str, callee: ast.expr) -> str:
     for prefix, kind in _PREFIXES:
         if dotted.startswith(prefix):
             return kind
-    if dotted.startswith(("torch.nn.", "torch.nn.functional.")) and dotted.endswith(("Loss", "loss")):
+    if dotted.startswith(("torch.nn.", "torch.nn.functional.")) and dotted.endswith(
+        ("Loss", "loss")
+    ):
         return "loss"
     if isinstance(callee, ast.Attribute):
         return _METHODS.get(callee.attr, "")

@@ -137,7 +137,12 @@ class ExpressionReader:
             span=self.env.source.span(node),
             holes=places((value,)),
             dotted=dotted,
+            maker=self._maker(value, node.attr),
         )
+
+    def _maker(self, value: Expr, name: str) -> str:
+        fact = self.env.view.attributes.get(name) if self.env.is_self(value) else None
+        return fact.constructor if fact is not None else ""
 
     def _attribute_kind(self, value: Expr, name: str) -> Kind:
         if self.env.is_self(value):

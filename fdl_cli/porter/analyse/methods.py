@@ -20,9 +20,7 @@ _PLAIN_DECORATORS = frozenset({"staticmethod", "typing.no_type_check"})
 class MethodReader:
     """Reads methods of one file; `functions` grows while module-level functions are understood."""
 
-    def __init__(
-        self, source: SourceFile, names: Names, module_classes: frozenset[str]
-    ) -> None:
+    def __init__(self, source: SourceFile, names: Names, module_classes: frozenset[str]) -> None:
         self.source = source
         self.names = names
         self.module_classes = module_classes
@@ -165,9 +163,7 @@ def _used_as_lists(node: FunctionNode) -> set[str]:
         used: list[ast.expr] = []
         if isinstance(inner, ast.For | ast.comprehension):
             used = _iterated(inner.iter)
-        elif isinstance(inner, ast.Assign) and isinstance(inner.targets[0], ast.Tuple):
-            used = [inner.value]
-        elif isinstance(inner, ast.Starred):
+        elif (isinstance(inner, ast.Assign) and isinstance(inner.targets[0], ast.Tuple)) or isinstance(inner, ast.Starred):
             used = [inner.value]
         elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name):
             if inner.func.id in {"len", "list", "tuple", "reversed", "isinstance"}:

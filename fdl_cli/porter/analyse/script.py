@@ -104,9 +104,7 @@ class _Script:
             if current in found:
                 continue
             found.append(current)
-            queue += [
-                self.facts[base.name] for base in current.bases if base.name in self.facts
-            ]
+            queue += [self.facts[base.name] for base in current.bases if base.name in self.facts]
         return found
 
     def _reached_methods(self) -> Mapping[str, frozenset[str]]:
@@ -272,7 +270,9 @@ def _import_place(source: SourceFile) -> tuple[int, str]:
         if torch_import:
             best = node
     if best is None:
-        imports = [n for n in source.tree.body if isinstance(n, ast.Import | ast.ImportFrom | ast.Try)]
+        imports = [
+            n for n in source.tree.body if isinstance(n, ast.Import | ast.ImportFrom | ast.Try)
+        ]
         tries = [n for n in source.tree.body if isinstance(n, ast.Try | ast.If)]
         guarded = [n for n in tries if any(_is_import(inner) for inner in module_level([n]))]
         candidates = sorted([*imports, *guarded], key=lambda n: n.lineno)

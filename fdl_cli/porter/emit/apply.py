@@ -38,7 +38,9 @@ class Patch:
 def apply(source: SourceFile, script: ScriptIR, plan: PortPlan) -> tuple[str, tuple[Patch, ...]]:
     """Return the ported text, and the patches that make it."""
     writer = _Writer(source, dict(plan.names))
-    patches = [patch for item in plan.classes for edit in item.edits for patch in writer.patch(edit)]
+    patches = [
+        patch for item in plan.classes for edit in item.edits for patch in writer.patch(edit)
+    ]
     if plan.missing:
         patches.append(writer.import_line(script, plan))
     patches.sort()
@@ -90,7 +92,9 @@ class _Writer:
     def import_line(self, script: ScriptIR, plan: PortPlan) -> Patch:
         """Return the import of our names."""
         names = dict(plan.names)
-        items = [word if names[word] == word else f"{word} as {names[word]}" for word in plan.missing]
+        items = [
+            word if names[word] == word else f"{word} as {names[word]}" for word in plan.missing
+        ]
         at = script.import_at
         before = "" if at == 0 or self.source.text[at - 1] in "\r\n" else self.newline
         line = f"{before}{script.import_indent}from flodl import {', '.join(items)}{self.newline}"
@@ -123,9 +127,7 @@ class _Writer:
         start, end = stmt.sources[0].start, stmt.sources[-1].end
         value = stmt.exprs[0]
         comments = self._lost(start, end, self.renderer.flat(value))
-        frame = Frame(
-            indent=self.source.indent_at(start), unit=self._unit(start), width=_WIDTH
-        )
+        frame = Frame(indent=self.source.indent_at(start), unit=self._unit(start), width=_WIDTH)
         lines = lay_out(self.renderer, frame, self._prefix(stmt), value, comments)
         text = self.newline.join(lines).removeprefix(frame.indent)
         return self._patch(start, end, text)

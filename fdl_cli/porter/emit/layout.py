@@ -69,10 +69,10 @@ def _verbatim(frame: Frame, prefix: str, flat: str) -> list[str]:
     return [frame.indent + prefix + (f"({flat})" if breaks_outside(flat) else flat)]
 
 
-def chain_of(renderer: Renderer, expr: Expr, *, last: bool = True) -> tuple[str, list[Step]]:
+def chain_of(renderer: Renderer, expr: Expr, *, ends: bool = True) -> tuple[str, list[Step]]:
     """Take an expression apart into what it starts from and its steps."""
     if expr.op in STEP_WORDS:
-        base, steps = chain_of(renderer, expr.parts[0], last=False)
+        base, steps = chain_of(renderer, expr.parts[0], ends=False)
         if not steps:
             base = renderer.head(expr.parts[0])
         low, high = _extent(expr, expr.parts[1:])
@@ -80,15 +80,18 @@ def chain_of(renderer: Renderer, expr: Expr, *, last: bool = True) -> tuple[str,
         return base, [*steps, *_steps(made, low, high)]
     value = _receiver(expr)
     # An operator can only end a chain: before a further step it needs its parentheses.
-    if value is None or (expr.op == "binary" and not last):
+    if value is None or (expr.op == "binary" and not ends):
         return renderer.flat(expr), []
-    base, steps = chain_of(renderer, value, last=False)
+    base, steps = chain_of(renderer, value, ends=False)
     if not steps:
         return renderer.flat(expr), []
     low, high = _extent(expr, ())
     if expr.op == "binary":
         right = renderer.operand(expr.parts[1], 11)
-        return base, [*steps, Step(name="", arguments=(), tail=f"{expr.name} {right}", low=low, high=high)]
+        return base, [
+            *steps,
+            Step(name="", arguments=(), tail=f"{expr.name} {right}", low=low, high=high),
+        ]
     tail = _after(renderer, expr, value)
     if expr.op == "call":
         return base, [*steps, Step(name="", arguments=(), tail=tail, low=low, high=high)]
@@ -146,9 +149,12 @@ def _chain(
     above, before, behind, below = _placed(steps, comments)
     lines = [frame.indent + comment.text for comment in above]
     lines.append(f"{frame.indent}{prefix}(")
+    joined = base.isidentifier()
+    if not joined:
+        lines.append(inner.indent + base)
     for index, step in enumerate(steps):
         lines += [inner.indent + comment.text for comment in before.get(index, [])]
-        start = base if index == 0 else ""
+        start = base if index == 0 and joined else ""
         made = _call(inner, start, step)
         if index in behind:
             made[-1] += "  " + "  ".join(comment.text for comment in behind[index])

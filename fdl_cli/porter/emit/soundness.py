@@ -39,5 +39,3 @@ def _unpatched(after: str, patches: tuple[Patch, ...]) -> str:
         shift += len(patch.text) - (patch.end - patch.start)
     pieces.append(after[at:])
     return "".join(pieces)
-
-

@@ -18,7 +18,9 @@ Op = Literal[
     "through", "apply", "also", "also_with", "merge", "repeat",
 ]  # fmt: skip
 
-Kind = Literal["flow", "flows", "maybe", "parameter", "module", "modules", "size", "python", "none"]
+Kind = Literal[
+    "flow", "flows", "maybe", "parameter", "module", "modules", "size", "python", "none"
+]
 """What a value is known to be: a tensor of the graph (or something holding several), possibly
 one, a raw parameter, a submodule (or a container of them), a number taken from a shape, plain
 Python, or None."""
@@ -39,7 +41,8 @@ class Expr:
     and the branches (`labels` are the keywords); a stage that is a chain is a tuple without span.
     `format`, `lambda` and `other` stay verbatim; their parts are the names that they read.
     `holes` are the places of the parts in the source, whatever stands in them now.
-    `origin` is the place of the source which a made node stands for; it orders effects.
+    `dotted` is the full name of what an import brought; `maker` that of what constructed an
+    attribute of the object. `origin` is the place of the source which a made node stands for; it orders effects.
     """
 
     op: Op
@@ -52,9 +55,12 @@ class Expr:
     kind: Kind = "maybe"
     role: Role = ""
     dotted: str = ""
+    maker: str = ""
 
 
-FLOW_WORDS: frozenset[str] = frozenset({"through", "apply", "also", "also_with", "merge", "repeat"})
+FLOW_WORDS: frozenset[str] = frozenset(
+    {"through", "apply", "also", "also_with", "merge", "repeat"}
+)
 _SCOPES: frozenset[str] = frozenset({"lambda", "comprehension", "format", "other"})
 
 

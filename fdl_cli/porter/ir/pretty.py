@@ -13,7 +13,9 @@ def script_text(script: ScriptIR) -> str:
     lines: list[str] = []
     for model in script.models:
         lines += [*_model_lines(model), ""]
-    lines += [f"value {value.name} = torch.nn.Sequential of {value.stages}" for value in script.values]
+    lines += [
+        f"value {value.name} = torch.nn.Sequential of {value.stages}" for value in script.values
+    ]
     return "\n".join(lines).rstrip("\n") + "\n" if lines else ""
 
 

@@ -80,11 +80,11 @@ LEFT_ALONE = (
     Case(
         before="""
             def forward(self, x, y):
-                return torch.cat([self.a(x), self.b(x, y)], 1)
+                return torch.cat([self.a(x), self.mix(x, y)], 1)
         """,
         after="""
             def flow(self, x, y):
-                return torch.cat([x.through(self.a), x.through(self.b, y)], 1)
+                return torch.cat([x.through(self.a), x.through(self.mix, y)], 1)
         """,
     ),
 )
@@ -132,8 +132,6 @@ def _replaced(value: Expr, old: Expr, new: Expr) -> Expr:
     return replace(value, parts=parts)
 
 
-
-
 def _merger(node: Expr) -> tuple[str, tuple[Expr, ...], Expr | None] | None:
     """Return the merge, its parts and its dimension, when the node puts several values together."""
     if node.op == "binary" and node.name == "*":
@@ -166,9 +164,7 @@ def _summands(node: Expr) -> tuple[Expr, ...]:
     return (left, right)
 
 
-def _split_merge(
-    node: Expr, name: str, parts: tuple[Expr, ...], dim: Expr | None
-) -> Expr | None:
+def _split_merge(node: Expr, name: str, parts: tuple[Expr, ...], dim: Expr | None) -> Expr | None:
     branches = [branch(part) for part in parts]
     if len(branches) < 2:
         return None

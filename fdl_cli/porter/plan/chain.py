@@ -29,12 +29,12 @@ CASES = (
         before="""
             def forward(self, x):
                 x = self.pool(F.relu(self.a(x)))
-                x = x.view(-1, 16)
+                x = x.view(-1, 4)
                 return self.b(x)
         """,
         after="""
             def flow(self, x):
-                return x.through(self.a).through(F.relu).through(self.pool).view(-1, 16).through(self.b)
+                return x.through(self.a).through(F.relu).through(self.pool).view(-1, 4).through(self.b)
         """,
     ),
 )

@@ -9,8 +9,13 @@ _CALLS = frozenset({"submodule", "function", "torch", "method"})
 
 def count_operations(block: Block) -> int:
     """Count calls, operators, subscripts and attribute reads of tensors."""
-    return sum(_count(expr) for stmt in statements(block) for expr in (*stmt.exprs, *_stores(stmt.targets))
-    ) + sum(1 for stmt in statements(block) if stmt.op == "augment" and _is_tensor(stmt.targets[0]))
+    return sum(
+        _count(expr)
+        for stmt in statements(block)
+        for expr in (*stmt.exprs, *_stores(stmt.targets))
+    ) + sum(
+        1 for stmt in statements(block) if stmt.op == "augment" and _is_tensor(stmt.targets[0])
+    )
 
 
 def _stores(targets: tuple[Expr, ...]) -> tuple[Expr, ...]:

@@ -23,7 +23,18 @@ from fdl_cli.porter.plan.shorten import shorten
 from fdl_cli.porter.plan.words import write_words
 
 # In the order in which an import lists them.
-IMPORTABLE = ("Add", "Cat", "Flow", "FlowModule", "Graph", "Max", "Mul", "Stack", "call", "subflow")
+IMPORTABLE = (
+    "Add",
+    "Cat",
+    "Flow",
+    "FlowModule",
+    "Graph",
+    "Max",
+    "Mul",
+    "Stack",
+    "call",
+    "subflow",
+)
 
 
 def decide(script: ScriptIR, demoted: Mapping[str, Reason]) -> PortPlan:
@@ -157,5 +168,3 @@ def _words(edits: tuple[Edit, ...], blocks: list[tuple[MethodIR, Block]]) -> Ite
                 yield "call"
             elif expr.op == "merge":
                 yield expr.name
-
-

@@ -52,7 +52,7 @@ def _is_harmless(base: BaseFact) -> bool:
 
 
 def _taken_names(facts: ClassFacts) -> list[Reason]:
-    names = {name: facts.span.line for name in facts.members}
+    names = dict.fromkeys(facts.members, facts.span.line)
     names |= {fact.name: fact.line for fact in facts.attributes}
     taken = sorted((line, name) for name, line in names.items() if name in RESERVED)
     return [
@@ -73,7 +73,9 @@ def _base_obstacles(
     if _has_forward(facts, models):
         return ()
     # A base without forward becomes a graph together with the classes that extend it.
-    heirs = [m.facts.name for m in models.values() if any(b.name == facts.name for b in m.facts.bases)]
+    heirs = [
+        m.facts.name for m in models.values() if any(b.name == facts.name for b in m.facts.bases)
+    ]
     if any(not found[name] for name in heirs):
         return ()
     message = f"`{facts.name}` has no forward of its own"

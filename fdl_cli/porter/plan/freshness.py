@@ -27,5 +27,4 @@ def is_fresh(expr: Expr) -> bool:
 
 
 def _makes_new(stage: Expr) -> bool:
-    # Analysis writes what constructs an attribute into the dotted name of the attribute.
-    return stage.dotted not in ALIASING_LAYERS
+    return (stage.maker or stage.dotted) not in ALIASING_LAYERS

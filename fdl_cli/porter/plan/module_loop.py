@@ -42,13 +42,13 @@ LEFT_ALONE = (
     Case(
         before="""
             def forward(self, x, y):
-                for layer in self.layers:
+                for layer in self.mixers:
                     x = layer(x, y)
                 return x
         """,
         after="""
             def flow(self, x, y):
-                for layer in self.layers:
+                for layer in self.mixers:
                     x = x.through(layer, y)
                 return x
         """,

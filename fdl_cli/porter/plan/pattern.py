@@ -27,8 +27,13 @@ class Match:
 class Pattern(Protocol):
     """The surface of a pattern module; `LEFT_ALONE` holds forwards which it must not match."""
 
-    CASES: tuple[Case, ...]
-    LEFT_ALONE: tuple[Case, ...]
+    @property
+    def CASES(self) -> tuple[Case, ...]:  # noqa: N802 - a constant of the module
+        """Forwards that change."""
+
+    @property
+    def LEFT_ALONE(self) -> tuple[Case, ...]:  # noqa: N802 - a constant of the module
+        """Forwards in which the pattern must find nothing."""
 
     def match(self, tail: Block, live: frozenset[str]) -> Match | None:
         """Look at the end of a block; `live` is read after it."""

@@ -5,10 +5,10 @@ After:  out = x.also((self.a, F.relu, self.b))
 """
 
 from fdl_cli.porter.ir.expressions import Expr, place
+from fdl_cli.porter.ir.statements import Block
 from fdl_cli.porter.plan.additions import Addition, match_addition
 from fdl_cli.porter.plan.pattern import Case, Match
 from fdl_cli.porter.plan.stages import as_stage
-from fdl_cli.porter.ir.statements import Block
 
 CASES = (
     Case(

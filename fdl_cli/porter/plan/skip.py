@@ -36,10 +36,7 @@ CASES = (
         """,
         after="""
             def flow(self, x):
-                return x.also_with(
-                    main=(self.a, self.b),
-                    skip=self.down if self.down is not None else (),
-                )
+                return x.also_with(main=(self.a, self.b), skip=self.down if self.down is not None else ())
         """,
     ),
 )

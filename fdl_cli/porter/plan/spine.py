@@ -92,7 +92,9 @@ def straighten(expr: Expr) -> Expr:
     last = max(words)
     result = nodes[-1]
     for index in range(len(nodes) - 2, -1, -1):
-        node = with_receiver(nodes[index], result) if _changed(nodes, index, result) else nodes[index]
+        node = (
+            with_receiver(nodes[index], result) if _changed(nodes, index, result) else nodes[index]
+        )
         step = is_unary_torch(node) and (index < last or _carried(nodes, index))
         result = as_step(node) if step else node
     return result

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from fdl_cli.porter.ir.expressions import Expr, count_name, inside_scope, substitute
-from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, read_names
 from fdl_cli.porter.plan.effects import effects, statement_effects
 from fdl_cli.porter.plan.spine import straighten
@@ -69,8 +68,6 @@ class Window:
         if last.op == "augment":
             last = replace(last, op="assign", name="", lead=None)
         return replace(last, exprs=(value,), sources=sources)
-
-
 
 
 def open_window(tail: Block, live: frozenset[str]) -> Window | None:

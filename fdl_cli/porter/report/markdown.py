@@ -7,7 +7,9 @@ from fdl_cli.porter.knowledge.reasons import REASONS
 def markdown(outcome: FileOutcome) -> str:
     """Return the report of one file: a table of the classes, then the reasons with advice."""
     if outcome.error is not None:
-        return f"Failed, line {outcome.error.line}: {outcome.error.message}\n\n{outcome.error.hint}\n"
+        return (
+            f"Failed, line {outcome.error.line}: {outcome.error.message}\n\n{outcome.error.hint}\n"
+        )
     lines = [f"Status: {outcome.status}", ""]
     if outcome.classes:
         lines += ["| class | line | status | operations |", "|---|---|---|---|"]
