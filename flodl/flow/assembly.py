@@ -98,7 +98,9 @@ def _finish(assembly: _Assembly, owner: nn.Module, build_site: Site) -> Assemble
         ),
         modules=modules,
         constants=assembly.recorder.encoder.constants,
-        problems=tuple(assembly.problems),
+        problems=tuple(
+            sorted(assembly.problems, key=lambda each: (each.site.file, each.site.line))
+        ),
     )
 
 
@@ -123,8 +125,8 @@ def _references(steps: Sequence[BuilderStep], position: int) -> list[BuilderStep
 
 def _run(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
     assembly.recorder.forced_site = step.site
+    using = _without_unknown(assembly, _without_misplaced(assembly, step, using))
     try:
-        _refuse_using(step, using)
         _WORDS[step.word](assembly, step, using)
     except FlowError as error:
         assembly.problems.append(_problem(error, step.site))
@@ -139,20 +141,33 @@ def _problem(error: FlowError, site: Site) -> Problem:
     return Problem(message=message, site=site, hint=hint)
 
 
-def _refuse_using(step: BuilderStep, using: list[BuilderStep]) -> None:
-    if using and step.word not in (
-        "from",
-        "through",
-        "also",
-        "also_with",
-        "fork",
-        "split",
-        "loop",
-    ):
-        message = (
-            f"using after {step.word} has no stage to hand the values to; write it after the stage"
+def _without_misplaced(
+    assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]
+) -> list[BuilderStep]:
+    """Return the `using` words that have a stage to hand values to; the others are problems."""
+    if step.word in ("from", "through", "also", "also_with", "fork", "split", "loop"):
+        return using
+    message = f"using after {step.word} has no stage to hand the values to"
+    hint = "write it right after the stage"
+    assembly.problems += [Problem(message=message, site=each.site, hint=hint) for each in using]
+    return []
+
+
+def _without_unknown(assembly: _Assembly, using: list[BuilderStep]) -> list[BuilderStep]:
+    """Return the `using` words whose names are all tagged by now; the others are problems."""
+    known = assembly.recorder.tags
+    found: list[BuilderStep] = []
+    for each in using:
+        unknown = [name for name in (*each.args, *dict(each.named).values()) if name not in known]
+        if not unknown:
+            found.append(each)
+            continue
+        message = f"no value is tagged `{'`, `'.join(unknown)}` before this line"
+        names = ", ".join(f"`{name}`" for name in known) or "none"
+        assembly.problems.append(
+            Problem(message=message, site=each.site, hint=f"tags so far: {names}")
         )
-        raise FlowError(message)
+    return found
 
 
 def _single(assembly: _Assembly, step: BuilderStep) -> Flow:

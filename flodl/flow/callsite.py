@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import sys
+from bisect import bisect_right
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,6 +55,8 @@ def _targets(code: CodeType) -> dict[int, tuple[str, ...]]:
     steps = [step for step in dis.get_instructions(code) if step.opname not in _EXTENDED]
     for position, step in enumerate(steps[:-1]):
         after = steps[position + 1]
+        if step.opname == "UNPACK_SEQUENCE":
+            continue
         if after.opname == "STORE_FAST":
             found[step.offset] = (str(after.argval),)
         elif after.opname == "UNPACK_SEQUENCE":
@@ -62,6 +65,20 @@ def _targets(code: CodeType) -> dict[int, tuple[str, ...]]:
                 names = tuple(str(store.argval) for store in stores)
                 found[step.offset] = found[after.offset] = names
     return found
+
+
+@lru_cache(maxsize=1024)
+def _offsets(code: CodeType) -> tuple[int, ...]:
+    return tuple(step.offset for step in dis.get_instructions(code))
+
+
+def _running(frame: FrameType) -> int:
+    """Return the offset of the running instruction.
+
+    While a Python function is called, CPython's `f_lasti` already points behind the inline caches.
+    """
+    offsets = _offsets(frame.f_code)
+    return offsets[bisect_right(offsets, frame.f_lasti) - 1]
 
 
 @lru_cache(maxsize=1024)
@@ -77,11 +94,11 @@ def assigned_names(frame: FrameType | None) -> tuple[str, ...]:
     """Return the variable names that the running instruction's result goes to, if any."""
     if frame is None:
         return ()
-    return _targets(frame.f_code).get(frame.f_lasti, ())
+    return _targets(frame.f_code).get(_running(frame), ())
 
 
 def unpack_size(frame: FrameType | None) -> int | None:
     """Return n if the frame is unpacking a value into n targets (`a, b = value`), else None."""
     if frame is None:
         return None
-    return _unpack_sizes(frame.f_code).get(frame.f_lasti)
+    return _unpack_sizes(frame.f_code).get(_running(frame))

@@ -46,15 +46,18 @@ def input_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, Any
 
 
 def instruction_of(frame: FrameType | None) -> tuple[int, int]:
+    """Return what tells one running instruction from all others: its frame and its offset."""
     return (id(frame), frame.f_lasti if frame is not None else -1)
 
 
 def kind_name(kind: NodeKind, target: str) -> str:
+    """Return the word by which nodes without a name of their own are counted."""
     text = target.rpartition(".")[2].strip("_") or kind
     return text if text.isidentifier() else kind
 
 
 def grad_modes() -> tuple[bool, ...]:
+    """Return the gradient, inference and autocast modes that are on."""
     return (
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
@@ -64,6 +67,7 @@ def grad_modes() -> tuple[bool, ...]:
 
 
 def tensor_question(site: Site, what: str) -> str:
+    """Return the message for a question about a tensor's value."""
     return (
         f"{site}: the flow asks for {what} of a tensor, which only a run can know; choose between values "
         "with torch.where, between branches with switch, or keep the part as a callable: "
