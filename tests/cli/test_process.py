@@ -1,6 +1,7 @@
 """`system.process.run`: what it returns, what it raises, and that nothing stays behind."""
 
 import os
+import shlex
 import signal
 import sys
 import time
@@ -91,7 +92,7 @@ def test_a_timeout_ends_the_children_too(tmp_path):
 def test_the_command_is_echoed_quoted():
     told = []
     run([PYTHON, "-c", "pass # two words"], echo=told.append)
-    assert told == [f"{PYTHON} -c 'pass # two words'"]
+    assert told == [f"{shlex.quote(PYTHON)} -c 'pass # two words'"]
 
 
 def test_the_environment_is_replaced_when_given():

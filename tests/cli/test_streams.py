@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 FDL = [sys.executable, "-P", "-m", "fdl_cli"]
+SHELL_FDL = shlex.join(FDL)
 ESCAPE = "\x1b["
 
 
@@ -106,7 +108,7 @@ def test_color_on_a_terminal(term, colored):
 
 @pytest.mark.parametrize("arguments", ["--help", "help exit-codes", "help --json"])
 def test_a_reader_that_leaves_is_no_traceback(arguments):
-    command = f"{sys.executable} -P -m fdl_cli {arguments}; echo code $? >&2"
+    command = f"{SHELL_FDL} {arguments}; echo code $? >&2"
     done = subprocess.run(
         ["bash", "-c", f"({command}) | true"], capture_output=True, text=True, check=False
     )
@@ -138,7 +140,7 @@ def test_a_full_disk_is_an_error(arguments):
     ("closing", "code"), [(">&-", 0), ("2>&-", 0), ("<&-", 0), (">&- 2>&- <&-", 0)]
 )
 def test_closed_streams(closing, code):
-    command = f"{sys.executable} -P -m fdl_cli help --json {closing}"
+    command = f"{SHELL_FDL} help --json {closing}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (code, "")
 
@@ -157,7 +159,7 @@ def test_no_home_no_problem(fdl, tmp_path):
 def test_a_removed_folder_is_an_error(tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
-    command = f"cd '{gone}' && rmdir '{gone}' && {sys.executable} -P -m fdl_cli help exit-codes"
+    command = f"cd '{gone}' && rmdir '{gone}' && {SHELL_FDL} help exit-codes"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 5
     assert done.stderr.startswith("error[folder-removed]: ")
