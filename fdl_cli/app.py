@@ -45,6 +45,13 @@ def _fast(words: tuple[str, ...]) -> int | None:
         from fdl_cli.terminal import line_width
 
         text = overview(line_width(os.environ, sys.stdout))
+    elif len(words) == 2 and words[0] == "api-ref" and not words[1].startswith("-"):
+        from fdl_cli.apiref.quick import quick_cache, quick_text
+
+        found = quick_text(words[1], quick_cache(os.environ))
+        if found is None:
+            return None
+        text = found
     else:
         return None
     try:

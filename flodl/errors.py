@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 if TYPE_CHECKING:
     from flodl.spec.graph import Problem
 
 
 class FlodlError(Exception):
-    """Root of all errors that flodl raises on purpose."""
+    """Root of all errors that flodl raises on purpose.
+
+    Example:
+        >>> from flodl import BuildError, FlodlError, FlowError, GraphError
+        >>> all(issubclass(kind, FlodlError) for kind in (BuildError, FlowError, GraphError))
+        True
+    """
 
 
 class BuildError(FlodlError):
@@ -17,6 +23,15 @@ class BuildError(FlodlError):
 
     Attributes:
         problems: one entry per mistake, each with the call site in the user's code.
+
+    Example:
+        >>> from torch import nn
+        >>> from flodl import BuildError, FlowBuilder
+        >>> try:
+        ...     FlowBuilder.from_(nn.ReLU()).split(nn.ReLU(), nn.Tanh()).build()
+        ... except BuildError as error:
+        ...     print(len(error.problems))
+        1
     """
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
@@ -27,8 +42,56 @@ class BuildError(FlodlError):
 
 
 class FlowError(FlodlError):
-    """A `flow` asked for something that a description cannot answer."""
+    """A `flow` asked for something that a description cannot answer.
+
+    Example:
+        >>> import torch
+        >>> from flodl import Flow, FlowError, FlowModule
+        >>> class Asks(FlowModule):
+        ...     def flow(self, x: Flow) -> Flow:
+        ...         return x if x.sum() > 0 else -x
+        >>> try:
+        ...     Asks()(torch.ones(2))
+        ... except FlowError:
+        ...     print("a flow cannot branch on the values of a tensor")
+        a flow cannot branch on the values of a tensor
+    """
 
 
 class GraphError(FlodlError):
-    """A built graph was used in a way that it does not offer."""
+    """A built graph was used in a way that it does not offer.
+
+    Example:
+        >>> from flodl import Flow, FlowModule, GraphError
+        >>> class Batched(FlowModule):
+        ...     def flow(self, x: Flow) -> Flow:
+        ...         return x if x.shape[0] > 1 else x * 2
+        >>> try:
+        ...     Batched().code
+        ... except GraphError:
+        ...     print("it depends on the input, so it has no code before the first call")
+        it depends on the input, so it has no code before the first call
+    """
+
+
+@final
+class CheckpointError(FlodlError):
+    """A checkpoint is damaged, does not fit the model, or cannot be written.
+
+    Attributes:
+        path: the file, or nothing for a stream.
+        differences: how the architecture of the file differs from the model's, one line each.
+    """
+
+    def __init__(
+        self, message: str, *, path: str | None = None, differences: tuple[str, ...] = ()
+    ) -> None:
+        self.path = path
+        self.differences = differences
+        head = f"{path}: {message}" if path else message
+        super().__init__("\n".join([head, *(f"  {line}" for line in differences)]))
+
+
+@final
+class DeviceError(FlodlError):
+    """An operation needs a device that this machine, or this build of torch, does not have."""

@@ -34,6 +34,9 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
     CommandEntry(
         "diagnose", "fdl_cli.commands.diagnose", "check Python, torch, GPUs, Docker", "Machine"
     ),
+    CommandEntry(
+        "api-ref", "fdl_cli.commands.api_ref", "explain a name of flodl, or a PyTorch one", "Help"
+    ),
     CommandEntry("help", "fdl_cli.commands.help", "explain a topic, such as exit-codes", "Help"),
 )
 

@@ -1,0 +1,51 @@
+"""The purposes by which public names are grouped, from where they are defined."""
+
+from typing import Final
+
+# The longest prefix that fits decides; the order is the order of the printed groups.
+CATEGORIES: Final[tuple[tuple[str, str], ...]] = (
+    ("Writing flows", "flodl.flow"),
+    ("Merging branches", "flodl.nodes.merge"),
+    ("Building blocks", "flodl.nodes"),
+    ("Graphs", "flodl.graph"),
+    ("Descriptions", "flodl.spec"),
+    ("Pictures", "flodl.visual"),
+    ("Layers and losses", "flodl.nn"),
+    ("Losses", "flodl.nn.loss"),
+    ("Losses", "flodl.nn.losses"),
+    ("Optimizers", "flodl.nn.optim"),
+    ("Optimizers", "flodl.nn.optimizers"),
+    ("Schedulers", "flodl.nn.schedul"),
+    ("Initialisation", "flodl.nn.init"),
+    ("Tensors and devices", "flodl.tensor"),
+    ("Tensors and devices", "torch"),
+    ("Checkpoints", "flodl.checkpoint"),
+    ("Observation", "flodl.observe"),
+    ("Monitoring", "flodl.monitor"),
+    ("Data", "flodl.data"),
+    ("Training", "flodl.train"),
+    ("Many devices", "flodl.distributed"),
+    ("Proof of equality", "flodl.verify"),
+    ("Errors", "flodl.errors"),
+)
+OTHER: Final = "Other"
+
+
+def category_of(module: str) -> str:
+    """Return the purpose of what a module defines.
+
+    Example:
+        >>> category_of("flodl.nodes.merge")
+        'Merging branches'
+    """
+    best, length = OTHER, 0
+    for title, prefix in CATEGORIES:
+        if module.startswith(prefix) and len(prefix) > length:
+            best, length = title, len(prefix)
+    return best
+
+
+def category_order(title: str) -> int:
+    """Return where a group stands in a listing."""
+    titles = [name for name, _ in CATEGORIES]
+    return titles.index(title) if title in titles else len(titles)

@@ -1,0 +1,30 @@
+"""Put the ready API reference into a wheel, so that look-ups there read nothing but one file."""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class ApiIndexHook(BuildHookInterface[Any]):
+    """Build the index from the sources that go into the same wheel."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add `fdl_cli/apiref/data/api_index.json` to a standard wheel, not to an editable one."""
+        if self.target_name != "wheel" or version == "editable":
+            return
+        sys.path.insert(0, self.root)
+        try:
+            from fdl_cli.apiref.storage import build_here, stored_form
+
+            text = stored_form(build_here(), "packaged")
+        finally:
+            sys.path.remove(self.root)
+        folder = Path(tempfile.mkdtemp(prefix="flodl-build-"))
+        path = folder / "api_index.json"
+        path.write_text(text, encoding="utf-8")
+        build_data["force_include"][str(path)] = "fdl_cli/apiref/data/api_index.json"
