@@ -79,11 +79,13 @@ class MethodReader:
         defaults += arguments.defaults
         pairs = [*zip(positional, defaults, strict=True),
                  *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]  # fmt: skip
-        lists = _used_as_lists(node)
+        lists, flags = _used_as_lists(node), _used_as_flags(node)
         for argument, default in pairs if static else pairs[1:]:
             kind = _parameter_kind(argument.annotation, default)
             if kind == "flow" and argument.arg in lists:
                 kind = "maybe"
+            if kind == "flow" and argument.arg in flags:
+                kind = "python"
             env.kinds[argument.arg] = kind
             env.parameters.append(argument.arg)
         for special in (arguments.vararg, arguments.kwarg):
@@ -170,6 +172,30 @@ def _used_as_lists(node: FunctionNode) -> set[str]:
                 used = list(inner.args[:1])
         found |= {item.id for item in used if isinstance(item, ast.Name)}
     return found
+
+
+def _used_as_flags(node: FunctionNode) -> set[str]:
+    """Return the names that are only asked for: compared with constants, tested, counted to."""
+    asked: set[str] = set()
+    used: set[str] = set()
+    for inner in ast.walk(node):
+        match inner:
+            case ast.Compare(left=ast.Name(id=name), comparators=[ast.Constant(value=value)]):
+                if value is not None:
+                    asked.add(name)
+            case ast.If(test=ast.Name(id=name)) | ast.IfExp(test=ast.Name(id=name)):
+                asked.add(name)
+            case ast.Call(func=ast.Name(id="range"), args=[ast.Name(id=name)]):
+                asked.add(name)
+            case ast.BinOp(left=left, right=right):
+                used |= {side.id for side in (left, right) if isinstance(side, ast.Name)}
+            case ast.Attribute(value=ast.Name(id=name)) | ast.Subscript(value=ast.Name(id=name)):
+                used.add(name)
+            case ast.Call(func=ast.Attribute(), args=[ast.Name(id=name), *_]):
+                used.add(name)
+            case _:
+                pass
+    return asked - used
 
 
 def _iterated(node: ast.expr) -> list[ast.expr]:

@@ -37,6 +37,7 @@ class _Script:
         self.reader = MethodReader(source, names, self.module_classes)
         self.facts: dict[str, ClassFacts] = {}
         self.syntax: dict[str, dict[str, FunctionNode]] = {}
+        self.results: dict[str, dict[str, Kind]] = {}
 
     def read(self) -> ScriptIR:
         """Return the IR of the file."""
@@ -86,13 +87,16 @@ class _Script:
         transparent = not method.refusals and not roles & {"submodule", "function", "own"}
         return FunctionFact(transparent=transparent, result=result, none_test=_none_test(node))
 
-    def _view(self, facts: ClassFacts, results: Mapping[str, Kind]) -> ClassView:
+    def _view(self, facts: ClassFacts) -> ClassView:
         attributes: dict[str, AttributeFact] = {}
         methods: set[str] = set()
+        results: dict[str, Kind] = {}
         for owner in self._lineage(facts):
             for fact in owner.attributes:
                 attributes.setdefault(fact.name, fact)
             methods.update(owner.methods)
+            for name, kind in self.results.get(owner.name, {}).items():
+                results.setdefault(name, kind)
         return ClassView(attributes=attributes, methods=frozenset(methods), results=results)
 
     def _lineage(self, facts: ClassFacts) -> list[ClassFacts]:
@@ -134,13 +138,13 @@ class _Script:
         nodes = _method_nodes(node)
         wanted = [name for name in nodes if name in reached.get(facts.name, {"forward"})]
         wanted.sort(key=lambda name: name != "forward")
-        results: dict[str, Kind] = {}
         methods: tuple[MethodIR, ...] = ()
         # Twice: the second pass knows what the methods return that the first one has read.
         for _ in range(2 if len(wanted) > 1 else 1):
-            view = self._view(facts, results)
+            view = self._view(facts)
             read = [self.reader.read(nodes[name], view) for name in wanted]
-            results = {method.name: kind for method, kind in read}
+            if facts.top_level:
+                self.results[facts.name] = {method.name: kind for method, kind in read}
             methods = tuple(method for method, _ in read)
         return ModelIR(facts=facts, methods=methods, refusals=_refusals(facts, node, methods))
 

@@ -91,7 +91,6 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
         "give the step of the base class a name of its own and call that",
     ),
     ("FDL315", "a decorator on forward", "put the decorator's effect around the call"),
-    ("FDL316", "a loop over the elements of a tensor", "use `map`, or a loop over its size"),
     ("FDL317", "forward is recursive", "unroll the recursion"),
     ("FDL318", "a statement which a flow cannot contain", "move it out of forward"),
     (

@@ -39,8 +39,11 @@ def match_addition(
 
 
 def _in_window(window: Window, write: Callable[[Addition], Expr | None]) -> Match | None:
-    for node in reversed(spine(window.value)):
+    nodes = spine(window.value)
+    for index, node in reversed(list(enumerate(nodes))):
         if node.op != "binary" or node.name != "+":
+            continue
+        if index and _is_longer_sum(nodes[index - 1], node):
             continue
         if window.last.op == "augment" and not is_fresh(node.parts[0]):
             return None
@@ -52,6 +55,14 @@ def _in_window(window: Window, write: Callable[[Addition], Expr | None]) -> Matc
             if window.keeps_order(result):
                 return Match(count=window.count, stmt=window.finish(result))
     return None
+
+
+def _is_longer_sum(outer: Expr, inner: Expr) -> bool:
+    """Say whether three or more branches of one value are added: no pair of them is special."""
+    if outer.op != "binary" or outer.name != "+" or outer.parts[0] is not inner:
+        return False
+    ways = [branch(part) for part in (*inner.parts, outer.parts[1])]
+    return all(way is not None and way.stages for way in ways)
 
 
 def _readings(node: Expr) -> list[Addition]:

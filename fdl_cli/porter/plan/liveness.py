@@ -35,11 +35,14 @@ def live_before(stmt: Stmt, live: Names, around: Names) -> Names:
 
 
 def loop_reads(stmt: Stmt) -> Names:
-    """Return everything that a loop reads in any of its rounds."""
-    found = set(read_names(stmt))
+    """Return everything that a loop reads in any of its rounds, from before the loop or a round.
+
+    Its own target is bound anew in every round.
+    """
+    found: set[str] = set()
     for inner in statements((*stmt.body, *stmt.orelse)):
         found |= read_names(inner)
-    return frozenset(found)
+    return frozenset(found) - bound_names(stmt) | read_names(stmt)
 
 
 def _block_before(block: Block, after: Names, around: Names) -> Names:

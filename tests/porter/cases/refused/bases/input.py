@@ -1,0 +1,59 @@
+import torch
+import torch.nn as nn
+from somewhere import Backbone
+
+
+class Nothing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+
+class ConvBlock(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Conv2d(3, 3, 1), nn.ReLU())
+
+
+class Foreign(Backbone):
+    def forward(self, x):
+        return self.head(x)
+
+
+class Parent(nn.Module):
+    def forward(self, x):
+        print(x)
+        return x
+
+
+class Child(Parent):
+    def forward(self, x):
+        return torch.relu(x)
+
+
+class Above(nn.Module):
+    def forward(self, x):
+        return super().forward(x)
+
+
+def make():
+    class Inner(nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    return Inner()
+
+
+class Taken(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.flow = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.flow(x)
+
+
+class Assigned(nn.Module):
+    def run(self, x):
+        return x
+
+    forward = run

@@ -1,0 +1,21 @@
+import logging
+import random
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 4)
+        self.steps = 0
+
+    def step(self, x, n):
+        return x if n == 0 else self.step(self.a(x), n - 1)
+
+    def forward(self, x):
+        return self.step(x, 3)
