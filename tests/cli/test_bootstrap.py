@@ -32,7 +32,13 @@ case "$1 ${2:-}" in
         printf '#!/bin/sh\nfor word do printf "<%%s>" "$word"; done\n' >"$3/bin/fdl"
         echo 'exit "${FAKE_EXIT:-0}"' >>"$3/bin/fdl"
         chmod +x "$3/bin/fdl" ;;
+    "-c import json"*) echo "${FAKE_GPU_PACKAGES:-0}" ;;
     "-m pip")
+        case "$*" in
+            *--dry-run*) exit 0 ;;
+            *+cpu*) [ -z "${FAKE_NO_MARKED:-}" ] ||
+                { echo "ERROR: No matching distribution found for torch==2.13.0+cpu"; exit 1; } ;;
+        esac
         [ -z "${FAKE_PIP_SAYS:-}" ] || echo "$FAKE_PIP_SAYS" >&2
         [ -z "${FAKE_PIP_SLEEPS:-}" ] || sleep "$FAKE_PIP_SLEEPS"
         exit "${FAKE_PIP_EXIT:-0}" ;;
@@ -170,7 +176,16 @@ def test_the_cpu_index_is_used_when_it_answers(checkout):
 def test_any_build_of_torch_only_when_asked_for(checkout):
     checkout.run(FDL_TORCH="any")
     (call,) = checkout.calls("-m pip")
-    assert " torch==2.13.0 " in call
+    assert f"{call} ".count(" torch==2.13.0 ") == 1
+
+
+def test_an_unmarked_build_is_taken_when_it_is_small(checkout):
+    done = checkout.run("x", FAKE_NO_MARKED="1")
+    assert (done.returncode, done.stdout) == (0, "<x>")
+    marked, asked, unmarked = checkout.calls("-m pip")
+    assert " torch==2.13.0+cpu" in marked
+    assert "--dry-run" in asked
+    assert " torch==2.13.0 " in f"{unmarked} "
 
 
 FAILURES = {
@@ -187,6 +202,7 @@ FAILURES = {
         5,
         "free about",
     ),
+    "torch-is-cuda": ({"FAKE_NO_MARKED": "1", "FAKE_GPU_PACKAGES": "15"}, 5, "FDL_TORCH=any"),
     "torch-unavailable": (
         {
             "FAKE_PIP_EXIT": "1",
