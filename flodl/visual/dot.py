@@ -1,18 +1,37 @@
-"""A description as a Graphviz `digraph`."""
+"""A description as a Graphviz `digraph`: levels as clusters, tags and costs on the nodes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from flodl.spec.graph import node_refs, refs
-from flodl.spec.pretty import operation
+from flodl.visual.part import Part
+from flodl.visual.theme import heat_colour, ink_on
+from flodl.visual.wording import count_text, role_of, title_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flodl.spec.graph import GraphSpec, NodeSpec
+    from flodl.visual.scene import Role
 
-_SHAPES = {"input": "ellipse", "module": "box", "loop": "box", "merge": "circle", "operator": "circle"}
+_LOOKS: dict[Role, tuple[str, str]] = {
+    "input": ("invhouse", "#aed6f1"),
+    "output": ("house", "#a9dfbf"),
+    "entry": ("plaintext", "#ffffff"),
+    "layer": ("box", "#eaecee"),
+    "activation": ("ellipse", "#fdebd0"),
+    "norm": ("box", "#d5f5e3"),
+    "operation": ("box", "#eaecee"),
+    "operator": ("circle", "#d5dbdb"),
+    "merge": ("circle", "#d5dbdb"),
+    "loop": ("box3d", "#d7bde2"),
+    "item": ("box", "#f4f6f7"),
+    "graph": ("folder", "#d6eaf8"),
+    "repeat": ("box", "#ffffff"),
+    "state": ("diamond", "#f9e79f"),
+    "choice": ("diamond", "#f5cba7"),
+}
 
 
 def dot_text(spec: GraphSpec, title: str, kinds: Mapping[str, str]) -> str:
@@ -23,23 +42,67 @@ def dot_text(spec: GraphSpec, title: str, kinds: Mapping[str, str]) -> str:
         title: name of the graph.
         kinds: class names of the submodules, by path.
     """
-    lines = [f"digraph {_quoted(spec.label or title)} {{", "  rankdir=TB;"]
-    lines += [f"  {_node(spec, node, kinds)}" for node in spec.nodes]
-    lines.append('  output [label="output", shape=ellipse];')
+    return dot_of(Part(spec=spec, title=spec.label or title, kinds=kinds))
+
+
+def dot_of(part: Part) -> str:
+    """Return a graph with everything known of it in the DOT language.
+
+    Args:
+        part: the graph; costs, parameter counts and shapes appear where they are known.
+    """
+    spec = part.spec
+    lines = [
+        f"digraph {_quoted(part.title)} {{",
+        "  rankdir=TB; compound=true; fontname=Helvetica;",
+        "  node [fontname=Helvetica, fontsize=11, style=filled];",
+        '  edge [fontname=Helvetica, fontsize=9, color="#2c3e50"];',
+    ]
+    if part.measure:
+        lines.append(f"  label={_quoted(f'{part.measure}: {part.total}')}; labelloc=t;")
+    for level, nodes in enumerate(_levels(spec)):
+        lines.append(f"  subgraph cluster_level_{level} {{")
+        lines.append(f'    label="level {level}"; style=dashed; color="#999999"; rank=same;')
+        lines += [f"    {_node(part, spec.nodes[node])}" for node in nodes]
+        lines.append("  }")
+    shape, colour = _LOOKS["output"]
+    lines.append(f'  output [label="output", shape={shape}, fillcolor="{colour}"];')
     for node in spec.nodes:
-        for ref in dict.fromkeys(node_refs(node)):
-            lines.append(f"  n{ref} -> n{node.index};")
+        lines += [f"  n{ref} -> n{node.index};" for ref in dict.fromkeys(node_refs(node))]
     lines += [f"  n{ref} -> output;" for ref in dict.fromkeys(refs(spec.output))]
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _node(spec: GraphSpec, node: NodeSpec, kinds: Mapping[str, str]) -> str:
-    text = node.name if node.kind == "input" else f"{node.name}\n{operation(node, kinds)}"
-    tags = spec.tags_of(node.index)
-    if tags:
-        text += f"\n#{' #'.join(tags)}"
-    shape = _SHAPES.get(node.kind, "box")
-    return f"n{node.index} [label={_quoted(text)}, shape={shape}];"
+def _levels(spec: GraphSpec) -> list[list[int]]:
+    """Return the nodes by topological depth: what stands in one level could run at the same time."""
+    depth: list[int] = []
+    levels: list[list[int]] = []
+    for node in spec.nodes:
+        level = max((depth[ref] + 1 for ref in node_refs(node)), default=0)
+        depth.append(level)
+        if level == len(levels):
+            levels.append([])
+        levels[level].append(node.index)
+    return levels
+
+
+def _node(part: Part, node: NodeSpec) -> str:
+    role, title = role_of(part, node), title_of(part, node)
+    lines = [node.name] if node.kind == "input" else [node.name, title]
+    lines += [f"#{tag}" for tag in part.spec.tags_of(node.index)]
+    heat = part.heat.get(node.index)
+    lines += [heat.text] if heat is not None else []
+    count = part.parameters.get(node.target, 0) if node.kind in ("module", "loop") else 0
+    lines += [f"[{count_text(count)} params]"] if count else []
+    lines += [part.shapes[node.index]] if node.index in part.shapes else []
+    shape, colour = _LOOKS[role]
+    ink = ""
+    if heat is not None:
+        hottest = max(each.amount for each in part.heat.values())
+        share = heat.amount / hottest if hottest else 0.0
+        colour, ink = heat_colour(share), f', fontcolor="{ink_on(share)}"'
+    label = _quoted("\n".join(lines))
+    return f'n{node.index} [label={label}, shape={shape}, fillcolor="{colour}"{ink}];'
 
 
 def _quoted(text: str) -> str:

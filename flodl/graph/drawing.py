@@ -1,0 +1,64 @@
+"""Gathers what pictures show of a torch module: its description, parameter counts and nested graphs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flodl.errors import GraphError
+from flodl.graph.graph import Graph
+from flodl.graph.metadata import metadata_nodes
+from flodl.visual.part import Part
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from flodl.spec.graph import GraphSpec
+
+
+def part_of(module: nn.Module) -> Part:
+    """Return everything about a graph that can be drawn, nested graphs included.
+
+    Args:
+        module: a `Graph` or `FlowModule` whose flow has been recorded.
+
+    Raises:
+        GraphError: the module is no graph, or its flow has not been recorded yet.
+    """
+    if not isinstance(module, Graph):
+        message = (
+            f"{type(module).__name__} is no graph: draw a Graph, a FlowModule or one inside it"
+        )
+        raise GraphError(message)
+    return _part(module, module.spec)
+
+
+def _part(module: Graph, spec: GraphSpec) -> Part:
+    # A module that stands at two places is drawn at both.
+    modules = dict(module.named_modules(remove_duplicate=False))
+    return Part(
+        spec=spec,
+        title=spec.label or type(module).__name__,
+        kinds={path: type(each).__name__ for path, each in modules.items() if path},
+        parameters={
+            path: sum(parameter.numel() for parameter in each.parameters())
+            for path, each in modules.items()
+            if path
+        },
+        inner={
+            path: inner
+            for path, each in modules.items()
+            if path and (inner := _inner(each)) is not None
+        },
+        hidden=metadata_nodes(spec),
+    )
+
+
+def _inner(module: nn.Module) -> Part | None:
+    """Return the part of a nested graph, `None` for one whose flow has never run."""
+    if not isinstance(module, Graph):
+        return None
+    try:
+        spec = module.spec
+    except GraphError:
+        return None
+    return _part(module, spec)

@@ -1,0 +1,193 @@
+// Opens and closes nested graphs in place, pans, zooms and searches.  The order of boxes never changes:
+// a box that grows pushes its layer apart and the layers below it down.
+"use strict";
+(() => {
+  const NS = "http://www.w3.org/2000/svg";
+  const scenes = JSON.parse(document.getElementById("fd-data").textContent);
+  const root = document.getElementById("fd-root");
+  const svg = document.getElementById("fd-svg");
+  const HEADER = 28, PAD = 12;
+  const view = { x: 0, y: 0, scale: 1 };
+
+  const make = (name, attributes, parent) => {
+    const element = document.createElementNS(NS, name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    if (parent) parent.appendChild(element);
+    return element;
+  };
+
+  // Sizes, from the inside out.
+  const measure = (scene) => {
+    const size = scene.boxes.map((box) => {
+      if (box.inner < 0 || !box.open) return [box.w, box.h];
+      const inner = measure(scenes[box.inner]);
+      return [Math.max(box.header, inner[0] + 2 * PAD), inner[1] + HEADER + PAD];
+    });
+    scene.size = size;
+    const x = scene.centres.slice();
+    scene.tops = [];
+    scene.heights = [];
+    let at = 0, left = Infinity, right = -Infinity;
+    scene.rows.forEach((row, index) => {
+      const extra = (item) => (item < size.length ? size[item][0] - scene.boxes[item].base : 0);
+      let shift = -row.reduce((sum, item) => sum + extra(item), 0) / 2;
+      for (const item of row) {
+        x[item] += shift + extra(item) / 2;
+        shift += extra(item);
+        const half = item < size.length ? size[item][0] / 2 : 6;
+        left = Math.min(left, x[item] - half);
+        right = Math.max(right, x[item] + half);
+      }
+      const height = Math.max(0, ...row.map((item) => (item < size.length ? size[item][1] : 0)));
+      scene.tops.push(at);
+      scene.heights.push(height);
+      at += height + scene.gaps[index];
+    });
+    scene.x = x.map((value) => value - left);
+    return [right - left, at - (scene.gaps[scene.gaps.length - 1] || 0)];
+  };
+
+  const rowsOf = (scene) => {
+    const found = [];
+    scene.rows.forEach((row, index) => row.forEach((item) => (found[item] = index)));
+    return found;
+  };
+
+  const topOf = (scene, row, item) =>
+    scene.tops[row] + (scene.heights[row] - scene.size[item][1]) / 2;
+
+  const path = (scene, rows, way, port) => {
+    const target = way[way.length - 1];
+    const end = scene.x[target] + port;
+    const y = topOf(scene, rows[target], target);
+    if (rows[target] - rows[way[0]] !== way.length - 1) return `M${end} ${y - 18}V${y}`;
+    let bottom = topOf(scene, rows[way[0]], way[0]) + scene.size[way[0]][1];
+    let text = `M${scene.x[way[0]]} ${bottom}`;
+    for (let i = 0; i + 1 < way.length; i++) {
+      const start = scene.tops[rows[way[i]]] + scene.heights[rows[way[i]]];
+      const stop = scene.tops[rows[way[i + 1]]];
+      const to = i + 2 === way.length ? end : scene.x[way[i + 1]];
+      const middle = (start + stop) / 2;
+      text += `V${start}C${scene.x[way[i]]} ${middle} ${to} ${middle} ${to} ${stop}`;
+    }
+    return text + `V${y}`;
+  };
+
+  const draw = (scene, parent) => {
+    const rows = rowsOf(scene);
+    scene.ways.forEach((way, number) => {
+      const port = scene.ports[number], target = way[way.length - 1];
+      make("path", { class: "fd-e", d: path(scene, rows, way, port) }, parent);
+      const y = topOf(scene, rows[target], target);
+      make("path", { class: "fd-a", d: `M${scene.x[target] + port} ${y}l-3.5 -7h7z` }, parent);
+    });
+    scene.boxes.forEach((box, index) => {
+      const [width, height] = scene.size[index];
+      const x = scene.x[index] - width / 2, y = topOf(scene, rows[index], index);
+      const place = `translate(${x} ${y})`;
+      const group = make("g", { class: `fd-${box.role}`, transform: place }, parent);
+      box.element = group;
+      if (box.inner < 0) {
+        group.innerHTML = box.markup;
+        return;
+      }
+      group.setAttribute("tabindex", "0");
+      group.setAttribute("role", "button");
+      group.setAttribute("aria-expanded", String(box.open));
+      group.classList.add("fd-fold");
+      const toggle = (event) => {
+        event.stopPropagation();
+        box.open = !box.open;
+        refresh();
+      };
+      group.addEventListener("click", (event) => { if (!moved) toggle(event); });
+      group.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); toggle(event); }
+      });
+      if (!box.open) {
+        group.innerHTML = box.markup;
+        return;
+      }
+      make("rect", { class: "fd-s", width, height, rx: 9 }, group);
+      make("text", { class: "fd-t fd-h", x: 12, y: 17 }, group).textContent = box.title;
+      const inner = scenes[box.inner];
+      const middle = (width - (Math.max(...inner.x.map((v, i) => v + (i < inner.size.length ? inner.size[i][0] / 2 : 6))))) / 2;
+      const inside = make("g", { transform: `translate(${middle} ${HEADER})` }, group);
+      draw(inner, inside);
+    });
+  };
+
+  let size = [0, 0];
+  const show = () => root.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
+  const refresh = () => {
+    size = measure(scenes[0]);
+    root.replaceChildren();
+    draw(scenes[0], root);
+    find();
+  };
+  const fit = () => {
+    const frame = svg.getBoundingClientRect();
+    view.scale = Math.min(1.2, (frame.width - 40) / size[0], (frame.height - 40) / size[1]);
+    view.scale = Math.max(view.scale, 0.6);
+    view.x = (frame.width - size[0] * view.scale) / 2;
+    view.y = 20;
+    show();
+  };
+
+  // Search: dims what does not match; matches inside closed boxes light up the box.
+  const matches = (scene, text) => scene.boxes.some((box) =>
+    box.text.includes(text) || (box.inner >= 0 && matches(scenes[box.inner], text)));
+  const mark = (scene, text) => {
+    for (const box of scene.boxes) {
+      const inside = box.inner >= 0 && matches(scenes[box.inner], text);
+      const hit = !text || box.text.includes(text) || inside;
+      if (box.element) box.element.classList.toggle("fd-dim", !hit);
+      if (box.inner >= 0 && box.open) mark(scenes[box.inner], text);
+    }
+  };
+  const field = document.getElementById("fd-find");
+  const find = () => mark(scenes[0], field.value.trim().toLowerCase());
+  field.addEventListener("input", find);
+
+  const setAll = (open) => {
+    for (const scene of scenes) for (const box of scene.boxes) if (box.inner >= 0) box.open = open;
+    refresh();
+    fit();
+  };
+  document.getElementById("fd-open").addEventListener("click", () => setAll(true));
+  document.getElementById("fd-close").addEventListener("click", () => setAll(false));
+  document.getElementById("fd-fit").addEventListener("click", fit);
+
+  let drag = null, moved = false;
+  svg.addEventListener("pointerdown", (event) => {
+    drag = { x: event.clientX - view.x, y: event.clientY - view.y, fromX: event.clientX, fromY: event.clientY };
+    moved = false;
+  });
+  window.addEventListener("pointermove", (event) => {
+    if (!drag) return;
+    if (Math.hypot(event.clientX - drag.fromX, event.clientY - drag.fromY) > 4) moved = true;
+    view.x = event.clientX - drag.x;
+    view.y = event.clientY - drag.y;
+    if (moved) show();
+  });
+  window.addEventListener("pointerup", () => { drag = null; });
+  svg.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    if (!event.ctrlKey && !event.metaKey) {
+      view.x -= event.deltaX;
+      view.y -= event.deltaY;
+      show();
+      return;
+    }
+    const frame = svg.getBoundingClientRect();
+    const factor = Math.exp(-event.deltaY / 300);
+    const x = event.clientX - frame.left, y = event.clientY - frame.top;
+    view.x = x - (x - view.x) * factor;
+    view.y = y - (y - view.y) * factor;
+    view.scale *= factor;
+    show();
+  }, { passive: false });
+  window.addEventListener("resize", fit);
+  refresh();
+  fit();
+})();

@@ -1,0 +1,48 @@
+"""The facts about a graph that a picture needs, gathered by somebody who knows torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import final
+
+from flodl.spec.graph import GraphSpec
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heat:
+    """How much one node costs: the amount that colours it and the text that says it."""
+
+    amount: float
+    text: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One graph to draw, with the graphs nested in it.
+
+    Attributes:
+        spec: the description.
+        title: the class name of the graph, or its label.
+        kinds: class names of the submodules, by dotted path.
+        parameters: numbers of parameter elements of the submodules, by dotted path.
+        inner: the graphs among the submodules, by dotted path.
+        hidden: nodes that compute sizes and the like; pictures leave them out.
+        shapes: what is known of the values, such as `float32[8, 16]`, by node.
+        heat: costs by node; empty for a picture without a heat map.
+        measure: what `heat` measures, such as `forward time`.
+        total: the sum that the legend of a heat map states.
+    """
+
+    spec: GraphSpec
+    title: str
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    inner: Mapping[str, Part] = field(default_factory=dict)
+    hidden: frozenset[int] = frozenset()
+    shapes: Mapping[int, str] = field(default_factory=dict)
+    heat: Mapping[int, Heat] = field(default_factory=dict)
+    measure: str = ""
+    total: str = ""

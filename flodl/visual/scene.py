@@ -1,0 +1,62 @@
+"""What a picture shows: boxes that may hold scenes of their own, and the links between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+Role = Literal[
+    "input", "output", "entry", "layer", "activation", "norm", "operation", "operator", "merge",
+    "loop", "item", "graph", "repeat", "state", "choice",
+]  # fmt: skip
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """One thing to draw.
+
+    Attributes:
+        role: decides shape and colour.
+        title: the first line.
+        lines: smaller lines below it.
+        tags: names that the user gave to the value.
+        note: what hovering shows.
+        times: how many alike steps the box stands for.
+        heat: 0 to 1 on the colour scale, `None` without a heat map.
+        cost: the text of the heat.
+        inner: what is inside, for nested graphs and repeated blocks.
+        is_open: whether the inside is shown in a still picture.
+    """
+
+    role: Role
+    title: str
+    lines: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    note: str = ""
+    times: int = 1
+    heat: float | None = None
+    cost: str = ""
+    inner: Scene | None = None
+    is_open: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A value that goes from one box to another, by position in the scene."""
+
+    source: int
+    target: int
+    label: str = ""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Boxes in execution order; every link goes from an earlier box to a later one."""
+
+    title: str
+    boxes: tuple[Box, ...]
+    links: tuple[Link, ...]
+    legend: str = ""

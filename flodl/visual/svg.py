@@ -1,0 +1,188 @@
+"""Drawing -> SVG text, without any external program; readable on light and dark ground."""
+
+from __future__ import annotations
+
+import itertools
+from html import escape
+from typing import TYPE_CHECKING
+
+from flodl.visual.assemble import View, assemble
+from flodl.visual.layout import (
+    HEADER,
+    LINE_HEIGHT,
+    PADDING,
+    TITLE_SIZE,
+    Drawing,
+    Placed,
+    closed_size,
+    header_text,
+    lay_out,
+    small_lines,
+    tag_text,
+    times_text,
+)
+from flodl.visual.theme import heat_colour, ink_on, style_sheet
+from flodl.visual.wording import shortened, text_width
+
+if TYPE_CHECKING:
+    from flodl.visual.part import Part
+    from flodl.visual.scene import Box
+
+MARGIN = 16.0
+STUB = 18.0
+
+
+def svg_text(part: Part, view: View | None = None) -> str:
+    """Return the picture of a graph as a complete SVG document.
+
+    Args:
+        part: the graph.
+        view: how much of it to show.
+    """
+    return render(lay_out(assemble(part, view or View())))
+
+
+def render(drawing: Drawing) -> str:
+    """Return a drawing as a complete SVG document."""
+    legend = drawing.scene.legend
+    top = MARGIN + (30 if legend else 0)
+    least = text_width(legend, 11) + 150 if legend else 0
+    width = max(drawing.width, least) + 2 * MARGIN
+    height = drawing.height + top + MARGIN
+    left = (width - drawing.width) / 2
+    title = escape(drawing.scene.title)
+    return "".join(
+        (
+            (
+                f'<svg xmlns="http://www.w3.org/2000/svg" class="fd" role="img" aria-label="{title}" '
+                f'width="{_n(width)}" height="{_n(height)}" viewBox="0 0 {_n(width)} {_n(height)}">\n'
+            ),
+            f"<title>{title}</title><style>{style_sheet()}</style>\n",
+            f'<rect class="fd-page" width="{_n(width)}" height="{_n(height)}"/>\n',
+            legend_markup(legend) if legend else "",
+            f'<g transform="translate({_n(left)} {_n(top)})">\n',
+            *scene_lines(drawing),
+            "</g>\n</svg>\n",
+        )
+    )
+
+
+def scene_lines(drawing: Drawing) -> list[str]:
+    """Return the SVG elements of a drawing: links first, so that boxes lie on top."""
+    lines = [f"{_link(drawing, number)}\n" for number in range(len(drawing.ways))]
+    lines += [f"{_box(placed)}\n" for placed in drawing.boxes]
+    return lines
+
+
+def path_data(drawing: Drawing, number: int) -> str:
+    """Return the path of a link: straight down beside boxes, curved only between layers."""
+    way = drawing.ways[number]
+    row_of = drawing.row_of
+    source, target = drawing.boxes[way[0]], drawing.boxes[way[-1]]
+    end_x = drawing.centres[way[-1]] + drawing.ports[number]
+    if _is_cut(drawing, number):
+        return f"M{_n(end_x)} {_n(target.y - STUB)}V{_n(target.y)}"
+    bottom = source.y + source.height
+    parts = [f"M{_n(drawing.centres[way[0]])} {_n(bottom)}"]
+    for one, two in itertools.pairwise(way):
+        start = drawing.tops[row_of[one]] + drawing.heights[row_of[one]]
+        stop = drawing.tops[row_of[two]]
+        x, to = drawing.centres[one], end_x if two == way[-1] else drawing.centres[two]
+        middle = _n((start + stop) / 2)
+        if start > bottom:
+            parts.append(f"V{_n(start)}")
+        if abs(x - to) < 0.5:
+            parts.append(f"V{_n(stop)}")
+        else:
+            parts.append(f"C{_n(x)} {middle} {_n(to)} {middle} {_n(to)} {_n(stop)}")
+        bottom = stop
+    parts.append(f"V{_n(target.y)}")
+    return "".join(parts)
+
+
+def _link(drawing: Drawing, number: int) -> str:
+    link, way = drawing.scene.links[number], drawing.ways[number]
+    x, y = drawing.centres[way[-1]] + drawing.ports[number], drawing.boxes[way[-1]].y
+    arrow = f'<path class="fd-a" d="M{_n(x)} {_n(y)}l-3.5 -7h7z"/>'
+    path = f'<path class="fd-e" d="{path_data(drawing, number)}"/>'
+    label = link.label
+    if _is_cut(drawing, number):
+        label = f"from {shortened(drawing.boxes[way[0]].box.title, 18)}"
+    if not label:
+        return path + arrow
+    text = f'<text class="fd-m" x="{_n(x)}" y="{_n(y - STUB - 3)}">{escape(label)}</text>'
+    return path + arrow + text
+
+
+def _is_cut(drawing: Drawing, number: int) -> bool:
+    way = drawing.ways[number]
+    return drawing.row_of[way[-1]] - drawing.row_of[way[0]] != len(way) - 1
+
+
+def _box(placed: Placed) -> str:
+    box = placed.box
+    inside = _opened(placed) if placed.inner is not None and box.is_open else closed_markup(box)
+    head = f'<g class="fd-{box.role}" transform="translate({_n(placed.x)} {_n(placed.y)})">'
+    return f"{head}{inside}</g>"
+
+
+def _opened(placed: Placed) -> str:
+    """Return the elements of an open box: frame, header, and the scene inside."""
+    assert placed.inner is not None
+    left = (placed.width - placed.inner.width) / 2
+    header = escape(header_text(placed.box))
+    return (
+        f'{_note(placed.box)}<rect class="fd-s" width="{_n(placed.width)}" '
+        f'height="{_n(placed.height)}" rx="9"/>'
+        f'<text class="fd-t fd-h" x="{_n(PADDING)}" y="17">{header}</text>'
+        f'<g transform="translate({_n(left)} {_n(HEADER + 4)})">\n'
+        f"{''.join(scene_lines(placed.inner))}</g>"
+    )
+
+
+def closed_markup(box: Box) -> str:
+    """Return the elements of a box whose inside is not shown: its shape and its lines of text."""
+    width, height = closed_size(box)
+    colour = ink = ""
+    if box.heat is not None:
+        colour = f' style="fill:{heat_colour(box.heat)}"'
+        ink = f' style="fill:{ink_on(box.heat)}"'
+    size = f'width="{_n(width)}" height="{_n(height)}"'
+    parts = [_note(box)]
+    if box.times > 1 or box.inner is not None:
+        parts.append(f'<rect class="fd-s" x="4" y="4" {size} rx="6"/>')
+    parts.append(f'<rect class="fd-s" {size} rx="{_n(_radius(box, height))}"{colour}/>')
+    y = 19.0 if box.role == "operator" else 14.0 if box.role == "entry" else 5 + TITLE_SIZE + 1
+    kind = {"operator": "fd-t fd-o", "entry": "fd-m"}.get(box.role, "fd-t")
+    rows = [(kind, f"{box.title}{times_text(box)}")]
+    rows += [("fd-m", line) for line in small_lines(box)]
+    rows += [("fd-g", tags)] if (tags := tag_text(box)) else []
+    for position, (style, text) in enumerate(rows):
+        at = f'x="{_n(width / 2)}" y="{_n(y + position * LINE_HEIGHT)}"'
+        parts.append(f'<text class="{style}" {at}{ink}>{escape(text)}</text>')
+    return "".join(parts)
+
+
+def _note(box: Box) -> str:
+    return f"<title>{escape(box.note or box.title)}</title>"
+
+
+def _radius(box: Box, height: float) -> float:
+    if box.role in ("input", "output", "entry", "operator"):
+        return min(height / 2, 14.0)
+    return 13.0 if box.role in ("activation", "loop") else 5.0
+
+
+def legend_markup(text: str) -> str:
+    """Return the colour scale of a heat map with its text, 30 high."""
+    steps = "".join(
+        f'<rect x="{16 + 10 * step}" y="12" width="10" height="12" '
+        f'style="fill:{heat_colour(step / 11)}"/>'
+        for step in range(12)
+    )
+    return f'{steps}<text class="fd-h" x="144" y="22">{escape(text)}</text>\n'
+
+
+def _n(value: float) -> str:
+    """Return a number with at most one digit behind the point."""
+    return f"{value:.1f}".removesuffix(".0")

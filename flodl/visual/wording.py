@@ -1,0 +1,97 @@
+"""How wide text is, how numbers are written, and which role a step has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flodl.spec.pretty import argument_text, operation
+
+if TYPE_CHECKING:
+    from flodl.spec.graph import NodeSpec
+    from flodl.visual.part import Part
+    from flodl.visual.scene import Role
+
+LONGEST = 34
+# Widths of Helvetica in units of the font size, rounded up, so that other sans-serif faces fit too.
+_NARROW, _WIDE = frozenset("iljI.,:;|!'()[]{}`/ tfr-"), frozenset("mwMW@%")
+_SIGNS = {
+    "add": "+", "i_add": "+", "sub": "\u2212", "i_sub": "\u2212", "mul": "\u00d7", "i_mul": "\u00d7",
+    "truediv": "\u00f7", "i_truediv": "\u00f7", "matmul": "@", "i_matmul": "@", "pow": "^",
+    "neg": "\u2212", "floordiv": "//", "mod": "%", "eq": "=", "ne": "\u2260", "lt": "<", "le": "\u2264",
+    "gt": ">", "ge": "\u2265", "and_": "&", "or_": "|", "xor": "^", "invert": "~",
+}  # fmt: skip
+_ACTIVATIONS = frozenset(
+    {"relu", "relu6", "sigmoid", "tanh", "gelu", "silu", "elu", "selu", "celu", "mish", "softplus",
+     "leakyrelu", "leaky_relu", "prelu", "hardswish", "hardsigmoid", "hardtanh", "softmax",
+     "log_softmax", "logsoftmax", "swish", "softsign", "glu"}
+)  # fmt: skip
+_NORMS = ("norm",)
+_CHOICES = frozenset({"gate", "switch"})
+
+
+def text_width(text: str, size: float) -> float:
+    """Estimate the width of a text in a sans-serif font, generously."""
+    total = 0.0
+    for char in text:
+        if char in _NARROW:
+            total += 0.36
+        elif char in _WIDE:
+            total += 0.92
+        elif char.isupper() or not char.isascii():
+            total += 0.74
+        else:
+            total += 0.58
+    return total * size
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """Return a text with its middle left out if it is too long to draw."""
+    if len(text) <= longest:
+        return text
+    head = longest // 2
+    return f"{text[:head]}\u2026{text[-(longest - head - 1) :]}"
+
+
+def count_text(number: int) -> str:
+    """Return a number of parameters as people say it.
+
+    Example:
+        >>> from flodl.visual.wording import count_text
+        >>> count_text(1234567), count_text(2048), count_text(12)
+        ('1.2M', '2.0K', '12')
+    """
+    for limit, letter in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if number >= limit:
+            return f"{number / limit:.1f}{letter}"
+    return str(number)
+
+
+def role_of(part: Part, node: NodeSpec) -> Role:
+    """Return the role of a step, from its kind and the name of what it does."""
+    if node.kind == "input":
+        return "input"
+    if node.kind in ("loop", "merge", "item"):
+        return node.kind
+    if node.kind == "module" and node.target in part.inner:
+        return "graph"
+    if node.kind == "operator":
+        return "operator" if node.target in _SIGNS else "operation"
+    name = operation(node, part.kinds).rpartition(".")[2].strip("_").lower()
+    if name in _ACTIVATIONS:
+        return "activation"
+    if any(each in name for each in _NORMS):
+        return "norm"
+    if name in _CHOICES:
+        return "choice"
+    return "layer" if node.kind == "module" else "operation"
+
+
+def title_of(part: Part, node: NodeSpec) -> str:
+    """Return the first line of a box: what the step does."""
+    if node.kind == "input":
+        return node.name
+    if node.kind == "operator":
+        return _SIGNS.get(node.target, node.target)
+    if node.kind == "item":
+        return node.variable or shortened(f"[{argument_text(part.spec, node.args[1])}]", 22)
+    return shortened(operation(node, part.kinds).rpartition(".")[2] or node.kind)
