@@ -90,7 +90,12 @@ class Flow:
         return result
 
     def also(self, stage: Stage, *extra: Any, **named: Any) -> Flow:
-        """Add a stage's result to the value (a residual connection): `x + stage(x)`."""
+        """Add a stage's result to the value (a residual connection): `x + stage(x)`.
+
+        A flow in the place of the stage is a result that is there already: `x.also(y)` is `x + y`.
+        """
+        if type(stage) is Flow and not extra and not named:
+            return add(self, stage)
         return add(self, self.through(stage, *extra, **named))
 
     def also_with(self, *paths: Stage, **named: Stage) -> Flow:
