@@ -5,7 +5,7 @@ FROM python:3.11-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1
 WORKDIR /src
-COPY constraints.txt pyproject.toml README.md LICENSE ./
+COPY constraints.txt hatch_build.py pyproject.toml README.md LICENSE ./
 COPY fdl_cli ./fdl_cli
 COPY flodl ./flodl
 COPY templates ./templates

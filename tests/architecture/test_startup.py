@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -28,7 +29,11 @@ print(json.dumps([code, sorted(set(sys.modules) - before)]))
 
 def imported(*arguments):
     done = subprocess.run(
-        [sys.executable, "-c", PROBE, *arguments], capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", PROBE, *arguments],
+        cwd=tempfile.gettempdir(),  # no project around
+        capture_output=True,
+        text=True,
+        check=True,
     )
     code, modules = json.loads(done.stdout)
     return code, set(modules)
