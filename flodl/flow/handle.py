@@ -89,14 +89,15 @@ class Flow:
         result: Flow = stages.run_stage(self._recorder, stage, self, extra, named)
         return result
 
-    def also(self, stage: Stage, *extra: Any, **named: Any) -> Flow:
+    def also(self, stage: Stage | Flow, *extra: Any, **named: Any) -> Flow:
         """Add a stage's result to the value (a residual connection): `x + stage(x)`.
 
         A flow in the place of the stage is a result that is there already: `x.also(y)` is `x + y`.
         """
-        if type(stage) is Flow and not extra and not named:
-            return add(self, stage)
-        return add(self, self.through(stage, *extra, **named))
+        made: Any = stage
+        if type(made) is Flow and not extra and not named:
+            return add(self, made)
+        return add(self, self.through(made, *extra, **named))
 
     def also_with(self, *paths: Stage, **named: Stage) -> Flow:
         """Add two paths: `skip(x) + main(x)`.
