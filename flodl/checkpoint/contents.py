@@ -1,0 +1,272 @@
+"""What is in a checkpoint file of any kind, opened without trusting any size or name in it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import mmap
+import zlib
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, final
+
+from flodl.checkpoint.format import (
+    MAX_HEADER,
+    VERSION,
+    Entry,
+    Header,
+    checksum,
+    decode_header,
+    header_length,
+)
+from flodl.checkpoint.legacy import MAGIC, decode_legacy
+from flodl.checkpoint.pickled import ZIP_MAGIC, read_pickled
+from flodl.checkpoint.tensors import CODES, from_bytes
+from flodl.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+Source: TypeAlias = "str | Path | BinaryIO"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_PICKLE_MAGIC: Final = b"\x80"
+_CHUNK: Final = 1 << 20
+
+
+class AbstractContents(ABC):
+    """Tensors by name, whatever the format of the file.
+
+    Attributes:
+        path: the file, or nothing for a stream.
+        version: the version of the format; 0 for files that other programs wrote.
+        metadata: texts by key; `fdl.` ones are ours.
+        sealed: whether every byte is covered by a checksum.
+    """
+
+    path: str | None
+    version: int
+    metadata: Mapping[str, str]
+    sealed: bool
+
+    @abstractmethod
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all tensors in the order of the file."""
+
+    @abstractmethod
+    def tensor(self, name: str) -> Tensor:
+        """Return a tensor, which may share memory with the file: copy it before you change it."""
+
+    @abstractmethod
+    def problems(self) -> tuple[str, ...]:
+        """Check every byte and return what is damaged; nothing for a sound file."""
+
+    def require_sound(self) -> None:
+        """Check every byte.
+
+        Raises:
+            CheckpointError: something is damaged.
+        """
+        found = self.problems()
+        if found:
+            raise CheckpointError(
+                "the file is damaged; use another copy", path=self.path, differences=found
+            )
+
+
+@final
+class SafetensorsContents(AbstractContents):
+    """A file of our format, or of safetensors in general."""
+
+    def __init__(self, data: bytearray | mmap.mmap, header: Header, path: str | None) -> None:
+        self.path = path
+        self.metadata = header.metadata
+        self.sealed = header.sealed
+        self.version = _version(header.metadata, path)
+        self._header = header
+        self._view = memoryview(data)
+        self._by_name = {each.name: each for each in header.entries}
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all tensors in the order of the file."""
+        return self._header.entries
+
+    def _bytes(self, entry: Entry) -> memoryview:
+        start = self._header.data_start
+        return self._view[start + entry.start : start + entry.end]
+
+    def tensor(self, name: str) -> Tensor:
+        """Return a tensor that shares the memory of the file."""
+        entry = self._by_name[name]
+        return from_bytes(self._bytes(entry), entry.dtype, entry.shape)
+
+    def problems(self) -> tuple[str, ...]:
+        """Compare every tensor with its checksum."""
+        if not self.sealed:
+            return ()
+        stored = stored_table(self.metadata, "fdl.checksums", self.path)
+        return tuple(
+            f"tensor {each.name!r} is damaged: its checksum does not match"
+            for each in self._header.entries
+            if stored.get(each.name) != checksum(self._bytes(each))
+        )
+
+
+@final
+class LoadedContents(AbstractContents):
+    """Tensors that had to be decoded as a whole: files of the Rust framework and of `torch.save`."""
+
+    def __init__(
+        self,
+        tensors: Mapping[str, Tensor],
+        metadata: Mapping[str, str],
+        version: int,
+        path: str | None,
+    ) -> None:
+        self.path = path
+        self.metadata = metadata
+        self.sealed = False
+        self.version = version
+        self._tensors = tensors
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all tensors in the order of the file."""
+        found = []
+        place = 0
+        for name, each in self._tensors.items():
+            size = each.numel() * each.element_size()
+            found.append(
+                Entry(
+                    name=name,
+                    dtype=CODES.get(each.dtype, str(each.dtype)),
+                    shape=tuple(each.shape),
+                    start=place,
+                    end=place + size,
+                )
+            )
+            place += size
+        return tuple(found)
+
+    def tensor(self, name: str) -> Tensor:
+        """Return a tensor."""
+        return self._tensors[name]
+
+    def problems(self) -> tuple[str, ...]:
+        """Return nothing: these formats carry no checksums, and their structure was checked on opening."""
+        return ()
+
+
+def _version(metadata: Mapping[str, str], path: str | None) -> int:
+    text = metadata.get("fdl.version", "0")
+    if not text.isdecimal() or len(text) > 9:
+        raise CheckpointError(f"the format version {text!r} is not a number", path=path)
+    if int(text) > VERSION:
+        raise CheckpointError(
+            f"the file has format version {text}, this flodl reads up to {VERSION}; upgrade flodl",
+            path=path,
+        )
+    return int(text)
+
+
+def stored_table(metadata: Mapping[str, str], key: str, path: str | None) -> dict[str, str]:
+    """Return a table of texts that is stored as JSON in the metadata.
+
+    Raises:
+        CheckpointError: the text is not such a table.
+    """
+    try:
+        table = json.loads(metadata.get(key, "{}"))
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{key} is not readable: {error}", path=path) from error
+    if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
+        raise CheckpointError(f"{key} is not a table of texts", path=path)
+    return table
+
+
+def open_contents(source: Source) -> AbstractContents:
+    """Open a checkpoint: `.fdl` of any version, safetensors, or `torch.save` of weights; any of them gzipped.
+
+    The kind is told by the first bytes, not by the name.
+
+    Raises:
+        CheckpointError: there is no such file, or it is damaged in a way that its header shows.
+    """
+    if not isinstance(source, str | Path):
+        return _open_bytes(bytearray(source.read()), None, must_be_sealed=False)
+    path = Path(source)
+    ours = path.name.endswith((".fdl", ".fdl.gz"))
+    try:
+        with path.open("rb") as file:
+            first = file.read(4)
+            if first[:2] == _GZIP_MAGIC:
+                file.seek(0)
+                return _open_bytes(_decompressed(file, str(path)), str(path), must_be_sealed=ours)
+            if len(first) < 4:
+                raise CheckpointError(f"the file has only {len(first)} bytes", path=str(path))
+            # A private map: nobody can change the file through it, and untouched pages cost nothing.
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    except FileNotFoundError as error:
+        raise CheckpointError("there is no such file", path=str(path)) from error
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot be read ({error.strerror or error})", path=str(path)
+        ) from error
+    return _open_bytes(data, str(path), must_be_sealed=ours)
+
+
+def _open_bytes(
+    data: bytearray | mmap.mmap, path: str | None, *, must_be_sealed: bool
+) -> AbstractContents:
+    first = bytes(data[:4])
+    try:
+        if first == MAGIC:
+            version, tensors, metadata = decode_legacy(memoryview(data))
+            return LoadedContents(tensors, metadata, version, path)
+        if first == ZIP_MAGIC or first[:1] == _PICKLE_MAGIC:
+            return LoadedContents(read_pickled(io.BytesIO(data)), {}, 0, path)
+        if first[:2] == _GZIP_MAGIC and path is None:
+            unpacked = _decompressed(io.BytesIO(data), None)
+            return _open_bytes(unpacked, "", must_be_sealed=False)
+        length = header_length(data[:8], len(data))
+        raw = bytes(data[: 8 + length])
+        header = decode_header(raw, len(data), must_be_sealed=must_be_sealed)
+        return SafetensorsContents(data, header, path or None)
+    except CheckpointError as error:
+        if error.path is None and path:
+            raise CheckpointError(str(error), path=path) from error
+        raise
+
+
+def _decompressed(file: BinaryIO, path: str | None) -> bytearray:
+    """Decompress a file, but no more than its own header says it holds."""
+    data = bytearray()
+    limit: int | None = None
+    try:
+        with gzip.GzipFile(fileobj=file, mode="rb") as packed:
+            while chunk := packed.read(_CHUNK):
+                data += chunk
+                limit = limit or _expected_size(data)
+                if limit is not None and len(data) > limit:
+                    raise CheckpointError(
+                        f"holds more than the {limit} bytes it announces", path=path
+                    )
+    except (OSError, EOFError, zlib.error) as error:
+        raise CheckpointError(f"the compressed data is damaged: {error}", path=path) from error
+    return data
+
+
+def _expected_size(data: bytearray) -> int | None:
+    """Return how long a safetensors file will be, as soon as its header is here; None for other formats."""
+    if data.startswith((MAGIC, ZIP_MAGIC, _PICKLE_MAGIC)):
+        return None
+    length = header_length(data, MAX_HEADER + 8)
+    if len(data) < 8 + length:
+        return None
+    try:
+        document = json.loads(bytes(data[8 : 8 + length]))
+        ends = [each["data_offsets"][1] for key, each in document.items() if key != "__metadata__"]
+        return 8 + length + max(ends, default=0)
+    except (ValueError, RecursionError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise CheckpointError(f"the header is not readable: {error}") from error

@@ -1,0 +1,110 @@
+"""Questions about checkpoint files, and saving and loading by lists of named tensors."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING, TypeAlias
+
+from flodl.checkpoint.contents import Source, open_contents, stored_table
+from flodl.checkpoint.migrate import MigrateReport, migrate_checkpoint
+from flodl.checkpoint.store import LoadReport, Target, load_checkpoint, save, write
+from flodl.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from torch import Tensor, nn
+
+Named: TypeAlias = "Iterable[tuple[str, Tensor]]"
+
+
+def checkpoint_version(source: Source) -> int:
+    """Return the version of a file's format: 1 and 2 are the Rust framework's, 3 is ours, 0 foreign."""
+    return open_contents(source).version
+
+
+def checkpoint_keys(source: Source) -> tuple[str, ...]:
+    """Return the names of all tensors without reading their values."""
+    contents = open_contents(source)
+    tied = stored_table(contents.metadata, "fdl.tied", contents.path)
+    return (*(each.name for each in contents.entries()), *tied)
+
+
+def checkpoint_config(source: Source) -> str | None:
+    """Return the text that was saved as `config`, if any."""
+    return open_contents(source).metadata.get("fdl.config")
+
+
+def verify(source: Source) -> tuple[str, ...]:
+    """Check every byte of a file and return what is damaged; nothing for a sound file.
+
+    Raises:
+        CheckpointError: the file cannot even be opened.
+    """
+    return open_contents(source).problems()
+
+
+def to_bytes(module: nn.Module) -> bytes:
+    """Return what `save` would write."""
+    stream = BytesIO()
+    save(module, stream)
+    return stream.getvalue()
+
+
+def _together(named_parameters: Named, named_buffers: Named) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for name, each in (*named_parameters, *named_buffers):
+        if name in found:
+            raise CheckpointError(f"the name {name!r} is given twice")
+        found[name] = each
+    return found
+
+
+def save_checkpoint_file(
+    target: Target,
+    named_parameters: Named,
+    named_buffers: Named = (),
+    structural_hash: str | None = None,
+) -> None:
+    """Save lists of named tensors, with the hash of an architecture if there is one."""
+    metadata = {} if structural_hash is None else {"fdl.structural_hash": structural_hash}
+    write(target, _together(named_parameters, named_buffers), metadata)
+
+
+def load_checkpoint_file(
+    source: Source,
+    named_parameters: Named,
+    named_buffers: Named = (),
+    structural_hash: str | None = None,
+) -> LoadReport:
+    """Load into lists of named tensors; the architecture is checked only if a hash is given.
+
+    Raises:
+        CheckpointError: the file is damaged or of another architecture, or a shape differs.
+    """
+    stored = open_contents(source).metadata.get("fdl.structural_hash") if structural_hash else None
+    if structural_hash and stored and stored != structural_hash:
+        raise CheckpointError(
+            f"the file was saved from architecture {stored[:8]}, not {structural_hash[:8]}; load into the "
+            "module itself to see the difference, or give no hash",
+            path=None if not isinstance(source, str) else source,
+        )
+    return load_checkpoint(source, _together(named_parameters, named_buffers))
+
+
+def migrate_checkpoint_file(
+    source: Source,
+    target: Target,
+    named_parameters: Named,
+    named_buffers: Named = (),
+    *,
+    rename: Mapping[str, str] | None = None,
+    in_order: bool = False,
+) -> MigrateReport:
+    """Write a copy of a checkpoint with the names of these tensors; see `migrate_checkpoint`.
+
+    Raises:
+        CheckpointError: the match is ambiguous, a file is damaged, or both are the same file.
+    """
+    tensors = _together(named_parameters, named_buffers)
+    return migrate_checkpoint(source, target, tensors, rename=rename, in_order=in_order)

@@ -1,0 +1,48 @@
+"""Weights from files of `torch.save`, through torch's restricted unpickler: no code in the file can run."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from flodl.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import BinaryIO
+
+ZIP_MAGIC: Final = b"PK\x03\x04"
+# Names under which training scripts keep the weights among other things.
+_USUAL_KEYS: Final = ("state_dict", "model_state_dict", "model")
+
+
+def read_pickled(stream: BinaryIO) -> dict[str, torch.Tensor]:
+    """Return the tensors of a saved `state_dict`.
+
+    Raises:
+        CheckpointError: the file is damaged, or holds objects other than weights.
+    """
+    try:
+        loaded = torch.load(stream, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise CheckpointError(
+            "the file holds Python objects besides weights, and loading those could run code; "
+            "save model.state_dict() instead"
+        ) from error
+    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
+        raise CheckpointError(f"not readable as torch.save of weights: {error}") from error
+    return _weights(loaded)
+
+
+def _weights(loaded: Any) -> dict[str, torch.Tensor]:
+    table: Mapping[Any, Any] = loaded if isinstance(loaded, dict) else {}
+    for key in _USUAL_KEYS:
+        if isinstance(table.get(key), dict):
+            table = table[key]
+            break
+    found = {str(name): each for name, each in table.items() if isinstance(each, torch.Tensor)}
+    if not found:
+        raise CheckpointError(f"the file holds a {type(loaded).__name__} without tensors by name")
+    return found

@@ -1,0 +1,379 @@
+"""Saving and loading the weights of a module; nothing in the module changes before everything was checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, final
+
+import torch
+from torch import Tensor, nn
+
+from flodl.checkpoint.commit import commit
+from flodl.checkpoint.contents import AbstractContents, Source, open_contents, stored_table
+from flodl.checkpoint.format import VERSION, Entry, checksum, encode_header
+from flodl.checkpoint.tensors import as_bytes, dtype_code, on_host
+from flodl.checkpoint.topology import topology_of, unwrapped
+from flodl.errors import CheckpointError
+from flodl.spec.hashing import Topology, differences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Target: TypeAlias = "str | Path | BinaryIO"
+Tensors: TypeAlias = "nn.Module | Mapping[str, Tensor]"
+_SHOWN: Final = 10
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadReport:
+    """What loading did: every name is in exactly one of `loaded`, `skipped` and `missing`.
+
+    Attributes:
+        loaded: names of the model that got values.
+        skipped: names in the file that the model does not have.
+        missing: names of the model that the file does not have.
+        converted: those of `loaded` whose dtype differed.
+        sealed: whether checksums covered every byte; False for files of other programs.
+        architecture: whether the architecture in the file was there to be compared.
+        version: version of the file format, 0 for files of other programs.
+    """
+
+    loaded: tuple[str, ...]
+    skipped: tuple[str, ...]
+    missing: tuple[str, ...]
+    converted: tuple[str, ...] = ()
+    sealed: bool = True
+    architecture: bool = True
+    version: int = VERSION
+
+    def __str__(self) -> str:
+        parts = [f"{len(self.loaded)} loaded"]
+        for word, names in (("skipped", self.skipped), ("missing", self.missing)):
+            if names:
+                shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+                parts.append(f"{len(names)} {word} ({shown})")
+        return ", ".join(parts)
+
+
+# ---- names -----------------------------------------------------------------------------------------
+
+
+def tensors_of(source: Tensors) -> dict[str, Tensor]:
+    """Return the tensors of a module by their `state_dict` names, or those of a mapping.
+
+    Raises:
+        CheckpointError: the module's state holds something that is no tensor.
+    """
+    if not isinstance(source, nn.Module):
+        return dict(source)
+    state = unwrapped(source).state_dict(keep_vars=True)
+    for name, each in state.items():
+        if not isinstance(each, Tensor):
+            raise CheckpointError(
+                f"{name!r} in the state of {type(source).__name__} is a {type(each).__name__}, not a "
+                "tensor; return a tensor from get_extra_state"
+            )
+    return dict(state)
+
+
+def _tied(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """Return names whose values are, bit for bit, the memory of an earlier name."""
+    first: dict[object, str] = {}
+    tied = {}
+    for name, each in tensors.items():
+        if each.numel() == 0 or each.is_meta:
+            continue
+        place = (each.device, each.data_ptr(), each.dtype, each.shape, each.stride())
+        if place in first:
+            tied[name] = first[place]
+        else:
+            first[place] = name
+    return tied
+
+
+# ---- saving ----------------------------------------------------------------------------------------
+
+
+def save(
+    module: nn.Module,
+    target: Target,
+    *,
+    config: str | None = None,
+    notes: Mapping[str, str] | None = None,
+) -> None:
+    """Save parameters, buffers and architecture of a module.
+
+    Args:
+        module: any module; for a graph the wiring is stored, too.
+        target: a path, compressed if it ends in `.gz`, or a binary stream.  Files are replaced in one
+            step: whatever fails, the old or the new one is there.
+        config: text to keep with the weights, such as the settings that made the model.
+        notes: further texts, by keys of your own.
+
+    Raises:
+        CheckpointError: a tensor has no form in the file, or the file cannot be written.
+
+    Example:
+        >>> import io
+        >>> stream = io.BytesIO()
+        >>> save(nn.Linear(2, 2), stream)
+        >>> str(load(nn.Linear(2, 2), io.BytesIO(stream.getvalue())))
+        '2 loaded'
+    """
+    topology = topology_of(module)
+    metadata = {
+        **(notes or {}),
+        "fdl.structural_hash": topology.hash(),
+        "fdl.topology": topology.to_json(),
+    }
+    if config is not None:
+        metadata["fdl.config"] = config
+    write(target, tensors_of(module), metadata)
+
+
+def save_checkpoint(target: Target, tensors: Tensors, *, config: str | None = None) -> None:
+    """Save a module, or bare tensors by name, to a path or a stream."""
+    if isinstance(tensors, nn.Module):
+        save(tensors, target, config=config)
+    else:
+        write(target, tensors, {} if config is None else {"fdl.config": config})
+
+
+def write(
+    target: Target, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], kind: str = "model"
+) -> None:
+    """Write tensors and texts as one sealed file.
+
+    Raises:
+        CheckpointError: a tensor has no form in the file, or the file cannot be written.
+    """
+    tied = _tied(tensors)
+    kept = {name: each for name, each in tensors.items() if name not in tied}
+    # Large items first: every tensor is aligned to its item size without gaps.
+    order = sorted(kept, key=lambda name: -kept[name].element_size())
+    held = {name: on_host(kept[name]) for name in order}
+    codes = {name: dtype_code(name, kept[name]) for name in order}
+    facts = {
+        "format": "pt",
+        **metadata,
+        "fdl.version": str(VERSION),
+        "fdl.kind": kind,
+        "fdl.created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "fdl.torch": torch.__version__,
+        "fdl.checksums": json.dumps(
+            {name: checksum(as_bytes(each)) for name, each in held.items()}
+        ),
+    }
+    if tied:
+        facts["fdl.tied"] = json.dumps(tied)
+    header = encode_header(_entries(held, codes), facts)
+
+    def put(stream: BinaryIO) -> None:
+        stream.write(header)
+        stream.writelines(as_bytes(each) for each in held.values())
+
+    _put(target, put)
+
+
+def _entries(held: Mapping[str, Tensor], codes: Mapping[str, str]) -> Iterable[Entry]:
+    place = 0
+    for name, each in held.items():
+        end = place + each.numel() * each.element_size()
+        yield Entry(name=name, dtype=codes[name], shape=tuple(each.shape), start=place, end=end)
+        place = end
+
+
+def _put(target: Target, put: Callable[[BinaryIO], None]) -> None:
+    if isinstance(target, str | Path):
+        commit(Path(target), put)
+    else:
+        put(target)
+
+
+# ---- loading ---------------------------------------------------------------------------------------
+
+
+def load(
+    module: nn.Module,
+    source: Source,
+    *,
+    prefix: str = "",
+    rename: Mapping[str, str] | None = None,
+    strict_hash: bool = True,
+) -> LoadReport:
+    """Load weights into a module by name.
+
+    The whole file is checked before the first value changes.  Dtypes are converted to the model's,
+    devices stay.  What only one side has is reported, not an error.
+
+    Args:
+        module: what to load into.
+        source: a path or stream: `.fdl` of any version (also of the Rust framework), safetensors, or the
+            weights of `torch.save`.
+        prefix: load only what is below this name in the file, such as `"encoder"`.
+        rename: names of the file to names of the model, where they differ.
+        strict_hash: whether another architecture is an error.
+
+    Raises:
+        CheckpointError: the file is damaged, its architecture differs, or a shape does.
+    """
+    contents = open_contents(source)
+    if not strict_hash or prefix or rename:
+        return _load(contents, tensors_of(module), prefix, rename or {}, compared=False)
+    return load_contents(module, contents)
+
+
+def load_contents(module: nn.Module, contents: AbstractContents) -> LoadReport:
+    """Load an opened file of the same architecture into a module.
+
+    Raises:
+        CheckpointError: the file is damaged, its architecture differs, or a shape does.
+    """
+    compared = _compare(contents, module)
+    return _load(contents, tensors_of(module), "", {}, compared=compared)
+
+
+def load_checkpoint(
+    source: Source,
+    tensors: Tensors,
+    *,
+    prefix: str = "",
+    rename: Mapping[str, str] | None = None,
+    strict_hash: bool = True,
+) -> LoadReport:
+    """Load from a path or stream into a module, or into bare tensors by name."""
+    if isinstance(tensors, nn.Module):
+        return load(tensors, source, prefix=prefix, rename=rename, strict_hash=strict_hash)
+    return _load(open_contents(source), dict(tensors), prefix, rename or {}, compared=False)
+
+
+def _compare(contents: AbstractContents, module: nn.Module) -> bool:
+    text = contents.metadata.get("fdl.topology")
+    if text is None:
+        return False
+    current = topology_of(module)
+    if contents.metadata.get("fdl.structural_hash") == current.hash():
+        return True
+    try:
+        found = differences(Topology.from_json(text), current)
+    except ValueError as error:
+        raise CheckpointError(
+            f"fdl.topology is not readable: {error}", path=contents.path
+        ) from error
+    if found:
+        raise CheckpointError(
+            f"the file was saved from another architecture than this {type(module).__name__}; load parts "
+            "with strict_hash=False, or fit names with `fdl checkpoint migrate`",
+            path=contents.path,
+            differences=found,
+        )
+    return True
+
+
+def _wanted(contents: AbstractContents, prefix: str, rename: Mapping[str, str]) -> dict[str, str]:
+    """Return names for the model -> names in the file."""
+    dot = f"{prefix}." if prefix and not prefix.endswith(".") else prefix
+    names = [each.name for each in contents.entries()]
+    names += stored_table(contents.metadata, "fdl.tied", contents.path)
+    names = [name for name in names if name.startswith(dot) and not name.startswith("train/")]
+    if prefix and not names:
+        raise CheckpointError(f"nothing in the file is below {prefix!r}", path=contents.path)
+    unknown = sorted(set(rename) - set(names))
+    if unknown:
+        raise CheckpointError(f"rename: the file has no {', '.join(unknown)}", path=contents.path)
+    wanted: dict[str, str] = {}
+    for name in names:
+        new = rename.get(name, name.removeprefix(dot))
+        if new in wanted:
+            raise CheckpointError(
+                f"{wanted[new]!r} and {name!r} would both become {new!r}", path=contents.path
+            )
+        wanted[new] = name
+    return wanted
+
+
+def _load(
+    contents: AbstractContents,
+    targets: dict[str, Tensor],
+    prefix: str,
+    rename: Mapping[str, str],
+    *,
+    compared: bool,
+) -> LoadReport:
+    wanted = _wanted(contents, prefix, rename)
+    contents.require_sound()
+    values = read_tensors(contents, {new: old for new, old in wanted.items() if new in targets})
+    loaded = tuple(name for name in targets if name in wanted)
+    _require_shapes(contents.path, {name: (values[name], targets[name]) for name in loaded})
+    with torch.no_grad():
+        for name in loaded:
+            targets[name].copy_(values[name])
+    return LoadReport(
+        loaded=loaded,
+        skipped=tuple(old for new, old in wanted.items() if new not in targets),
+        missing=tuple(name for name in targets if name not in wanted),
+        converted=tuple(name for name in loaded if values[name].dtype != targets[name].dtype),
+        sealed=contents.sealed,
+        architecture=compared,
+        version=contents.version,
+    )
+
+
+def read_tensors(contents: AbstractContents, wanted: Mapping[str, str]) -> dict[str, Tensor]:
+    """Return tensors under new names; they share memory with the file.
+
+    Raises:
+        CheckpointError: a tied name leads nowhere.
+    """
+    tied = stored_table(contents.metadata, "fdl.tied", contents.path)
+    stored = {each.name for each in contents.entries()}
+    values = {}
+    for new, old in wanted.items():
+        place = old if old in stored else tied.get(old, old)
+        if place not in stored:
+            raise CheckpointError(
+                f"{old!r} is tied to {place!r}, which is not there", path=contents.path
+            )
+        values[new] = contents.tensor(place)
+    return values
+
+
+def _require_shapes(path: str | None, pairs: Mapping[str, tuple[Tensor, Tensor]]) -> None:
+    wrong = tuple(
+        f"{name}: shape {list(value.shape)} in the file, {list(target.shape)} in the model"
+        for name, (value, target) in pairs.items()
+        if value.shape != target.shape
+    )
+    if wrong:
+        raise CheckpointError(
+            "tensors of the same name have other shapes; rename them, or remove them with "
+            "`fdl checkpoint migrate`",
+            path=path,
+            differences=wrong,
+        )
+
+
+def load_subgraph(
+    module: nn.Module, path: str, source: Source, *, strict_hash: bool = True
+) -> LoadReport:
+    """Load a checkpoint that was saved from a part into that part of a larger model.
+
+    Args:
+        module: the larger model.
+        path: the dotted name of the part in it.
+        source: the file; its names and its architecture are those of the part alone.
+        strict_hash: whether another architecture is an error.
+
+    Raises:
+        CheckpointError: there is no such part, or what `load` raises.
+    """
+    try:
+        part = unwrapped(module).get_submodule(path)
+    except AttributeError as error:
+        raise CheckpointError(f"{type(module).__name__} has no part {path!r}") from error
+    return load(part, source, strict_hash=strict_hash)

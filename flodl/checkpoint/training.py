@@ -1,0 +1,237 @@
+"""A whole training run in one file: weights, optimizer, schedule, scaler, random numbers, position."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
+
+import torch
+from torch import Tensor, nn, optim
+
+from flodl.checkpoint.contents import AbstractContents, Source, open_contents
+from flodl.checkpoint.state import decode_text, encode
+from flodl.checkpoint.store import LoadReport, Target, load_contents, tensors_of, write
+from flodl.checkpoint.topology import topology_of, unwrapped
+from flodl.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_KEY: Final = "fdl.train"
+
+
+class HasState(Protocol):
+    """What schedulers, scalers and samplers offer."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state."""
+        ...
+
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> Any:
+        """Take over a state."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """Where a training run continues.
+
+    Attributes:
+        epoch: epochs that were finished.
+        step: steps that were taken.
+        extra: what `save_training` was given as `extra`.
+        report: what loading the weights did.
+        unused: parts in the file that nobody asked for.
+    """
+
+    epoch: int
+    step: int
+    extra: Mapping[str, Any]
+    report: LoadReport
+    unused: tuple[str, ...]
+
+
+def save_training(
+    target: Target,
+    model: nn.Module,
+    optimizer: optim.Optimizer,
+    *,
+    epoch: int = 0,
+    step: int = 0,
+    parts: Mapping[str, HasState] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Save everything that a run needs to continue exactly as if it had not been stopped.
+
+    Args:
+        target: a path or a binary stream.
+        model: the model.
+        optimizer: its optimizer; the state is stored by parameter names.
+        epoch: epochs that are finished.
+        step: steps that were taken.
+        parts: whatever else has a state: `{"scheduler": ..., "scaler": ..., "loader": ...}`.
+        extra: plain values or tensors to get back from `resume`.
+
+    Raises:
+        CheckpointError: something has no form in the file, or the file cannot be written.
+    """
+    tree = {
+        "optimizer": _by_name(optimizer, model),
+        "parts": {name: each.state_dict() for name, each in (parts or {}).items()},
+        "rng": _random_state(),
+        "epoch": epoch,
+        "step": step,
+        "extra": dict(extra or {}),
+    }
+    tensors: dict[str, Tensor] = {}
+    form = encode(tree, "train", tensors)
+    topology = topology_of(model)
+    metadata = {
+        _KEY: json.dumps(form),
+        "fdl.structural_hash": topology.hash(),
+        "fdl.topology": topology.to_json(),
+    }
+    write(target, {**tensors_of(model), **tensors}, metadata, kind="train")
+
+
+def resume(
+    source: Source,
+    model: nn.Module,
+    optimizer: optim.Optimizer,
+    *,
+    parts: Mapping[str, HasState] | None = None,
+    random_numbers: bool = True,
+) -> Resumed:
+    """Continue a run from a file of `save_training`.
+
+    Args:
+        source: a path or stream.
+        model: a model of the same architecture.
+        optimizer: an optimizer over the same parameters.
+        parts: the same further parts.
+        random_numbers: whether to continue the random numbers of the saved run.
+
+    Raises:
+        CheckpointError: the file is damaged, is no training checkpoint, or does not fit.
+    """
+    contents = open_contents(source)
+    form = contents.metadata.get(_KEY)
+    if form is None:
+        raise CheckpointError(
+            "the file holds weights only; use load, or save_training", path=contents.path
+        )
+    contents.require_sound()
+    tree = decode_text(form, contents)
+    state = _by_index(tree["optimizer"], optimizer, model, contents)
+    lacking = sorted(set(parts or {}) - set(tree["parts"]))
+    if lacking:
+        raise CheckpointError(f"the file has no state of {', '.join(lacking)}", path=contents.path)
+    report = load_contents(model, contents)
+    if report.missing:
+        raise CheckpointError(f"the file lacks {', '.join(report.missing)}", path=contents.path)
+    optimizer.load_state_dict(state)
+    for name, part in (parts or {}).items():
+        part.load_state_dict(tree["parts"][name])
+    if random_numbers:
+        _set_random_state(tree["rng"])
+    return Resumed(
+        epoch=tree["epoch"],
+        step=tree["step"],
+        extra=tree["extra"],
+        report=report,
+        unused=tuple(name for name in tree["parts"] if name not in (parts or {})),
+    )
+
+
+# ---- optimizer state by parameter names --------------------------------------------------------------
+
+
+def _names(optimizer: optim.Optimizer, model: nn.Module) -> list[str]:
+    """Return the names of the optimizer's parameters, in its order."""
+    known = {id(each): name for name, each in unwrapped(model).named_parameters()}
+    names = []
+    for index, each in enumerate(
+        each for group in optimizer.param_groups for each in group["params"]
+    ):
+        if id(each) not in known:
+            raise CheckpointError(
+                f"parameter {index} of the optimizer (shape {list(each.shape)}) is not one of the model's; "
+                "make the optimizer after the model has its final parameters"
+            )
+        names.append(known[id(each)])
+    return names
+
+
+def _by_name(optimizer: optim.Optimizer, model: nn.Module) -> dict[str, Any]:
+    names = _names(optimizer, model)
+    state = optimizer.state_dict()
+    groups = [
+        {**group, "params": [names[index] for index in group["params"]]}
+        for group in state["param_groups"]
+    ]
+    # param_names repeats the names where torch knows them.
+    for group in groups:
+        group.pop("param_names", None)
+    return {
+        "kind": type(optimizer).__name__,
+        "state": {names[index]: each for index, each in state["state"].items()},
+        "param_groups": groups,
+    }
+
+
+def _by_index(
+    saved: dict[str, Any], optimizer: optim.Optimizer, model: nn.Module, contents: AbstractContents
+) -> dict[str, Any]:
+    if saved["kind"] != type(optimizer).__name__:
+        raise CheckpointError(
+            f"the file has the state of {saved['kind']}, the optimizer is {type(optimizer).__name__}",
+            path=contents.path,
+        )
+    names = _names(optimizer, model)
+    index_of = {name: index for index, name in enumerate(names)}
+    current = optimizer.state_dict()["param_groups"]
+    ours = [[names[index] for index in group["params"]] for group in current]
+    theirs = [group["params"] for group in saved["param_groups"]]
+    if [sorted(group) for group in ours] != [sorted(group) for group in theirs]:
+        raise CheckpointError(
+            "the optimizer's parameter groups differ from the saved ones",
+            path=contents.path,
+            differences=(f"- file: {theirs}", f"+ here: {ours}"),
+        )
+    groups = [
+        {**group, "params": here["params"]}
+        for group, here in zip(saved["param_groups"], current, strict=True)
+    ]
+    return {
+        "state": {index_of[name]: each for name, each in saved["state"].items()},
+        "param_groups": groups,
+    }
+
+
+# ---- random numbers ----------------------------------------------------------------------------------
+
+
+def _random_state() -> dict[str, Any]:
+    state: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        kind, words, *rest = numpy.random.get_state()
+        state["numpy"] = [kind, [int(each) for each in words], *rest]
+    return state
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    torch.set_rng_state(state["torch"])
+    random.setstate(state["python"])
+    if "cuda" in state and torch.cuda.device_count() == len(state["cuda"]):
+        torch.cuda.set_rng_state_all(state["cuda"])
+    numpy = sys.modules.get("numpy")
+    if "numpy" in state and numpy is not None:
+        kind, words, *rest = state["numpy"]
+        numpy.random.set_state((kind, numpy.array(words, dtype="uint32"), *rest))

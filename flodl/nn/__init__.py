@@ -1,0 +1,1 @@
+"""Training parts under flodl's names: losses, optimizers, schedules, precision; no graphs here."""

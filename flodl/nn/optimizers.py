@@ -1,0 +1,212 @@
+"""The seven optimizers: torch's own, with rates to set, groups to build, and state that saves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, final
+
+import torch
+from torch import Tensor, nn, optim
+
+from flodl.nn.stateful import AbstractStateful
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Params: TypeAlias = "nn.Module | Tensor | Iterable[Any]"
+
+
+def _listed(params: Params) -> list[Any]:
+    """Return parameters, groups of them, or (name, parameter) pairs as a list."""
+    if isinstance(params, nn.Module):
+        return list(params.parameters())
+    return [params] if isinstance(params, Tensor) else list(params)
+
+
+def _tensors(entries: Iterable[Any]) -> list[Tensor]:
+    found: list[Tensor] = []
+    for entry in entries:
+        if isinstance(entry, dict):
+            found += _tensors(_listed(entry["params"]))
+        else:
+            found.append(entry[1] if isinstance(entry, tuple) else entry)
+    return found
+
+
+def _fused(entries: list[Any], wanted: bool | None) -> bool | None:
+    """Choose the fused kernel where every parameter can use it; None leaves torch its own choice."""
+    if wanted is not None:
+        return wanted
+    tensors = _tensors(entries)
+    fits = all(each.is_cuda and each.is_floating_point() for each in tensors)
+    return True if tensors and fits else None
+
+
+class AbstractOptimizer(AbstractStateful, optim.Optimizer):
+    """What every optimizer offers beyond torch's: rates by group, and state in a checkpoint file."""
+
+    def lr(self, group: int = 0) -> float:
+        """Return the learning rate of a group."""
+        return float(self.param_groups[group]["lr"])
+
+    def set_lr(self, lr: float) -> None:
+        """Set the learning rate of all groups."""
+        for index in range(len(self.param_groups)):
+            self.set_group_lr(index, lr)
+
+    def set_group_lr(self, group: int, lr: float) -> None:
+        """Set the learning rate of one group.
+
+        Raises:
+            IndexError: there is no such group.
+        """
+        if not 0 <= group < len(self.param_groups):
+            raise IndexError(
+                f"there is no group {group}; groups are 0 to {len(self.param_groups) - 1}"
+            )
+        held = self.param_groups[group]["lr"]
+        if isinstance(held, Tensor):
+            # A captured step reads the rate from this very tensor.
+            held.fill_(lr)
+        else:
+            self.param_groups[group]["lr"] = lr
+
+    def scale_lr(self, factor: float) -> None:
+        """Multiply the learning rate of every group."""
+        for index in range(len(self.param_groups)):
+            self.set_group_lr(index, self.lr(index) * factor)
+
+    @classmethod
+    def with_groups(cls, **defaults: Any) -> GroupBuilder[Self]:
+        """Begin an optimizer of several parameter groups; `defaults` hold for all of them.
+
+        Example:
+            >>> body, head = nn.Linear(4, 4), nn.Linear(4, 2)
+            >>> groups = Adam.with_groups().group(body, lr=1e-4).group(head, lr=1e-3)
+            >>> optimizer = groups.build()
+            >>> optimizer.lr(0), optimizer.lr(1)
+            (0.0001, 0.001)
+        """
+        return GroupBuilder(cls, defaults)
+
+
+Built = TypeVar("Built", bound=AbstractOptimizer)
+
+
+@final
+class GroupBuilder(Generic[Built]):
+    """Collects parameter groups, each with its own rate and settings, until `build()`."""
+
+    def __init__(self, kind: Callable[..., Built], defaults: dict[str, Any]) -> None:
+        self._kind = kind
+        self._defaults = defaults
+        self._groups: list[dict[str, Any]] = []
+
+    def group(self, params: Params, lr: float, **overrides: Any) -> Self:
+        """Add a group."""
+        self._groups.append({"params": _listed(params), "lr": lr, **overrides})
+        return self
+
+    def build(self) -> Built:
+        """Return the optimizer.
+
+        Raises:
+            ValueError: no group was added, or a group has no parameters.
+        """
+        if not self._groups:
+            raise ValueError("with_groups() needs at least one .group(params, lr) before .build()")
+        for index, group in enumerate(self._groups):
+            if not group["params"]:
+                raise ValueError(f"group {index} has no parameters")
+        groups = [dict(group) for group in self._groups]
+        return self._kind(groups, lr=self._groups[0]["lr"], **self._defaults)
+
+
+@final
+class SGD(AbstractOptimizer, optim.SGD):
+    """Stochastic gradient descent: `SGD(params, lr, momentum)`."""
+
+    def __init__(
+        self, params: Params, lr: float | Tensor = 1e-2, momentum: float = 0.0, **settings: Any
+    ) -> None:
+        super().__init__(_listed(params), lr=lr, momentum=momentum, **settings)
+
+
+@final
+class Adam(AbstractOptimizer, optim.Adam):
+    """Adam: `Adam(params, lr)`; fused on CUDA."""
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        *,
+        fused: bool | None = None,
+        **settings: Any,
+    ) -> None:
+        listed = _listed(params)
+        super().__init__(listed, lr=lr, fused=_fused(listed, fused), **settings)
+
+
+@final
+class AdamW(AbstractOptimizer, optim.AdamW):
+    """Adam with decoupled weight decay: `AdamW(params, lr, weight_decay)`; fused on CUDA."""
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        weight_decay: float = 1e-2,
+        *,
+        fused: bool | None = None,
+        **settings: Any,
+    ) -> None:
+        listed = _listed(params)
+        super().__init__(
+            listed, lr=lr, weight_decay=weight_decay, fused=_fused(listed, fused), **settings
+        )
+
+
+@final
+class RMSprop(AbstractOptimizer, optim.RMSprop):
+    """RMSprop: `RMSprop(params, lr)`, alpha 0.99."""
+
+    def __init__(self, params: Params, lr: float | Tensor = 1e-2, **settings: Any) -> None:
+        super().__init__(_listed(params), lr=lr, **settings)
+
+
+@final
+class Adagrad(AbstractOptimizer, optim.Adagrad):
+    """Adagrad: `Adagrad(params, lr)`."""
+
+    def __init__(self, params: Params, lr: float | Tensor = 1e-2, **settings: Any) -> None:
+        super().__init__(_listed(params), lr=lr, **settings)
+
+
+@final
+class RAdam(AbstractOptimizer, optim.RAdam):
+    """Rectified Adam: `RAdam(params, lr)`, with torch's rectification."""
+
+    def __init__(self, params: Params, lr: float | Tensor = 1e-3, **settings: Any) -> None:
+        super().__init__(_listed(params), lr=lr, **settings)
+
+
+@final
+class NAdam(AbstractOptimizer, optim.NAdam):
+    """Adam with Nesterov momentum: `NAdam(params, lr)`, with torch's momentum schedule."""
+
+    def __init__(self, params: Params, lr: float | Tensor = 2e-3, **settings: Any) -> None:
+        super().__init__(_listed(params), lr=lr, **settings)
+
+
+def check_trains(optimizer: torch.optim.Optimizer, module: nn.Module) -> tuple[str, ...]:
+    """Return the names of trainable parameters that an optimizer does not hold.
+
+    They are missing when the optimizer was made before the module got new parameters, for example
+    before a head was replaced.
+    """
+    held = {id(each) for group in optimizer.param_groups for each in group["params"]}
+    return tuple(
+        name
+        for name, each in module.named_parameters()
+        if each.requires_grad and id(each) not in held
+    )
