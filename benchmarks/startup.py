@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-
 ROOT = Path(__file__).parent.parent
 
 

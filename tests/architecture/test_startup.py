@@ -13,7 +13,8 @@ HEAVY = (
 )  # fmt: skip
 LIGHT = {
     "fdl_cli", "fdl_cli.app", "fdl_cli.commands", "fdl_cli.commands.overview",
-    "fdl_cli.commands.registry", "fdl_cli.terminal",
+    "fdl_cli.commands.registry", "fdl_cli.terminal", "fdl_cli.folders", "fdl_cli.manifest",
+    "fdl_cli.manifest.discover", "fdl_cli.manifest.model",
 }  # fmt: skip
 
 PROBE = """
