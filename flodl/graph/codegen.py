@@ -96,7 +96,7 @@ def generate(spec: GraphSpec, constants: Iterable[str] = ()) -> Code:
 def _assemble(emitter: _Emitter) -> Code:
     parameters = ", ".join(["self", *(each.name for each in emitter.spec.inputs)])
     head = [f"def forward({parameters}):"]
-    if any(node.kind == "module" for node in emitter.spec.nodes) or emitter.writer.modules:
+    if any(node.kind in ("module", "loop") for node in emitter.spec.nodes) or emitter.writer.modules:
         head.append("    m = self._modules")
     for path, variable in emitter.writer.modules.items():
         head.append(f"    {variable} = {_container(path)}._modules")
