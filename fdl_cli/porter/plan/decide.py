@@ -19,6 +19,7 @@ from fdl_cli.porter.ir.statements import Block, Stmt, expressions
 from fdl_cli.porter.ir.symbols import MethodIR, ModelIR, ScriptIR, ValueFact
 from fdl_cli.porter.plan.counting import count_operations
 from fdl_cli.porter.plan.eligible import find_obstacles
+from fdl_cli.porter.plan.joined import join_residuals
 from fdl_cli.porter.plan.shorten import shorten
 from fdl_cli.porter.plan.words import write_words
 
@@ -71,7 +72,7 @@ def _class_plan(model: ModelIR, reasons: tuple[Reason, ...]) -> ClassPlan:
     words: tuple[str, ...] = ()
     text = f"{facts.name}: kept"
     if not reasons:
-        blocks = [(method, shorten(write_words(method.body))) for method in model.methods]
+        blocks = [(method, describe(method)) for method in model.methods]
         edits = tuple(_class_edits(model, blocks))
         words = tuple(_words(edits, blocks))
         text = reading(facts.name, [(method, block) for method, block in blocks])
@@ -86,6 +87,13 @@ def _class_plan(model: ModelIR, reasons: tuple[Reason, ...]) -> ClassPlan:
         ops_in_graph=0 if reasons else total,
         reading=text,
     )
+
+
+def describe(method: MethodIR) -> Block:
+    """Return the body of a method in flow words, as short as the patterns make it."""
+    short = shorten(write_words(method.body))
+    joined = join_residuals(short, method.params)
+    return short if joined == short else shorten(joined)
 
 
 def _value_plan(value: ValueFact, reason: Reason | None) -> ClassPlan:

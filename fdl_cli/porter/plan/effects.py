@@ -13,7 +13,13 @@ _WITH_STAGES = frozenset({"also", "also_with", "merge", "repeat"})
 
 def effects(expr: Expr) -> Iterator[Span]:
     """Yield the places of everything that computes, in evaluation order."""
-    if expr.op in _WITH_STAGES:
+    if expr.op == "also" and len(expr.parts) > 2:
+        # `x.also(stage, y)`: y is there before the stage runs.
+        yield from effects(expr.parts[0])
+        for part in expr.parts[2:]:
+            yield from effects(part)
+        yield from _stage_effects(expr.parts[1])
+    elif expr.op in _WITH_STAGES:
         yield from effects(expr.parts[0])
         for part in expr.parts[1:]:
             yield from _stage_effects(part)

@@ -41,7 +41,7 @@ CASES = (
     ),
 )
 LEFT_ALONE = (
-    # The skip is read again: it stays a value of its own.
+    # The skip is read again: it stays a value of its own, to which the other one is added.
     Case(
         before="""
             def forward(self, x):
@@ -52,7 +52,7 @@ LEFT_ALONE = (
         after="""
             def flow(self, x):
                 skip = x.through(self.down)
-                out = x.through(self.a) + skip
+                out = skip.also(x.through(self.a))
                 return out, skip
         """,
     ),

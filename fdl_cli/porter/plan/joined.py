@@ -1,0 +1,120 @@
+"""Residual sums of values that have names: the earlier value, also the later one.
+
+Before: if self.residual: x = x + identity
+After:  if self.residual: x = identity.also(x)
+"""
+
+from dataclasses import replace
+from typing import final
+
+from fdl_cli.porter.ir.expressions import Expr, place, rebuilt
+from fdl_cli.porter.ir.statements import Block, Stmt
+from fdl_cli.porter.plan.effects import effects
+from fdl_cli.porter.plan.lineage import Lineage, Lineages
+
+_SKIP_WORDS = ("skip", "short", "ident", "resid")
+
+
+def join_residuals(block: Block, params: tuple[str, ...]) -> Block:
+    """Write every sum of a value and what was made of it with `also`."""
+    return _Joiner(params).block(block)
+
+
+@final
+class _Joiner:
+    """Walks one method, knowing at each place what its values were made of."""
+
+    def __init__(self, params: tuple[str, ...]) -> None:
+        self.lineages = Lineages(params)
+
+    def block(self, block: Block) -> Block:
+        """Return the block with its residual sums written out."""
+        return tuple(self._statement(stmt) for stmt in block)
+
+    def _statement(self, stmt: Stmt) -> Stmt:
+        if stmt.op == "augment" and (joined := self._augmented(stmt)) is not None:
+            stmt = joined
+        exprs = tuple(self._expression(expr) for expr in stmt.exprs)
+        if any(new is not old for new, old in zip(exprs, stmt.exprs, strict=True)):
+            stmt = replace(stmt, exprs=exprs)
+        if not stmt.body and not stmt.orelse:
+            self.lineages.bind(stmt)
+            return stmt
+        return self._compound(stmt)
+
+    def _compound(self, stmt: Stmt) -> Stmt:
+        for expr in stmt.exprs:
+            self.lineages.read(expr)
+        before = dict(self.lineages.values)
+        body = self.block(stmt.body)
+        after_body = self.lineages.values
+        self.lineages.values = before
+        orelse = self.block(stmt.orelse)
+        self.lineages.join(after_body)
+        changed = zip((*body, *orelse), (*stmt.body, *stmt.orelse), strict=True)
+        if all(new is old for new, old in changed):
+            return stmt
+        return replace(stmt, body=body, orelse=orelse)
+
+    def _augmented(self, stmt: Stmt) -> Stmt | None:
+        """Turn `x += identity` into a sum when nothing else can see the memory of `x`."""
+        target = stmt.targets[0]
+        if stmt.name != "+" or target.op != "name":
+            return None
+        known = self.lineages.values.get(target.name, Lineage())
+        if not known.fresh:
+            return None
+        sum_ = Expr(
+            op="binary",
+            name="+",
+            parts=(replace(target, kind="flow"), stmt.exprs[0]),
+            kind="flow",
+            origin=stmt.sources[-1],
+        )
+        joined = self._expression(sum_)
+        if joined.op != "also":
+            return None
+        return replace(stmt, op="assign", name="", exprs=(joined,), lead=None)
+
+    def _expression(self, expr: Expr) -> Expr:
+        if expr.op in {"lambda", "comprehension", "format", "other"}:
+            return expr
+        inner = rebuilt(expr, tuple(self._expression(part) for part in expr.parts))
+        if inner.op != "binary" or inner.name != "+":
+            return inner
+        return self._sum(inner) or inner
+
+    def _sum(self, expr: Expr) -> Expr | None:
+        left, right = expr.parts
+        if left.kind != "flow" or right.kind != "flow":
+            return None
+        ways = (self.lineages.of(left), self.lineages.of(right))
+        if _is_earlier(left, ways[0], ways[1]):
+            return _also(expr, left, right)
+        # The later value runs first: the earlier one must be nothing but a name.
+        if right.op == "name" and _is_earlier(right, ways[1], ways[0]):
+            return _also(expr, right, left)
+        return None
+
+
+def _is_earlier(expr: Expr, own: Lineage, other: Lineage) -> bool:
+    """Say whether the other value was made of this one, or this one is its skip by name."""
+    if expr.op == "name" and own.same & other.by_stage:
+        return True
+    says_skip = expr.op == "name" and any(word in expr.name for word in _SKIP_WORDS)
+    return says_skip and bool(own.all & other.all) and bool(other.by_stage | own.by_stage)
+
+
+def _also(expr: Expr, earlier: Expr, later: Expr) -> Expr | None:
+    """Return the sum as `earlier.also(stage, ...)`, or of the value where it has several steps."""
+    if later.op == "name" and earlier.op == "name" and later.name == earlier.name:
+        return None
+    starts = later.parts[0] if later.op == "through" else earlier
+    if later.op == "through" and earlier.op == starts.op == "name" and earlier.name == starts.name:
+        stage = replace(later.parts[1], origin=place(later))
+        parts = (earlier, stage, *later.parts[2:])
+        labels = ("", *later.labels)
+    else:
+        parts, labels = (earlier, later), ("",)
+    made = Expr(op="also", parts=parts, labels=labels, kind="flow", origin=place(expr))
+    return made if list(effects(made)) == list(effects(expr)) else None

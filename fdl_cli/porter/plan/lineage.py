@@ -1,0 +1,109 @@
+"""Where the values of a method come from: which earlier value each one was made of."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import final
+
+from fdl_cli.porter.ir.expressions import FLOW_WORDS, Expr, walk
+from fdl_cli.porter.ir.statements import Stmt, bound_names, target_names
+from fdl_cli.porter.plan.freshness import is_fresh
+
+Tokens = frozenset[int]
+NOWHERE: Tokens = frozenset()
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """What is known of a value: the values it may be, and those it was made of.
+
+    `same` are the tokens it may stand for, `made_of` those it was computed from, `by_stage` those
+    among them with at least one stage in between. `fresh`: nothing else holds its memory.
+    """
+
+    same: Tokens = NOWHERE
+    made_of: Tokens = NOWHERE
+    by_stage: Tokens = NOWHERE
+    fresh: bool = False
+
+    @property
+    def all(self) -> Tokens:
+        """Return everything that the value is or was made of."""
+        return self.same | self.made_of
+
+
+@final
+class Lineages:
+    """Follows the values of one method from statement to statement."""
+
+    def __init__(self, params: tuple[str, ...]) -> None:
+        self._next = 0
+        self.values = {name: Lineage(same=self._token()) for name in params}
+
+    def of(self, expr: Expr) -> Lineage:
+        """Return the lineage of an expression."""
+        if expr.op == "name":
+            return self.values.get(expr.name, Lineage())
+        parts = [self.of(part) for part in _flowing(expr)]
+        made_of = NOWHERE.union(*(part.all for part in parts))
+        by_stage = NOWHERE.union(*(part.by_stage for part in parts))
+        if any(node.op in FLOW_WORDS for node in walk(expr)):
+            by_stage = made_of
+        return Lineage(made_of=made_of, by_stage=by_stage, fresh=is_fresh(expr))
+
+    def read(self, expr: Expr) -> None:
+        """Note that an expression reads variables: their memory may be held by others now."""
+        for node in walk(expr):
+            if node.op == "name" and node.name in self.values:
+                self.values[node.name] = replace(self.values[node.name], fresh=False)
+
+    def bind(self, stmt: Stmt) -> None:
+        """Follow one simple statement."""
+        for expr in stmt.exprs:
+            found = self.of(expr)
+            self.read(expr)
+            for target in stmt.targets:
+                self._bind_target(stmt, target, found)
+        for name in bound_names(stmt) - {n for t in stmt.targets for n in target_names(t)}:
+            self.values.pop(name, None)
+
+    def join(self, other: "dict[str, Lineage]") -> None:
+        """Take in what is known at the end of another way to the same place."""
+        for name in dict.fromkeys((*self.values, *other)):
+            first = self.values.get(name, Lineage())
+            second = other.get(name, Lineage())
+            self.values[name] = Lineage(
+                same=first.same | second.same,
+                made_of=first.made_of | second.made_of,
+                by_stage=first.by_stage | second.by_stage,
+                fresh=first.fresh and second.fresh,
+            )
+
+    def _bind_target(self, stmt: Stmt, target: Expr, found: Lineage) -> None:
+        if stmt.op == "augment":
+            for name in target_names(target):
+                before = self.values.get(name, Lineage())
+                self.values[name] = replace(
+                    before,
+                    made_of=before.made_of | found.all,
+                    by_stage=before.by_stage | found.by_stage,
+                )
+            return
+        alias = target.op == "name" and bool(found.same)
+        for name in target_names(target):
+            known = found if alias else replace(found, same=self._token())
+            self.values[name] = known
+
+    def _token(self) -> Tokens:
+        self._next += 1
+        return frozenset({self._next})
+
+
+def _flowing(expr: Expr) -> Iterator[Expr]:
+    """Yield the parts that hand values on: stages are not among them."""
+    stages = {"also": 2, "also_with": 3, "merge": len(expr.parts), "repeat": len(expr.parts)}
+    if expr.op in stages:
+        yield expr.parts[0]
+        yield from expr.parts[stages[expr.op] :]
+    else:
+        yield from expr.parts
