@@ -30,8 +30,8 @@ CASES = (
     Case(name="fdl TASK -- ARGUMENTS", arguments=("quick", "--", "-k", "a b"), bar=3.5),
     Case(name="fdl ENTRY --lr 0.1", arguments=("train", "--lr", "0.1"), bar=3.5),
     Case(name="fdl (lists the tasks)", arguments=(), bar=4.0),
-    Case(name="fdl -n TASK", arguments=("-n", "quick"), bar=9.0),
-    Case(name="fdl tasks", arguments=("tasks",), bar=9.0),
+    Case(name="fdl -n TASK", arguments=("-n", "quick"), bar=11.0),
+    Case(name="fdl tasks", arguments=("tasks",), bar=11.0),
 )
 SCHEMA = '{"options": {"lr": {"type": "number"}}, "args": [], "strict": true}'
 

@@ -44,7 +44,7 @@ def _fast(words: tuple[str, ...]) -> int | None:
         from fdl_cli.commands.overview import overview
         from fdl_cli.terminal import line_width
 
-        text = overview(line_width(os.environ, sys.stdout))
+        text = overview(line_width(os.environ, sys.stdout), _task_rows())
     elif len(words) == 2 and words[0] == "api-ref" and not words[1].startswith("-"):
         from fdl_cli.apiref.quick import quick_cache, quick_text
 
@@ -53,6 +53,7 @@ def _fast(words: tuple[str, ...]) -> int | None:
             return None
         text = found
     else:
+        _start_task(words)
         return None
     try:
         sys.stdout.write(text + "\n")
@@ -63,6 +64,29 @@ def _fast(words: tuple[str, ...]) -> int | None:
         # The long way says what is wrong, in the form that every error has.
         return None
     return 0
+
+
+def _start_task(words: tuple[str, ...]) -> None:
+    """Become a task of this project, where that takes no more than its name."""
+    from fdl_cli.commands.registry import COMMANDS, find
+
+    if not words or words[0].startswith("-") or find(words[0]) is not None:
+        return
+    from fdl_cli.manifest.fast import start_task
+
+    start_task(words, " ".join(sorted(entry.name for entry in COMMANDS)), os.environ)
+
+
+def _task_rows() -> list[tuple[str, str]]:
+    """Return the tasks of the project around, for the overview."""
+    from fdl_cli.commands.registry import COMMANDS
+    from fdl_cli.manifest.discover import in_project
+
+    if not in_project():
+        return []
+    from fdl_cli.manifest.listing import task_rows
+
+    return task_rows(frozenset(entry.name for entry in COMMANDS), os.environ)
 
 
 def _full(words: tuple[str, ...]) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TextIO, final
 
 from fdl_cli import __version__
-from fdl_cli.commands.global_options import GlobalOptions, asks_for_json, read_leading
+from fdl_cli.commands.global_options import GlobalOptions, Leading, asks_for_json, read_leading
 from fdl_cli.commands.registry import COMMANDS, CommandEntry, find
 from fdl_cli.console import Console, Terminal
 from fdl_cli.context import Context, directories, find_project_root
@@ -46,8 +46,10 @@ class Session:
         name = leading.rest[0]
         found = find(name)
         if found is None:
-            raise _unknown_command(name)
-        return self._command(found, leading.rest[1:])
+            return self._task(leading, overlay_word=True)
+        if name == "run" and leading.rest[1:2] not in ((), ("--json-schema",)):
+            return self._run(found, leading)
+        return self._command(found, _with_task_options(leading.rest[1:], leading.task))
 
     def failed(self, error: FdlError) -> int:
         """Show an expected failure, as text on stderr or as JSON on stdout."""
@@ -99,6 +101,33 @@ class Session:
         self._use(self.options.merged(execution.common))
         return perform(execution, self._context())
 
+    def _run(self, found: CommandEntry, leading: Leading) -> int:
+        """`fdl run TASK`: the words of the task must not go through another parser."""
+        inner = read_leading(leading.rest[1:])
+        if inner.help or not inner.rest:
+            return self._command(found, ("--help",))
+        self._use(self.options.merged(inner.options))
+        return self._task(inner._replace(task=leading.task + inner.task), overlay_word=False)
+
+    def _task(self, leading: Leading, *, overlay_word: bool) -> int:
+        """Run a task of the project that this folder belongs to."""
+        context = self._context()
+        name, rest = leading.rest[0], leading.rest[1:]
+        if context.project_root is None:
+            raise _unknown_command(name)
+        command = find(rest[0]) if overlay_word and rest else None
+        if command is not None and (context.project_root / f"fdl.{name}.yml").is_file():
+            # `fdl ci config show` is `fdl --env ci config show`.
+            return self._command(command, _with_task_options(rest[1:], ("--env", name)))
+        from fdl_cli.commands.execution import Execution, perform
+        from fdl_cli.commands.run import COMMAND, RunOptions
+        from fdl_cli.manifest.words import read_flags
+
+        self.schema = COMMAND.schema
+        flags, _ = read_flags(leading.task)
+        options = RunOptions(words=leading.rest, flags=flags, overlay_word=overlay_word)
+        return perform(Execution(COMMAND, options, self.options), context)
+
     def _version(self) -> int:
         if self.options.json:
             import platform
@@ -113,8 +142,12 @@ class Session:
 
     def _overview(self) -> int:
         from fdl_cli.commands.overview import overview
+        from fdl_cli.manifest.discover import in_project
+        from fdl_cli.manifest.listing import task_rows
 
-        self.console.line(overview(self.console.width))
+        reserved = frozenset(entry.name for entry in COMMANDS)
+        tasks = task_rows(reserved, self.environ) if in_project() else []
+        self.console.line(overview(self.console.width, tasks))
         return 0
 
     def _use(self, options: GlobalOptions) -> None:
@@ -167,6 +200,12 @@ def _working_folder() -> Path:
             message="the current folder has been removed",
             hint="change to a folder that exists: `cd ~`",
         ) from problem
+
+
+def _with_task_options(arguments: tuple[str, ...], task: tuple[str, ...]) -> tuple[str, ...]:
+    """Hand `--env NAME` before a command's name to the command itself."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return (*arguments[:end], *task, *arguments[end:])
 
 
 def _unknown_command(name: str) -> UsageError:

@@ -3,6 +3,7 @@
 from typing import Final, Literal, NamedTuple, final
 
 from fdl_cli.errors import UsageError
+from fdl_cli.manifest.words import TASK_SWITCHES
 
 ColorWord = Literal["auto", "always", "never"]
 _COLOR_WORDS: Final[dict[str, ColorWord]] = {
@@ -40,12 +41,16 @@ class GlobalOptions(NamedTuple):
 
 @final
 class Leading(NamedTuple):
-    """What stands before the command's name, and everything from it on."""
+    """What stands before the command's name, and everything from it on.
+
+    `task` are options for the task runner, which stand before a task's name too.
+    """
 
     options: GlobalOptions
     help: bool
     version: bool
     rest: tuple[str, ...]
+    task: tuple[str, ...] = ()
 
 
 _SWITCHES: Final[dict[str, GlobalOptions]] = {
@@ -70,6 +75,7 @@ def read_leading(arguments: tuple[str, ...]) -> Leading:
     """
     options = GlobalOptions()
     wants_help = wants_version = False
+    task: list[str] = []
     position = 0
     while position < len(arguments) and arguments[position].startswith("-"):
         word = arguments[position]
@@ -83,9 +89,14 @@ def read_leading(arguments: tuple[str, ...]) -> Leading:
             options = options.merged(GlobalOptions(color=value))
         elif word in _SWITCHES:
             options = options.merged(_SWITCHES[word])
+        elif word in TASK_SWITCHES or word.startswith("--env="):
+            task.append(word)
+        elif word == "--env":
+            task += arguments[position - 1 : position + 1]
+            position += 1
         else:
             raise _unknown(word)
-    return Leading(options, wants_help, wants_version, arguments[position:])
+    return Leading(options, wants_help, wants_version, arguments[position:], tuple(task))
 
 
 def asks_for_json(arguments: tuple[str, ...]) -> bool:
@@ -114,7 +125,7 @@ def _color_value(word: str, arguments: tuple[str, ...], position: int) -> tuple[
 def _unknown(word: str) -> UsageError:
     import difflib
 
-    known = [*_SWITCHES, "--help", "--version", "--color"]
+    known = [*_SWITCHES, *TASK_SWITCHES, "--env", "--help", "--version", "--color"]
     near = difflib.get_close_matches(word, known, n=1)
     return UsageError(
         error_id="option-unknown",

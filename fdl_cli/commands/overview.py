@@ -16,13 +16,16 @@ _OPTIONS: tuple[tuple[str, str], ...] = (
 )
 
 
-def overview(width: int) -> str:
-    """Return the overview of all commands, wrapped to the width."""
+def overview(width: int, tasks: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the overview of all commands and of the project's tasks, wrapped to the width."""
     lines = [
         "Usage: fdl [OPTIONS] COMMAND [ARGUMENTS]",
         "",
         *textwrap.wrap("Flow graphs for PyTorch: port a script, prove it equal, run it.", width),
     ]
+    if tasks:
+        widest = max(len(name) for name, _ in tasks)
+        lines += ["", "Tasks of this project:", *_rows(tasks, widest, width)]
     column = max(len(text) for text in (*(e.name for e in COMMANDS), *(o[0] for o in _OPTIONS)))
     for section in dict.fromkeys(entry.section for entry in COMMANDS):
         rows = [(entry.name, entry.summary) for entry in COMMANDS if entry.section == section]

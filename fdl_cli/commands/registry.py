@@ -22,6 +22,10 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
     CommandEntry(
         "port", "fdl_cli.commands.port", "turn PyTorch code into flow graphs, and prove it", "Work"
     ),
+    CommandEntry("run", "fdl_cli.commands.run", "run a task of fdl.yml", "Tasks"),
+    CommandEntry("tasks", "fdl_cli.commands.tasks", "list the tasks of the project", "Tasks"),
+    CommandEntry("why", "fdl_cli.commands.why", "explain what a task would run", "Tasks"),
+    CommandEntry("config", "fdl_cli.commands.config", "show the merged manifest", "Tasks"),
     CommandEntry(
         "setup", "fdl_cli.commands.setup", "install the torch that fits this machine", "Machine"
     ),

@@ -1,0 +1,190 @@
+"""`fdl run TASK` and `fdl TASK`: run a task of the project, or show what it would do."""
+
+import os
+from dataclasses import dataclass
+from typing import Annotated, NoReturn, final
+
+import typer
+
+from fdl_cli.commands.command import Command
+from fdl_cli.commands.registry import COMMANDS
+from fdl_cli.console import Console
+from fdl_cli.context import Context
+from fdl_cli.errors import EnvironmentLackingError, FdlError, OperationFailedError, UsageError
+from fdl_cli.manifest.model import Flags, Invocation
+from fdl_cli.manifest.plan import Plan, make_plan
+from fdl_cli.manifest.project import Surroundings
+from fdl_cli.manifest.request import Request, prepare, read_request
+from fdl_cli.result import CommandResult
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The task's words, exactly as given, and what was asked before them."""
+
+    words: tuple[str, ...]
+    flags: Flags
+    overlay_word: bool
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunData:
+    """The plan of the task, or its help; `exit_code` is known only after `--wait` or Docker."""
+
+    plan: Plan | None
+    help: str | None
+    exit_code: int | None
+
+
+def parse(
+    words: Annotated[
+        list[str], typer.Argument(metavar="TASK", help="The task, its presets, its arguments.")
+    ],
+    *,
+    env: Annotated[
+        str | None, typer.Option("--env", help="Lay `fdl.NAME.yml` over the manifest.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Show the command, run nothing.")
+    ] = False,
+    native: Annotated[
+        bool, typer.Option("--native", help="Run here, even if it names a Docker service.")
+    ] = False,
+    docker: Annotated[
+        bool, typer.Option("--docker", help="Run in its service, even inside a container.")
+    ] = False,
+    append: Annotated[
+        bool, typer.Option("--append/--no-append", help="Add what the task appends.")
+    ] = True,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Stay until it ends, and record its exit code.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Answer its question with yes.")
+    ] = False,
+) -> RunOptions:
+    """Run a task of `fdl.yml`, from any folder of the project.
+
+    `fdl TASK` is the same, unless TASK is also a command of fdl. Options for fdl stand before the
+    task's name; everything after `--` goes to the task, byte for byte.
+    """
+    place = "native" if native else "docker" if docker else None
+    flags = Flags(
+        environment=env, dry_run=dry_run, append=append, place=place, wait=wait, yes=yes
+    )
+    return RunOptions(words=tuple(words), flags=flags, overlay_word=False)
+
+
+def run(context: Context, options: RunOptions) -> CommandResult[RunData]:
+    """Become the task; return only for help, `-n`, `--wait` and Docker.
+
+    Raises:
+        UsageError: the words do not fit the task.
+    """
+    around = surroundings(context)
+    request = read_request(around, options.words, options.flags, overlay_word=options.overlay_word)
+    if request.flags.help:
+        return _result(RunData(plan=None, help=_help(request, around), exit_code=None))
+    invocation = prepare(request, around)
+    if request.flags.dry_run:
+        plan = make_plan(request, invocation, context.environ)
+        return _result(RunData(plan=plan, help=None, exit_code=None))
+    if context.json:
+        raise UsageError(
+            error_id="usage",
+            message="a task writes its own output, so `--json` cannot be kept",
+            hint=f"`fdl -n --json {' '.join(invocation.task)}` shows the plan as JSON",
+        )
+    if invocation.confirm and not context.console.confirm(invocation.confirm, flag="--yes"):
+        raise OperationFailedError(
+            error_id="declined", message="nothing was run", hint="answer y, or pass `--yes`"
+        )
+    code = _start(context, request, invocation)
+    return _result(RunData(plan=None, help=None, exit_code=code), code)
+
+
+def show(result: CommandResult[RunData], console: Console) -> None:
+    """Print the help, or the command that would run."""
+    if result.data.help is not None:
+        console.line(result.data.help)
+    plan = result.data.plan
+    if plan is None:
+        return
+    where = f"in the service `{plan.service}`" if plan.service else f"in {plan.folder}"
+    console.note(f"would run {where}:", "dim")
+    console.line(plan.command)
+
+
+def surroundings(context: Context) -> Surroundings:
+    """Return what the task runner may know."""
+    reserved = frozenset(entry.name for entry in COMMANDS)
+    return Surroundings(cwd=context.cwd, environ=context.environ, reserved=reserved)
+
+
+def _result(data: RunData, code: int = 0) -> CommandResult[RunData]:
+    return CommandResult(schema="fdl.run/1", data=data, ok=code == 0, exit_code=code)
+
+
+def _help(request: Request, around: Surroundings) -> str:
+    from fdl_cli.manifest.describe import task_help
+    from fdl_cli.manifest.probe import entry_schema
+
+    found = request.found
+    schema = None
+    if found.entry is not None:
+        schema = entry_schema(request.project.stored, found, around.environ)
+    return "\n".join(task_help(found, schema, around.environ))
+
+
+def _start(context: Context, request: Request, invocation: Invocation) -> int:
+    from fdl_cli.manifest.records import record_end, record_start
+
+    stored = request.project.stored
+    run_id = record_start(
+        invocation, stored.root, stored.environment, request.words, context.environ
+    )
+    context.console.detail(f"+ {' '.join(invocation.argv)}")
+    if invocation.service is not None:
+        from fdl_cli.manifest.docker_task import run_in_service
+
+        ended = run_in_service(request.project, invocation, context.environ, context.console.note)
+    elif request.flags.wait or os.name != "posix":
+        from fdl_cli.manifest.supervise import run_child
+
+        ended = run_child(invocation, context.environ)
+    else:
+        _become(context, invocation)
+    if run_id is not None:
+        record_end(run_id, stored.root, ended.code, ended.seconds, context.environ)
+    return ended.code
+
+
+def _become(context: Context, invocation: Invocation) -> NoReturn:
+    from fdl_cli.manifest.execute import become
+
+    context.console.flush()
+    context.console.err.flush()
+    try:
+        become(invocation, context.environ)
+    except OSError as problem:
+        raise _cannot_start(invocation, problem) from problem
+
+
+def _cannot_start(invocation: Invocation, problem: OSError) -> FdlError:
+    name = " ".join(invocation.task)
+    if not os.path.isdir(invocation.folder):  # noqa: PTH112 - text, as the plan has it
+        return EnvironmentLackingError(
+            error_id="folder-missing",
+            message=f"the task `{name}` runs in `{invocation.folder}`, which does not exist",
+            hint=f"create it, or correct `cwd` (`fdl why {name}` shows who sets it)",
+        )
+    return EnvironmentLackingError(
+        error_id="program-missing",
+        message=f"cannot run `{invocation.argv[0]}` for the task `{name}`: {problem.strerror}",
+        hint=f"install it, or correct the task (`fdl why {name}` shows who sets it)",
+    )
+
+
+COMMAND = Command(schema="fdl.run/1", data=RunData, parse=parse, run=run, show=show)

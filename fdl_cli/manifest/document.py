@@ -1,0 +1,183 @@
+"""Turn the text of one YAML file into nodes that know their place, with every problem found.
+
+`fdl.yml:7:5` can only be said of a key if the line is kept: PyYAML's constructor throws it away,
+so its node tree is read instead.
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+if TYPE_CHECKING:
+    import yaml
+
+Scalar = None | bool | int | float | str
+
+
+@final
+class Place(NamedTuple):
+    """Where a key or value stands; lines and columns count from one."""
+
+    file: str
+    line: int
+    column: int
+
+
+@final
+class Problem(NamedTuple):
+    """One thing that is wrong in a file, and what to write instead."""
+
+    place: Place
+    message: str
+    hint: str
+
+
+@final
+class Leaf(NamedTuple):
+    """A scalar, or a list of scalars; `text` is what the author wrote."""
+
+    value: Scalar | tuple[Scalar, ...]
+    text: str | tuple[str, ...]
+    place: Place
+
+
+@final
+class Table(NamedTuple):
+    """A mapping; its place is that of its key, so that an error can point at the name."""
+
+    entries: "dict[str, Leaf | Table]"
+    place: Place
+
+
+Node = Leaf | Table
+
+
+@final
+class Document(NamedTuple):
+    """One file as a table, with the problems that its text alone has."""
+
+    table: Table
+    problems: tuple[Problem, ...]
+
+
+def parse(text: bytes, file: str) -> Document:
+    """Parse one file; a file that is no YAML mapping gives an empty table and the problem."""
+    import yaml
+
+    empty = Table({}, Place(file, 1, 1))
+    # The C parser is ten times faster, and not everywhere compiled.
+    kind: Any = vars(yaml).get("CSafeLoader", yaml.SafeLoader)
+    try:
+        loader = kind(text)
+        root = loader.get_single_node()
+    except yaml.YAMLError as error:
+        return Document(empty, (_syntax_problem(error, file),))
+    except UnicodeDecodeError as error:
+        place = Place(file, text.count(b"\n", 0, error.start) + 1, 1)
+        return Document(empty, (Problem(place, "the file is not UTF-8", "save it as UTF-8"),))
+    if root is None:
+        return Document(empty, ())
+    reader = _Reader(file, loader)
+    if not isinstance(root, yaml.MappingNode):
+        place = reader.place(root)
+        problem = Problem(place, "the file is no mapping", "begin with `commands:`")
+        return Document(empty, (problem,))
+    table = reader.table(root, Place(file, 1, 1))
+    return Document(table, tuple(reader.problems))
+
+
+@final
+class _Reader:
+    """Walks a node tree and collects problems on the way."""
+
+    def __init__(self, file: str, loader: Any) -> None:
+        self.file = file
+        self.problems: list[Problem] = []
+        self._loader = loader
+        self._open: set[int] = set()
+
+    def place(self, node: "yaml.Node") -> Place:
+        """Return where a node begins."""
+        mark = node.start_mark
+        return Place(self.file, mark.line + 1, mark.column + 1)
+
+    def table(self, node: "yaml.MappingNode", place: Place) -> Table:
+        """Read a mapping; keys are text, and none stands twice."""
+        entries: dict[str, Node] = {}
+        if id(node) in self._open:
+            self._add(place, "the mapping contains itself", "remove the alias")
+            return Table(entries, place)
+        self._open.add(id(node))
+        self._require_unique(node)
+        self._loader.flatten_mapping(node)
+        for key, value in node.value:
+            name = self._key(key)
+            if name is not None:
+                entries[name] = self._node(value, self.place(key))
+        self._open.discard(id(node))
+        return Table(entries, place)
+
+    def _require_unique(self, node: "yaml.MappingNode") -> None:
+        seen: dict[str, int] = {}
+        for key, _ in node.value:
+            name = str(key.value)
+            if name in seen:
+                message = f"`{name}` stands twice, first on line {seen[name]}"
+                self._add(self.place(key), message, "keep one of them")
+            seen.setdefault(name, key.start_mark.line + 1)
+
+    def _key(self, key: "yaml.Node") -> str | None:
+        if key.tag == "tag:yaml.org,2002:str":
+            return str(key.value)
+        place = self.place(key)
+        self._add(
+            place, f"the key `{key.value}` is no text for YAML", f'write it as "{key.value}"'
+        )
+        return None
+
+    def _node(self, node: "yaml.Node", place: Place) -> Node:
+        import yaml
+
+        if isinstance(node, yaml.MappingNode):
+            return self.table(node, place)
+        if isinstance(node, yaml.SequenceNode):
+            return self._sequence(node, place)
+        return Leaf(self._scalar(node), str(node.value), place)
+
+    def _sequence(self, node: "yaml.SequenceNode", place: Place) -> Leaf:
+        import yaml
+
+        items = []
+        for item in node.value:
+            if isinstance(item, yaml.ScalarNode):
+                items.append(Leaf(self._scalar(item), str(item.value), self.place(item)))
+            else:
+                message = "a list here holds plain values, not lists or mappings"
+                self._add(self.place(item), message, "write each item as text")
+        scalars = tuple(item.value for item in items if not isinstance(item.value, tuple))
+        return Leaf(scalars, tuple(str(item.text) for item in items), place)
+
+    def _scalar(self, node: "yaml.Node") -> Scalar:
+        tag = node.tag.removeprefix("tag:yaml.org,2002:")
+        if tag in ("null", "bool", "int", "float", "str"):
+            value: Scalar = self._loader.construct_object(node)
+            return value
+        if tag == "timestamp":
+            return str(node.value)
+        self._add(self.place(node), f"the tag `{node.tag}` has no meaning here", "remove it")
+        return str(node.value)
+
+    def _add(self, place: Place, message: str, hint: str) -> None:
+        self.problems.append(Problem(place, message, hint))
+
+
+def _syntax_problem(error: "yaml.YAMLError", file: str) -> Problem:
+    import yaml
+
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
+    reason = error.problem if isinstance(error, yaml.MarkedYAMLError) else None
+    if reason is None:
+        reason = str(error).splitlines()[0]
+    if "single document" in str(error):
+        reason = "the file holds several documents"
+    hint = "look at this line and the one before it: indentation, a missing `:` or quote"
+    return Problem(place, f"not valid YAML: {reason}", hint)

@@ -1,0 +1,40 @@
+"""Become the task: change the folder and the environment, and replace this process.
+
+On the path of `fdl <task>`. After the replacement no Python is left, so signals, exit code and
+memory are the task's own.
+"""
+
+import os
+import signal
+from collections.abc import Mapping
+from typing import NoReturn
+
+from fdl_cli.manifest.model import Invocation
+
+
+def task_environment(invocation: Invocation, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the task."""
+    changed = dict(environ)
+    for change in invocation.changes:
+        if change.value is None:
+            changed.pop(change.name, None)
+        else:
+            changed[change.name] = change.value
+    return changed
+
+
+def become(invocation: Invocation, environ: Mapping[str, str]) -> NoReturn:
+    """Replace this process by the task.
+
+    Raises:
+        OSError: the folder or the program does not exist or may not be used.
+    """
+    os.chdir(invocation.folder)
+    restore_signals()
+    os.execvpe(invocation.argv[0], invocation.argv, task_environment(invocation, environ))
+
+
+def restore_signals() -> None:
+    """Undo what Python did to signals: a task must die of a closed pipe as other programs do."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)

@@ -1,0 +1,60 @@
+"""The short way of `fdl <task>`: from words to the task without importing anything large.
+
+Every unusual case (flags, overlays as words, Docker, questions, anything wrong) returns, and the
+long way in `fdl_cli.commands` answers it; both use the same resolution.
+"""
+
+import os
+from collections.abc import Mapping
+
+from fdl_cli.manifest.discover import find_root
+from fdl_cli.manifest.entry_arguments import known_arguments
+from fdl_cli.manifest.execute import become
+from fdl_cli.manifest.model import Flags, Stored, Trouble, overlay_name
+from fdl_cli.manifest.records import record_start
+from fdl_cli.manifest.resolve import find_task, read_task_words, require_forwardable, resolve
+from fdl_cli.manifest.store import recall
+
+
+def project_here(reserved: str, environ: Mapping[str, str]) -> Stored | None:
+    """Return this folder's manifest if it is remembered; nothing is parsed for it."""
+    if os.name != "posix":
+        return None
+    try:
+        root = find_root(os.getcwd())
+    except FileNotFoundError:
+        return None
+    if root is None:
+        return None
+    return recall(root, environ.get("FDL_ENV") or None, reserved, environ)
+
+
+def start_task(words: tuple[str, ...], reserved: str, environ: Mapping[str, str]) -> None:
+    """Become the task, or return where the long way is needed."""
+    stored = project_here(reserved, environ)
+    if stored is None:
+        return
+    found = find_task(stored.tree, stored.root, words)
+    if found is None or os.path.exists(f"{stored.root}/{overlay_name(words[0])}"):
+        return
+    try:
+        flags, given = read_task_words(found)
+        if flags != Flags():
+            return
+        require_forwardable(found, given)
+        arguments = given.all
+        if found.entry is not None:
+            checked = known_arguments(stored, found, given, environ)
+            if checked is None:
+                return
+            arguments = checked
+        invocation = resolve(stored, found, flags, arguments, environ, os.path.exists)
+    except Trouble:
+        return
+    if invocation.service is not None or invocation.confirm is not None:
+        return
+    record_start(invocation, stored.root, stored.environment, words, environ)
+    try:
+        become(invocation, environ)
+    except OSError:
+        return

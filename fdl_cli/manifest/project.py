@@ -1,0 +1,135 @@
+"""Open the project around a folder: which manifest, with which overlay."""
+
+import os
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from fdl_cli.errors import (
+    ConfigError,
+    EnvironmentLackingError,
+    FdlError,
+    NotFoundError,
+    UsageError,
+)
+from fdl_cli.manifest.discover import find_root
+from fdl_cli.manifest.load import Manifest, load
+from fdl_cli.manifest.model import LOCAL, MANIFEST, Stored, Trouble, overlay_name
+from fdl_cli.manifest.store import keep
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the task runner may know besides the command line."""
+
+    cwd: Path
+    environ: Mapping[str, str]
+    reserved: AbstractSet[str]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """A project with its valid manifest, as loaded and as running needs it."""
+
+    manifest: Manifest
+    stored: Stored
+
+
+def require_root(cwd: Path) -> Path:
+    """Return the project's folder.
+
+    Raises:
+        NotFoundError: there is no manifest here or above.
+    """
+    root = find_root(str(cwd))
+    if root is None:
+        raise NotFoundError(
+            error_id="project-missing",
+            message=f"there is no `{MANIFEST}` in `{cwd}` or above it",
+            hint="go to a project, or make one with `fdl init NAME`",
+        )
+    return Path(root)
+
+
+def open_project(around: Surroundings, environment: str | None) -> Project:
+    """Load the manifest with an overlay (or the one that `FDL_ENV` names), and remember it.
+
+    Raises:
+        NotFoundError: there is no project, or no such overlay.
+        ConfigError: the manifest is invalid.
+    """
+    root = require_root(around.cwd)
+    name = environment or around.environ.get("FDL_ENV") or None
+    manifest = load(root, name, around.reserved)
+    stored = Stored(str(root), name, manifest.tree, manifest.digest)
+    keep(stored, manifest.layers, reserved_key(around.reserved), around.environ)
+    return Project(manifest=manifest, stored=stored)
+
+
+def reserved_key(reserved: AbstractSet[str]) -> str:
+    """Return the reserved names as one text, so that a new command of fdl is noticed."""
+    return " ".join(sorted(reserved))
+
+
+def take_overlay(
+    around: Surroundings, words: tuple[str, ...], *, asked: str | None
+) -> tuple[str | None, tuple[str, ...]]:
+    """Read an overlay as the first word (`fdl ci test`, `fdl @ci test`).
+
+    Returns the overlay, or None, and the words that are left.
+
+    Raises:
+        UsageError: the word is an overlay and a task, or two overlays are named.
+    """
+    if not words:
+        return asked, words
+    root = require_root(around.cwd)
+    word = words[0].removeprefix("@")
+    file = root / overlay_name(word)
+    is_file = "/" not in word and file.name not in (MANIFEST, LOCAL) and file.is_file()
+    if words[0].startswith("@"):
+        _require_one(asked, word)
+        return word, words[1:]
+    if not is_file:
+        return asked, words
+    tasks = open_project(around, asked).stored.tree.get("commands")
+    if isinstance(tasks, dict) and word in tasks:
+        raise UsageError(
+            error_id="word-ambiguous",
+            message=f"`{word}` is a task and an overlay (`{file.name}`)",
+            hint=f"write `fdl run {word}` for the task, `fdl --env {word} TASK` for the overlay",
+            file=str(file),
+        )
+    _require_one(asked, word)
+    return word, words[1:]
+
+
+def explained(trouble: Trouble) -> FdlError:
+    """Turn what the pure modules found into the error that people see."""
+    kinds: dict[str, tuple[type[FdlError], str]] = {
+        "arguments": (UsageError, "task-arguments"),
+        "option": (UsageError, "task-option"),
+        "usage": (UsageError, "usage"),
+        "variable": (EnvironmentLackingError, "variable-missing"),
+        "service": (ConfigError, "service-unknown"),
+    }
+    kind, error_id = kinds[trouble.kind]
+    return kind(error_id=error_id, message=trouble.message, hint=trouble.hint)
+
+
+def runs_natively(path: str) -> bool:
+    """Say whether a path exists; given to the pure modules, which read nothing themselves."""
+    return os.path.exists(path)
+
+
+def _require_one(asked: str | None, word: str) -> None:
+    if asked is not None and asked != word:
+        raise UsageError(
+            error_id="overlay-twice",
+            message=f"two overlays are named: `{asked}` and `{word}`",
+            hint="keep one of them",
+        )

@@ -1,0 +1,76 @@
+"""Keep a merged manifest between runs, so that `fdl <task>` need not parse YAML again.
+
+On the path of `fdl <task>`. An entry is used only if every file it came from still has the very
+same text, and every file that was absent still is: no clock decides.
+"""
+
+import marshal
+import os
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fdl_cli.folders import user_folder
+from fdl_cli.manifest.discover import read_layer
+from fdl_cli.manifest.model import Layer, Stored, Tree
+
+FORMAT: Final = 1
+
+
+def entry_path(kind: str, key: str, environ: Mapping[str, str]) -> str:
+    """Return where an entry is kept; two keys may share a file, which only costs time."""
+    folder = user_folder("cache", environ)
+    return f"{folder}/{kind}/{zlib.crc32(key.encode(errors='surrogateescape')):08x}.bin"
+
+
+def read_entry(path: str) -> Any:
+    """Return what an entry holds, or nothing if it is absent, damaged or unreadable."""
+    try:
+        text = read_layer(path).text
+        return None if text is None else marshal.loads(text)
+    except (OSError, EOFError, ValueError, TypeError):
+        return None
+
+
+def write_entry(path: str, value: Any) -> bool:
+    """Replace an entry at once; say whether it was possible."""
+    folder = os.path.dirname(path)
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(marshal.dumps(value))
+        os.replace(temporary, path)
+    except OSError:
+        # A cache that cannot be written costs time and changes nothing else.
+        return False
+    return True
+
+
+def keep(
+    stored: Stored, layers: tuple[Layer, ...], reserved: str, environ: Mapping[str, str]
+) -> None:
+    """Remember a manifest that was loaded and found valid."""
+    key = f"{stored.root}\n{stored.environment}"
+    files = tuple((layer.path, layer.text) for layer in layers)
+    value = (FORMAT, reserved, stored.root, stored.environment, files, stored.digest, stored.tree)
+    write_entry(entry_path("manifests", key, environ), value)
+
+
+def recall(
+    root: str, environment: str | None, reserved: str, environ: Mapping[str, str]
+) -> Stored | None:
+    """Return a manifest that is known to be valid, if none of its files changed."""
+    path = entry_path("manifests", f"{root}\n{environment}", environ)
+    value = read_entry(path)
+    if not isinstance(value, tuple) or value[:4] != (FORMAT, reserved, root, environment):
+        return None
+    files, digest, tree = value[4:]
+    try:
+        if any(read_layer(path).text != text for path, text in files):
+            return None
+    except OSError:
+        return None
+    kept: Tree = tree
+    return Stored(root, environment, kept, digest)

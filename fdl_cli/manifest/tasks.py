@@ -1,0 +1,66 @@
+"""What must hold for the tasks of a merged manifest: names, and one way to run each."""
+
+import re
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import Final, Literal
+
+from fdl_cli.manifest.document import Node, Problem, Table
+
+TaskKind = Literal["run", "path", "entry", "preset"]
+
+NAME: Final = re.compile(r"[A-Za-z0-9][\w.:-]*")
+# What only makes sense for one kind of task.
+_BELONGS: Final[tuple[tuple[str, TaskKind], ...]] = (
+    ("append", "run"), ("forward", "run"), ("schema", "entry"), ("commands", "entry"),
+)  # fmt: skip
+
+
+def find_task_problems(tasks: Table, reserved: AbstractSet[str]) -> Iterator[Problem]:
+    """Yield what is wrong with the top tasks; `reserved` are the commands of fdl itself."""
+    for name, node in tasks.entries.items():
+        if name in reserved:
+            message = f"the task `{name}` has the name of a command of fdl"
+            yield Problem(node.place, message, f"rename it, for example `{name}-task`")
+        yield from _problems(name, node, in_entry=False)
+
+
+def kind_of(task: Table, *, in_entry: bool) -> TaskKind | None:
+    """Return how a task runs; nothing when the manifest does not say."""
+    for kind in ("run", "path", "entry"):
+        if kind in task.entries:
+            return kind
+    return "preset" if in_entry else None
+
+
+def _problems(name: str, node: Node, *, in_entry: bool) -> Iterator[Problem]:
+    if not NAME.fullmatch(name):
+        hint = "use letters, digits, `-`, `_`, `.` and `:`"
+        yield Problem(node.place, f"`{name}` cannot be the name of a task", hint)
+    if not isinstance(node, Table):
+        return
+    given = [kind for kind in ("run", "entry") if kind in node.entries]
+    if len(given) > 1:
+        names = " and ".join(f"`{kind}`" for kind in given)
+        yield Problem(node.place, f"the task `{name}` has {names}", "keep one of them")
+    kind = kind_of(node, in_entry=in_entry)
+    if kind is None or (kind == "path" and "entry" not in node.entries):
+        hint = "add `run: ...`, `entry: ...` or `path: FOLDER`"
+        yield Problem(node.place, f"the task `{name}` has nothing to run", hint)
+        return
+    yield from _misplaced(name, node, kind)
+    inner = node.entries.get("commands")
+    if isinstance(inner, Table):
+        for word, task in inner.entries.items():
+            yield from _problems(word, task, in_entry=True)
+
+
+def _misplaced(name: str, task: Table, kind: TaskKind) -> Iterator[Problem]:
+    actual: TaskKind = "entry" if kind == "path" else kind
+    for key, wanted in _BELONGS:
+        if key in task.entries and actual != wanted:
+            message = f"the task `{name}` has `{key}`, which belongs to `{wanted}` tasks"
+            yield Problem(task.entries[key].place, message, f"remove it, or use `{wanted}:`")
+    if "options" in task.entries and actual == "run":
+        message = f"the task `{name}` has `options`, which belongs to `entry` tasks"
+        yield Problem(task.entries["options"].place, message, "remove it, or use `entry:`")
