@@ -1,0 +1,68 @@
+"""The suite itself: it cannot pass without tests, nor with a failed check."""
+
+import importlib.util
+import subprocess
+import sys
+
+
+def suite(root, *arguments):
+    return subprocess.run(
+        [sys.executable, str(root / ".ci" / "suite.py"), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_no_tests_is_a_failure(root):
+    done = suite(root, "-q", "-p", "no:cacheprovider", "-k", "no_such_test", __file__)
+    assert done.returncode == 5
+
+
+def test_the_last_line_is_the_summary_of_pytest(root):
+    done = suite(root, "-p", "no:cacheprovider", str(root / "tests/architecture/test_words.py"))
+    assert done.stdout.splitlines()[-1].strip("= ").endswith("s")
+    assert "passed" in done.stdout.splitlines()[-1] or "failed" in done.stdout.splitlines()[-1]
+
+
+def load(root):
+    spec = importlib.util.spec_from_file_location("suite", root / ".ci" / "suite.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_failed_check_fails_the_whole(root, monkeypatch, capsys):
+    module = load(root)
+    monkeypatch.setattr(module, "run_tests", lambda arguments: 0)
+    monkeypatch.setattr(sys, "argv", ["suite.py"])
+    good = ("good", (sys.executable, "-c", "pass"))
+    bad = ("bad", (sys.executable, "-c", "print('the reason'); raise SystemExit(3)"))
+    monkeypatch.setattr(module, "CHECKS", (good,))
+    assert module.main() == 0
+    monkeypatch.setattr(module, "CHECKS", (bad, good))
+    assert module.main() == 1
+    printed = capsys.readouterr().out
+    assert "the reason" in printed
+    assert printed.splitlines()[-1] == "failed before the tests: bad"
+
+
+def test_failed_tests_fail_the_whole(root, monkeypatch):
+    module = load(root)
+    monkeypatch.setattr(module, "CHECKS", ())
+    monkeypatch.setattr(sys, "argv", ["suite.py"])
+    for code in (1, 2, 5):
+        monkeypatch.setattr(module, "run_tests", lambda arguments, code=code: code)
+        assert module.main() == code
+
+
+def test_every_check_of_the_house_is_there(root):
+    names = [name for name, _ in load(root).CHECKS]
+    assert names == ["style", "format", "types", "layers", "script", "lock"]
+
+
+def test_the_entry_of_ci_is_the_same_command(root):
+    lines = (root / ".ci" / "run").read_text().splitlines()
+    assert lines[0] == "#!/usr/bin/env bash"
+    assert "set -euo pipefail" in lines
+    assert lines[-1] == "exec ./fdl test"
