@@ -85,11 +85,15 @@ class Build:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBuild:
-    """A build that an index holds; what the index does not tell is None."""
+    """A build that an index holds; what the index does not tell is None.
+
+    `tagged` says whether the file's version carries the variant, as in `2.14.1+cu126`.
+    """
 
     version: str
     variant: str
     pythons: tuple[str, ...] | None = None
+    tagged: bool = True
 
 
 @final

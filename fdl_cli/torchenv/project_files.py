@@ -18,7 +18,7 @@ INDEX_NAME: Final = "pytorch-fdl"
 MARK_BEGIN: Final = "# >>> torch build chosen by `fdl setup`: edits here are overwritten"
 MARK_END: Final = "# <<< torch build chosen by `fdl setup`"
 
-_LOCAL_TORCH = re.compile(r"^torch\s*:\s*[\"']?([\w.+]+)[\"']?\s*(?:#.*)?$", re.MULTILINE)
+_LOCAL_TORCH = re.compile(r"^torch[ \t]*:[ \t]*[\"']?([\w.+]+)[\"']?[ \t]*(?:#.*)?$", re.MULTILINE)
 _BLOCK = re.compile(
     rf"\n*^{re.escape(MARK_BEGIN)}$.*?^{re.escape(MARK_END)}$\n?", re.MULTILINE | re.DOTALL
 )

@@ -56,6 +56,7 @@ def save_snapshot(cache: Path, snapshot: Snapshot) -> None:
                 "version": item.version,
                 "variant": item.variant,
                 "pythons": None if item.pythons is None else list(item.pythons),
+                "tagged": item.tagged,
             }
             for item in snapshot.held
         ],
@@ -73,6 +74,7 @@ def _decode(value: Mapping[str, Any]) -> Snapshot:
                 version=str(item["version"]),
                 variant=str(item["variant"]),
                 pythons=None if item["pythons"] is None else tuple(item["pythons"]),
+                tagged=bool(item["tagged"]),
             )
             for item in value["held"]
         ),

@@ -1,0 +1,130 @@
+"""Make the files of a build appear in a folder: hard links, programs, and a RECORD of them."""
+
+import csv
+import io
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import final
+
+from fdl_cli.torchenv.builds import KeptBuild
+from fdl_cli.torchenv.wheel_tree import Dist, packages_folder, place_of, scripts_folder
+
+
+@final
+class Linker:
+    """Fills a fresh folder, shaped like an environment, with distributions of one build.
+
+    Files are shared with the build by hard links where the disk allows it. A RECORD is written
+    anew, so that pip and uv can remove the distribution like any other.
+    """
+
+    def __init__(self, build: KeptBuild, target: Path, interpreter: Path) -> None:
+        self._build = build
+        self._target = target
+        self._interpreter = interpreter
+        self._site = packages_folder(build.python)
+        self._made: set[Path] = set()
+        self._compiled: dict[Path, dict[str, list[Path]]] = {}
+
+    def link(self, dists: tuple[Dist, ...]) -> None:
+        """Put all files of the distributions in place."""
+        for dist in dists:
+            rows = self._read_record(dist)
+            outside = [*self._link_files(rows), *self._write_programs(dist)]
+            requested = dist.name.lower() == "torch"
+            self._write_record(dist, rows, outside, requested=requested)
+
+    def _read_record(self, dist: Dist) -> list[list[str]]:
+        record = self._build.tree / self._site / dist.info / "RECORD"
+        with record.open(encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.reader(file) if row]
+        own = {f"{dist.info}/{name}" for name in ("RECORD", "INSTALLER", "REQUESTED")}
+        return [row for row in rows if row[0] not in own]
+
+    def _link_files(self, rows: list[list[str]]) -> Iterator[str]:
+        """Link what a RECORD names; yield the new names of what lies outside of site-packages."""
+        for row in rows:
+            place = place_of(row[0], self._build.python)
+            source, target = self._build.tree / place, self._target / place
+            self._make_folder(target.parent)
+            if place.parts[0] == scripts_folder().name:
+                self._copy_program(source, target)
+            else:
+                _link(source, target)
+            if row[0].partition("/")[0].endswith(".data"):
+                yield self._relative(place)
+            for cached in self._compiled_of(source):
+                self._make_folder(target.parent / cached.parent.name)
+                _link(cached, target.parent / cached.parent.name / cached.name)
+                yield self._relative(place.parent / cached.parent.name / cached.name)
+
+    def _compiled_of(self, source: Path) -> tuple[Path, ...]:
+        """Return the compiled forms that the proof left: they make the first import fast."""
+        if source.suffix != ".py":
+            return ()
+        folder = source.parent
+        if folder not in self._compiled:
+            found: dict[str, list[Path]] = {}
+            for path in (folder / "__pycache__").glob("*.pyc"):
+                found.setdefault(path.name.partition(".")[0], []).append(path)
+            self._compiled[folder] = found
+        return tuple(self._compiled[folder].get(source.stem, ()))
+
+    def _copy_program(self, source: Path, target: Path) -> None:
+        content = source.read_bytes()
+        if content.startswith(b"#!python"):
+            _, _, rest = content.partition(b"\n")
+            content = f"#!{self._interpreter}\n".encode() + rest
+        target.write_bytes(content)
+        target.chmod(0o755)
+
+    def _write_programs(self, dist: Dist) -> Iterator[str]:
+        for name, entry in dist.scripts:
+            module, _, function = entry.partition("[")[0].strip().partition(":")
+            place = scripts_folder() / name
+            path = self._target / place
+            self._make_folder(path.parent)
+            path.write_text(
+                f"#!{self._interpreter}\nimport sys\n\n"
+                f"from {module} import {function.partition('.')[0]}\n\n"
+                f'if __name__ == "__main__":\n    sys.exit({function}())\n',
+                encoding="utf-8",
+            )
+            path.chmod(0o755)
+            yield self._relative(place)
+
+    def _write_record(
+        self, dist: Dist, rows: list[list[str]], outside: list[str], *, requested: bool
+    ) -> None:
+        info = self._target / self._site / dist.info
+        self._make_folder(info)
+        (info / "INSTALLER").write_text("fdl\n", encoding="utf-8")
+        names = ["INSTALLER", "RECORD"]
+        if requested:
+            # By this empty file pip tells what a person asked for from what came along.
+            (info / "REQUESTED").touch()
+            names.append("REQUESTED")
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows(row for row in rows if ".data/" not in row[0])
+        writer.writerows([name, "", ""] for name in outside)
+        writer.writerows([f"{dist.info}/{name}", "", ""] for name in names)
+        (info / "RECORD").write_text(text.getvalue(), encoding="utf-8")
+
+    def _make_folder(self, folder: Path) -> None:
+        if folder not in self._made:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._made.add(folder)
+
+    def _relative(self, place: PurePosixPath) -> str:
+        return os.path.relpath(f"/{place}", f"/{self._site}")
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        # Another disk, or a file system without links.
+        shutil.copy2(source, target)

@@ -1,0 +1,161 @@
+"""Ask pip: what its configured indexes hold, and which files an installation needs."""
+
+import importlib.util
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, final
+from urllib.parse import unquote, urlsplit
+
+from fdl_cli.errors import EnvironmentLackingError, OperationFailedError
+from fdl_cli.net.artefact import Artefact
+from fdl_cli.net.simple_index import IndexLink
+from fdl_cli.system.process import Completed, run
+from fdl_cli.system.python_env import Environment
+
+Echo = Callable[[str], None]
+SECONDS: Final = 900.0
+
+_FOUND = re.compile(r"Found link (?P<url>\S+)(?: \(from [^)]*\))?.*?, version: ")
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pip:
+    """How to start pip for one interpreter; `interpreter` is the one that is installed for."""
+
+    words: tuple[str, ...]
+    interpreter: Path
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needed:
+    """One file of the closure that an installation consists of."""
+
+    project: str
+    version: str
+    artefact: Artefact
+
+
+def find_pip(environment: Environment) -> Pip:
+    """Return a pip that can resolve for an environment: our own, the environment's, or uv's.
+
+    Raises:
+        EnvironmentLackingError: there is no pip anywhere.
+    """
+    exists = environment.kind != "missing"
+    interpreter = environment.interpreter if exists else Path(sys.executable)
+    aimed = ("--python", str(interpreter)) if exists else ()
+    if importlib.util.find_spec("pip") is not None:
+        return Pip(words=(sys.executable, "-m", "pip", *aimed), interpreter=interpreter)
+    if exists and any(environment.folder.glob("lib/python3*/site-packages/pip")):
+        return Pip(words=(str(interpreter), "-m", "pip"), interpreter=interpreter)
+    if shutil.which("uv") is not None:
+        aimed = ("--python", str(interpreter))
+        return Pip(words=("uv", "tool", "run", "pip", *aimed), interpreter=interpreter)
+    raise EnvironmentLackingError(
+        error_id="pip-missing",
+        message="there is neither pip nor uv here, and one of them must resolve the packages",
+        hint=f"`{interpreter} -m ensurepip`, or install uv",
+    )
+
+
+def configured_links(
+    pip: Pip, project: str, *, offline: tuple[str, ...] = ()
+) -> tuple[IndexLink, ...]:
+    """Return the files of a project that pip would consider for this interpreter.
+
+    Raises:
+        EnvironmentLackingError: pip's indexes hold nothing, or cannot be reached.
+    """
+    done = _pip(pip, ("index", "versions", project, "-vvv", *offline), echo=None)
+    links = tuple(_links(done.stdout + done.stderr))
+    if not links:
+        raise EnvironmentLackingError(
+            error_id="configured-index-empty",
+            message=f"pip finds no {project} for {pip.interpreter} in its configured indexes",
+            hint="check the network and `pip config list`, or name an index with `--index-url`",
+            causes=tuple(_redact(done.stderr).strip().splitlines()[-3:]),
+        )
+    return links
+
+
+def resolve(
+    pip: Pip, requirements: tuple[str, ...], options: tuple[str, ...], *, echo: Echo
+) -> tuple[Needed, ...]:
+    """Let pip find the closure of some requirements, without installing anything.
+
+    Raises:
+        OperationFailedError: pip finds no solution.
+    """
+    with tempfile.TemporaryDirectory(prefix="fdl-resolve-") as folder:
+        report = Path(folder) / "report.json"
+        done = _pip(
+            pip,
+            (
+                "install", "--dry-run", "--ignore-installed", "--quiet",
+                "--only-binary", ":all:", "--report", str(report), *options, *requirements,
+            ),
+            echo=echo,
+        )  # fmt: skip
+        if done.returncode != 0 or not report.is_file():
+            raise OperationFailedError(
+                error_id="resolve-failed",
+                message=f"pip finds no set of packages for {' '.join(requirements)}",
+                hint="see the causes; another index can be named with `--index-url`",
+                causes=tuple(_redact(done.stderr).strip().splitlines()[-6:]),
+            )
+        document = json.loads(report.read_text(encoding="utf-8"))
+    return tuple(_needed(item) for item in document["install"])
+
+
+def _pip(pip: Pip, words: tuple[str, ...], *, echo: Echo | None) -> Completed:
+    argv = (*pip.words, *words, "--disable-pip-version-check", "--no-input")
+    say = None if echo is None else (lambda text: echo(_redact(text)))
+    return run(argv, timeout=SECONDS, check=False, echo=say)
+
+
+def _links(text: str) -> Iterator[IndexLink]:
+    seen: set[str] = set()
+    for found in _FOUND.finditer(text):
+        address, _, fragment = found.group("url").partition("#")
+        name = unquote(urlsplit(address).path.rsplit("/", maxsplit=1)[-1])
+        if name in seen:
+            continue
+        seen.add(name)
+        checksum = re.search(r"sha256=([0-9a-f]{64})", fragment)
+        yield IndexLink(
+            name=name,
+            url=address,
+            sha256=checksum.group(1) if checksum else None,
+            size=None,
+            yanked=False,
+        )
+
+
+def _needed(item: dict[str, Any]) -> Needed:
+    download = item["download_info"]
+    url = str(download["url"])
+    hashes = (download.get("archive_info") or {}).get("hashes") or {}
+    local = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
+    return Needed(
+        project=str(item["metadata"]["name"]),
+        version=str(item["metadata"]["version"]),
+        artefact=Artefact(
+            name=unquote(urlsplit(url).path.rsplit("/", maxsplit=1)[-1]),
+            urls=(url,),
+            sha256=hashes.get("sha256"),
+            size=local.stat().st_size if local is not None and local.is_file() else None,
+        ),
+    )
+
+
+def _redact(text: str) -> str:
+    return _CREDENTIALS.sub("", text)

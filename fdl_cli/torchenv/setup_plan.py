@@ -1,0 +1,274 @@
+"""Plan `fdl setup`: facts and wishes in, choice and actions out; nothing is changed."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal, final
+
+from fdl_cli.context import Context
+from fdl_cli.errors import FdlError, Notice, UsageError
+from fdl_cli.net.artefact import Patience
+from fdl_cli.system.collect import collect
+from fdl_cli.system.facts import SystemFacts
+from fdl_cli.system.python_env import Environment, find_environment, read_python
+from fdl_cli.torchenv import index as indexes
+from fdl_cli.torchenv.builds import KeptBuild, build_name, read_build
+from fdl_cli.torchenv.catalogue import Catalogue, PlatformKey, load
+from fdl_cli.torchenv.choose import choose
+from fdl_cli.torchenv.index import IndexView
+from fdl_cli.torchenv.installed import InstalledTorch, read_installed, read_record
+from fdl_cli.torchenv.notices import BLOCKING
+from fdl_cli.torchenv.pip_tool import configured_links, find_pip
+from fdl_cli.torchenv.project_files import FileEdit, local_edit, pin_edits
+from fdl_cli.torchenv.refusals import require_platform
+from fdl_cli.torchenv.snapshot import Snapshot, save_snapshot
+from fdl_cli.torchenv.wishes import TorchChoice, Wishes
+
+ActionKind = Literal[
+    "create-environment", "resolve", "download", "unpack", "prove", "switch", "write-file"
+]
+STORE: Final = "libtorch"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupRequest:
+    """What `fdl setup` was asked for, besides the wishes."""
+
+    wishes: Wishes
+    env: Path | None = None
+    python: Path | None = None
+    index_url: str | None = None
+    mirror: str | None = None
+    proxy: str | None = None
+    offline: bool = False
+    find_links: tuple[Path, ...] = ()
+    cache_dir: Path | None = None
+    local: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One step that would touch the world."""
+
+    kind: ActionKind
+    detail: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupPlan:
+    """Everything that is decided; `up_to_date` says that there is nothing to do."""
+
+    facts: SystemFacts
+    environment: Environment
+    root: Path
+    store: Path
+    cache: Path
+    view: IndexView
+    choice: TorchChoice
+    installed: InstalledTorch | None
+    kept: KeptBuild | None
+    edits: tuple[FileEdit, ...]
+    up_to_date: bool
+    notices: tuple[Notice, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the name of the build that is to be used."""
+        return build_name(self.choice.torch, self.choice.variant, self.facts.python.version)
+
+    def actions(self) -> tuple[Action, ...]:
+        """Return the steps, in their order."""
+        if self.up_to_date:
+            return ()
+        found: list[Action] = []
+        if self.kept is None and not self._is_adopted():
+            found += [
+                Action(kind="resolve", detail=f"torch=={self.choice.name} and what it needs"),
+                Action(kind="download", detail=f"into {self.cache}"),
+                Action(kind="unpack", detail=str(self.store / self.name)),
+            ]
+        if self.environment.kind == "missing":
+            found.append(Action(kind="create-environment", detail=str(self.environment.folder)))
+        found.append(Action(kind="prove", detail="kernels on every device, in a child process"))
+        if not self._is_adopted():
+            found.append(Action(kind="switch", detail=str(self.environment.folder)))
+        found += [
+            Action(kind="write-file", detail=str(edit.path)) for edit in self.edits if edit.changes
+        ]
+        return tuple(found)
+
+    def _is_adopted(self) -> bool:
+        return self.installed is not None and self.installed.name == self.choice.name
+
+
+def make_plan(context: Context, request: SetupRequest) -> SetupPlan:
+    """Collect the facts, read what can be had, and choose.
+
+    Raises:
+        FdlError: nothing fits, a wish cannot be met, or there is no source of packages.
+    """
+    root = context.project_root or context.cwd
+    environment = find_environment(
+        request.env, tuple(dict.fromkeys((root, context.cwd))), context.environ
+    )
+    facts = collect(context.environ, root, read_python(environment))
+    key = require_platform(facts.os, facts.python)
+    catalogue = load()
+    cache = request.cache_dir or context.directories.cache
+    view = find_source(request, environment, key, catalogue, cache)
+    choice = choose(facts, request.wishes, catalogue, view.held)
+    installed = read_installed(environment)
+    choice, kept_notices = _spare_gpu_build(choice, installed, request.wishes)
+    address = view.address_of(choice.variant)
+    edits = (
+        local_edit(root, choice.variant),
+        *pin_edits(root, choice.torch, choice.variant, address),
+    )
+    store = find_store(context, local=request.local)
+    name = build_name(choice.torch, choice.variant, facts.python.version)
+    done = _is_done(environment, installed, choice) and not any(edit.changes for edit in edits)
+    return SetupPlan(
+        facts=facts, environment=environment, root=root, store=store, cache=cache, view=view,
+        choice=choice, installed=installed, kept=read_build(store / name), edits=edits,
+        up_to_date=done, notices=(*view.notices, *kept_notices),
+    )  # fmt: skip
+
+
+def find_store(context: Context, *, local: bool = False) -> Path:
+    """Return where builds are kept: the project's `libtorch/` if there is one, else shared."""
+    folder = (context.project_root or context.cwd) / STORE
+    if local or folder.is_dir():
+        return folder
+    return context.directories.data / STORE
+
+
+def find_source(
+    request: SetupRequest,
+    environment: Environment,
+    key: PlatformKey,
+    catalogue: Catalogue,
+    cache: Path,
+) -> IndexView:
+    """Return what can be had: a wheelhouse, a named index, the official one, or pip's own.
+
+    Raises:
+        FdlError: a named source cannot be read.
+    """
+    if request.find_links or request.offline:
+        return _wheels(request, key, catalogue, cache)
+    base = (request.index_url or request.mirror or indexes.OFFICIAL).rstrip("/")
+    fresh = indexes.read_kept(base, key, cache) or (
+        None if request.index_url else indexes.read_kept("pip", key, cache)
+    )
+    if fresh is not None:
+        return fresh
+    try:
+        return indexes.read_live(
+            base, key, catalogue.builds[key], cache, Patience(), request.proxy
+        )
+    except FdlError as problem:
+        if request.index_url is not None or request.mirror is not None:
+            raise
+        return _configured(environment, key, catalogue, cache, problem)
+
+
+def _configured(
+    environment: Environment,
+    key: PlatformKey,
+    catalogue: Catalogue,
+    cache: Path,
+    problem: FdlError,
+) -> IndexView:
+    links = configured_links(find_pip(environment), "torch")
+    held = indexes.held_files(links, key, untagged_variants(catalogue, key))
+    import time
+
+    taken = time.time()
+    save_snapshot(cache, Snapshot(source=f"pip|{key}", taken_at=taken, held=held))
+    return IndexView(
+        kind="configured", address=None, held=held, taken_at=taken,
+        notices=(indexes.fallback_notice(indexes.OFFICIAL, problem),),
+    )  # fmt: skip
+
+
+def _wheels(
+    request: SetupRequest, key: PlatformKey, catalogue: Catalogue, cache: Path
+) -> IndexView:
+    """Return what wheelhouses and the cache hold: with `--offline` these are the index."""
+    from fdl_cli.net.simple_index import IndexLink
+
+    folders = [*request.find_links, *(cache / "files").glob("*")]
+    for folder in request.find_links:
+        if not folder.is_dir():
+            raise UsageError(
+                error_id="wheelhouse-missing",
+                message=f"`{folder}` is no folder of wheels",
+                hint="fill one with `fdl libtorch download --to DIR`",
+            )
+    links = tuple(
+        IndexLink(name=path.name, url=path.as_uri(), sha256=None, size=None, yanked=False)
+        for folder in folders
+        for path in folder.absolute().glob("torch-*.whl")
+    )
+    held = indexes.held_files(links, key, untagged_variants(catalogue, key))
+    return IndexView(kind="wheels", address=None, held=held, taken_at=None)
+
+
+def untagged_variants(catalogue: Catalogue, key: PlatformKey) -> dict[str, str]:
+    """Return the variant of PyPI's files, whose names do not tell it, by minor version."""
+    if not key.startswith("linux"):
+        return {".".join(map(str, build.minor)): "cpu" for build in catalogue.builds[key]}
+    found = {
+        ".".join(map(str, build.minor)): build.variant
+        for build in catalogue.builds["linux_x86_64"]
+        if build.default
+    }
+    if key == "linux_aarch64":
+        held = {(build.minor, build.variant) for build in catalogue.builds[key]}
+        return {
+            minor: variant if (tuple(map(int, minor.split("."))), variant) in held else "cpu"
+            for minor, variant in found.items()
+        }
+    return found
+
+
+def _spare_gpu_build(
+    choice: TorchChoice, installed: InstalledTorch | None, wishes: Wishes
+) -> tuple[TorchChoice, tuple[Notice, ...]]:
+    """Keep a GPU build that is there when only the driver is broken, missing or hidden."""
+    if (
+        installed is None
+        or installed.variant == "cpu"
+        or choice.variant != "cpu"
+        or not wishes.automatic
+        or not BLOCKING & set(choice.codes)
+    ):
+        return choice, ()
+    spared = replace(
+        choice,
+        torch=installed.version,
+        variant=installed.variant,
+        why=f"{installed.name} is installed and stays: {choice.why}",
+    )
+    notice = Notice(
+        id="gpu-build-kept",
+        message=f"{installed.name} stays, although no GPU works here now",
+        hint="ask for the CPU build with `fdl setup --cpu`",
+    )
+    return spared, (notice,)
+
+
+def _is_done(
+    environment: Environment, installed: InstalledTorch | None, choice: TorchChoice
+) -> bool:
+    record = read_record(environment) or {}
+    proof = record.get("proof") or {}
+    return (
+        installed is not None
+        and installed.name == choice.name
+        and record.get("name") == choice.name
+        and isinstance(proof, dict)
+        and not proof.get("problems", ["unknown"])
+    )

@@ -1,0 +1,143 @@
+"""Carry out a setup plan: get the build, put it into the environment, record what was proved."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, final
+
+from fdl_cli.console import Console
+from fdl_cli.errors import Notice
+from fdl_cli.net.locks import locked
+from fdl_cli.system.python_env import Environment
+from fdl_cli.torchenv.acquire import (
+    acquire,
+    expectation_of,
+    now,
+    require_plain_layout,
+    require_proof,
+)
+from fdl_cli.torchenv.builds import KeptBuild
+from fdl_cli.torchenv.installed import RECORD_NAME, read_installed
+from fdl_cli.torchenv.new_environment import create_environment
+from fdl_cli.torchenv.pip_tool import find_pip
+from fdl_cli.torchenv.project_files import write, write_atomically
+from fdl_cli.torchenv.prove import Proof, prove
+from fdl_cli.torchenv.setup_plan import SetupPlan, SetupRequest
+from fdl_cli.torchenv.site import read_site
+from fdl_cli.torchenv.switch import finish_interrupted, switch
+from fdl_cli.torchenv.wheel_tree import packages_folder
+
+SCHEMA: Final = "fdl.torch-record/1"
+LOCK_SECONDS: Final = 600.0
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupOutcome:
+    """What came of a setup: whether anything changed, the proof, and where things are."""
+
+    changed: bool
+    proof: Proof | None
+    build: str | None
+    written: tuple[str, ...]
+    notices: tuple[Notice, ...]
+
+
+def run_setup(plan: SetupPlan, request: SetupRequest, console: Console) -> SetupOutcome:
+    """Do what the plan says; at every moment the environment has the old torch or the new one.
+
+    Raises:
+        FdlError: a step failed; the environment is as it was before.
+    """
+    if plan.environment.kind != "missing":
+        finish_interrupted(plan.environment.folder)
+    if plan.up_to_date:
+        return SetupOutcome(changed=False, proof=None, build=None, written=(), notices=())
+    if plan.installed is not None and plan.installed.name == plan.choice.name:
+        return _adopt(plan, console)
+    require_plain_layout(plan)
+    pip = find_pip(plan.environment)
+    build, proof = acquire(plan, request, pip, console)
+    environment = plan.environment
+    if environment.kind == "missing":
+        environment = create_environment(environment, python=request.python, echo=console.echo)
+    if proof is None:
+        packages = build.tree / packages_folder(build.python)
+        proof = prove(environment.interpreter, expectation_of(plan), packages=packages)
+        require_proof(proof)
+    notices = put_into(build, environment, console)
+    written = _write_record_and_pins(plan, environment, build, proof)
+    return SetupOutcome(
+        changed=True, proof=proof, build=build.name, written=written, notices=notices
+    )
+
+
+def put_into(build: KeptBuild, environment: Environment, console: Console) -> tuple[Notice, ...]:
+    """Exchange the torch of an environment for a kept build."""
+    lock = environment.folder / "fdl-switch.lock"
+    with locked(lock, wait_seconds=LOCK_SECONDS, say=console.note):
+        switch(build, environment.folder, environment.interpreter)
+    return _companions(build, environment)
+
+
+def write_record(
+    environment: Environment, build: KeptBuild | None, name: str, proof: Proof, source: str
+) -> None:
+    """Write what was installed and proved beside the environment."""
+    record: Mapping[str, Any] = {
+        "schema": SCHEMA,
+        "name": name,
+        "build": None if build is None else build.name,
+        "folder": None if build is None else build.folder,
+        "source": source,
+        "at": now(),
+        "proof": asdict(proof),
+    }
+    path = environment.folder / RECORD_NAME
+    write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
+
+
+def _adopt(plan: SetupPlan, console: Console) -> SetupOutcome:
+    """Prove and record a torch that is already the right one, whoever installed it."""
+    console.note(f"{plan.choice.name} is installed already; proving it")
+    proof = prove(plan.environment.interpreter, expectation_of(plan))
+    require_proof(proof)
+    written = _write_record_and_pins(plan, plan.environment, None, proof)
+    return SetupOutcome(changed=True, proof=proof, build=None, written=written, notices=())
+
+
+def _write_record_and_pins(
+    plan: SetupPlan, environment: Environment, build: KeptBuild | None, proof: Proof
+) -> tuple[str, ...]:
+    source = plan.view.address_of(plan.choice.variant) or plan.view.kind
+    write_record(environment, build, plan.choice.name, proof, source)
+    written: list[Path] = [environment.folder / RECORD_NAME]
+    for edit in plan.edits:
+        if edit.changes:
+            write(edit)
+            written.append(edit.path)
+    return tuple(str(path) for path in written)
+
+
+def _companions(build: KeptBuild, environment: Environment) -> tuple[Notice, ...]:
+    """Warn of packages that are built for one minor version of torch and are now wrong."""
+    site = read_site(environment.folder / packages_folder(build.python))
+    installed = read_installed(environment)
+    minor = int(build.torch.split(".")[1])
+    found: list[Notice] = []
+    vision = site.get("torchvision")
+    # torchvision's minor version is torch's plus 15.
+    if (
+        installed is not None
+        and vision is not None
+        and not vision.version.startswith(f"0.{minor + 15}.")
+    ):
+        found.append(
+            Notice(
+                id="torchvision-mismatch",
+                message=f"torchvision {vision.version} does not belong to torch {build.torch}",
+                hint=f'`pip install "torchvision==0.{minor + 15}.*" -c torch-constraints.txt`',
+            )
+        )
+    return tuple(found)
