@@ -18,6 +18,7 @@ class FlodlError(Exception):
     """
 
 
+@final
 class BuildError(FlodlError):
     """The description of a graph is wrong; `problems` lists everything that is.
 
@@ -41,6 +42,7 @@ class BuildError(FlodlError):
         super().__init__("\n".join([head, *(f"  {problem}" for problem in problems)]))
 
 
+@final
 class FlowError(FlodlError):
     """A `flow` asked for something that a description cannot answer.
 
@@ -58,6 +60,7 @@ class FlowError(FlodlError):
     """
 
 
+@final
 class GraphError(FlodlError):
     """A built graph was used in a way that it does not offer.
 
@@ -95,3 +98,8 @@ class CheckpointError(FlodlError):
 @final
 class DeviceError(FlodlError):
     """An operation needs a device that this machine, or this build of torch, does not have."""
+
+
+@final
+class UnknownNameError(FlodlError):
+    """A path, tag or metric that does not exist was asked for; the message lists those that do."""

@@ -1,0 +1,1 @@
+"""Numbers over time: metrics, trends, profiles and their exports.  Plain Python; it does not know torch."""

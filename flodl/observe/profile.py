@@ -1,0 +1,92 @@
+"""What one forward cost, node by node and level by level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+from flodl.observe.duration import short_time
+
+Clock = Literal["host", "cuda events"]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTiming:
+    """The time of one node, in seconds; `level` is its topological depth."""
+
+    id: str
+    index: int
+    tags: tuple[str, ...]
+    duration: float
+    level: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelTiming:
+    """The nodes of one topological depth, which nothing forces to run one after the other.
+
+    Attributes:
+        index: the depth.
+        longest: the time of its slowest node, in seconds: what the level would take in parallel.
+        sum_nodes: the time of all its nodes.
+        num_nodes: how many there are.
+    """
+
+    index: int
+    longest: float
+    sum_nodes: float
+    num_nodes: int
+
+    @property
+    def parallelism(self) -> float:
+        """How many times faster the level could run in parallel; 1 for a single node."""
+        return self.sum_nodes / self.longest if self.num_nodes > 1 and self.longest else 1.0
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The times of one forward.
+
+    Attributes:
+        total: the time of the whole forward, in seconds.
+        nodes: the nodes, in execution order.
+        clock: how time was measured: on the host, or on the device by CUDA events.
+    """
+
+    total: float
+    nodes: tuple[NodeTiming, ...]
+    clock: Clock
+
+    @property
+    def levels(self) -> tuple[LevelTiming, ...]:
+        """The nodes grouped by topological depth."""
+        grouped: dict[int, list[float]] = {}
+        for node in self.nodes:
+            grouped.setdefault(node.level, []).append(node.duration)
+        return tuple(
+            LevelTiming(
+                index=level, longest=max(times), sum_nodes=sum(times), num_nodes=len(times)
+            )
+            for level, times in sorted(grouped.items())
+        )
+
+    def timing(self, name: str) -> float | None:
+        """Return the seconds of a node, by tag or by name; `None` if there is none such."""
+        for node in self.nodes:
+            if name == node.id or name in node.tags:
+                return node.duration
+        return None
+
+    def __str__(self) -> str:
+        lines = [f"forward: {short_time(self.total)} ({self.clock} clock)"]
+        for level in self.levels:
+            parallel = f", x{level.parallelism:.1f} parallel" if level.num_nodes > 1 else ""
+            lines.append(f"level {level.index}: {short_time(level.sum_nodes)}{parallel}")
+            for node in self.nodes:
+                if node.level == level.index:
+                    tags = "".join(f" #{tag}" for tag in node.tags)
+                    lines.append(f"  {node.id}{tags}: {short_time(node.duration)}")
+        return "\n".join(lines)
