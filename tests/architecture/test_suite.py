@@ -4,6 +4,8 @@ import importlib.util
 import subprocess
 import sys
 
+import pytest
+
 
 def suite(root, *arguments):
     return subprocess.run(
@@ -14,11 +16,13 @@ def suite(root, *arguments):
     )
 
 
+@pytest.mark.slow
 def test_no_tests_is_a_failure(root):
     done = suite(root, "-q", "-p", "no:cacheprovider", "-k", "no_such_test", __file__)
     assert done.returncode == 5
 
 
+@pytest.mark.slow
 def test_the_last_line_is_the_summary_of_pytest(root):
     done = suite(root, "-p", "no:cacheprovider", str(root / "tests/architecture/test_words.py"))
     assert done.stdout.splitlines()[-1].strip("= ").endswith("s")
