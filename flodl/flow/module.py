@@ -8,7 +8,7 @@ from abc import ABCMeta
 from dataclasses import replace
 from functools import wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import torch
 from torch import nn
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Method = TypeVar("Method", bound=Callable[..., Any])
 
 
+@final
 class FlowMeta(ABCMeta):
     """Describes a new `FlowModule` once its constructor is done, so that a compiler may call it first."""
 
@@ -274,6 +275,7 @@ def _signature_text(definition: Definition) -> tuple[str, dict[str, Any]]:
     return f"self, {text}" if text else "self", namespace
 
 
+@final
 class _Text:
     """A default that prints as bare text."""
 

@@ -49,19 +49,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-_active = threading.local()
+
+@final
+class _Active(threading.local):
+    """The recorder that listens in this thread, if one does."""
+
+    recorder: Recorder | None = None
 
 
+_active = _Active()
+
+
+@final
 class NeedsValueError(BaseException):
     """A description without values was asked for one; internal, hence not an `Exception`."""
 
 
 def current_recorder() -> Recorder | None:
     """Return the recorder that listens in this thread, if one does."""
-    recorder: Recorder | None = getattr(_active, "recorder", None)
+    recorder = _active.recorder
     return recorder if recorder is not None and recorder.listening else None
 
 
+@final
 class _Look(NamedTuple):
     """One look of Python's at a flow: which one, and at which instruction of which frame."""
 
@@ -103,7 +113,7 @@ class Recorder(TorchFunctionMode):
     # ---- being the recorder of a thread -------------------------------------------------------
 
     def __enter__(self) -> Recorder:
-        self._previous = getattr(_active, "recorder", None)
+        self._previous = _active.recorder
         _active.recorder = self
         self.listening = True
         super().__enter__()  # type: ignore[no-untyped-call]

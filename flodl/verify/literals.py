@@ -23,6 +23,7 @@ class Example:
     inputs: str | None
 
 
+@final
 class ExampleSyntaxError(ValueError):
     """An `--example` text that is no `MODEL: ARGUMENTS` in Python."""
 

@@ -1,6 +1,7 @@
 """Every IR as text: what was understood (`ir.txt`) and how the plan reads (`plan.txt`)."""
 
 from collections.abc import Iterator, Sequence
+from typing import final
 
 from fdl_cli.porter.ir.expressions import Expr
 from fdl_cli.porter.ir.findings import Reason
@@ -39,6 +40,7 @@ def reason_text(reason: Reason) -> str:
     return f"line {reason.line}: {reason.code} {reason.message}"
 
 
+@final
 class Listing:
     """Numbers the operations of one method in the order in which they run."""
 
