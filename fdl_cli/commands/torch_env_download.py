@@ -96,9 +96,12 @@ def run(context: Context, options: DownloadOptions) -> CommandResult[DownloadDat
     from fdl_cli.torchenv.pip_tool import find_pip
     from fdl_cli.torchenv.setup_command import notices_of
     from fdl_cli.torchenv.setup_plan import make_plan
+    from fdl_cli.torchenv.setup_run import prepare_in
 
     plan = make_plan(context, options.request)
     build, _ = acquire(plan, options.request, find_pip(plan.environment), context.console)
+    if plan.environment.kind != "missing":
+        prepare_in(build, plan.environment, context.console)
     data = DownloadData(
         name=build.name,
         why=plan.choice.why,

@@ -24,6 +24,7 @@ from fdl_cli.torchenv.prove import Expectation, Proof, prove
 from fdl_cli.torchenv.refusals import require_platform
 from fdl_cli.torchenv.setup_plan import STORE
 from fdl_cli.torchenv.setup_run import put_into, write_record
+from fdl_cli.torchenv.switch import forget
 from fdl_cli.torchenv.wishes import Wishes
 
 
@@ -184,6 +185,7 @@ def remove(context: Context, name: str, env: Path | None) -> BuildRow:
             hint="switch to another first: `fdl libtorch activate NAME`",
         )
     remove_build(build, stores_of(context))
+    forget(build.name, environment_of(context, env).folder)
     return row
 
 

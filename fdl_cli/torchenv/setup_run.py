@@ -18,14 +18,14 @@ from fdl_cli.torchenv.acquire import (
     require_proof,
 )
 from fdl_cli.torchenv.builds import KeptBuild
-from fdl_cli.torchenv.installed import RECORD_NAME, read_installed
+from fdl_cli.torchenv.installed import RECORD_NAME, read_installed, read_record
 from fdl_cli.torchenv.new_environment import create_environment
 from fdl_cli.torchenv.pip_tool import find_pip
 from fdl_cli.torchenv.project_files import write, write_atomically
 from fdl_cli.torchenv.prove import Proof, prove
 from fdl_cli.torchenv.setup_plan import SetupPlan, SetupRequest
 from fdl_cli.torchenv.site import read_site
-from fdl_cli.torchenv.switch import finish_interrupted, switch
+from fdl_cli.torchenv.switch import finish_interrupted, prepare, switch
 from fdl_cli.torchenv.wheel_tree import packages_folder
 
 SCHEMA: Final = "fdl.torch-record/1"
@@ -77,7 +77,9 @@ def put_into(build: KeptBuild, environment: Environment, console: Console) -> tu
     """Exchange the torch of an environment for a kept build."""
     lock = environment.folder / "fdl-switch.lock"
     with locked(lock, wait_seconds=LOCK_SECONDS, say=console.note):
-        switch(build, environment.folder, environment.interpreter)
+        switch(
+            build, environment.folder, environment.interpreter, previous=_active_build(environment)
+        )
     return _companions(build, environment)
 
 
@@ -96,6 +98,22 @@ def write_record(
     }
     path = environment.folder / RECORD_NAME
     write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
+
+
+def prepare_in(build: KeptBuild, environment: Environment, console: Console) -> None:
+    """Link a build into an environment ahead of time, so that switching to it is instant."""
+    lock = environment.folder / "fdl-switch.lock"
+    with locked(lock, wait_seconds=LOCK_SECONDS, say=console.note):
+        prepare(build, environment.folder, environment.interpreter)
+
+
+def _active_build(environment: Environment) -> str | None:
+    """Return the build that the environment holds, unless somebody changed torch since."""
+    record = read_record(environment) or {}
+    installed = read_installed(environment)
+    if installed is None or record.get("name") != installed.name or not record.get("build"):
+        return None
+    return str(record["build"])
 
 
 def _adopt(plan: SetupPlan, console: Console) -> SetupOutcome:

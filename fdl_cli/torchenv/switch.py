@@ -33,6 +33,7 @@ from fdl_cli.torchenv.wheel_tree import Dist, packages_folder
 JOURNAL: Final = "fdl-switch.json"
 NEW: Final = ".fdl-new"
 OLD: Final = ".fdl-old"
+KEPT: Final = ".fdl-kept"
 
 
 @final
@@ -75,32 +76,73 @@ def plan_switch(build: KeptBuild, environment: Path) -> SwitchPlan:
     return SwitchPlan(incoming=tuple(incoming), outgoing=outgoing, kept=tuple(kept))
 
 
-def switch(build: KeptBuild, environment: Path, interpreter: Path) -> SwitchPlan:
-    """Exchange the torch of an environment for a build."""
+def prepare(build: KeptBuild, environment: Path, interpreter: Path) -> None:
+    """Link a build into the environment without using it yet: a switch is then only renames."""
+    finish_interrupted(environment)
+    plan = plan_switch(build, environment)
+    place = environment / KEPT / build.name
+    if _holds(place, build, plan):
+        return
+    shutil.rmtree(place, ignore_errors=True)
+    draft = environment / NEW
+    shutil.rmtree(draft, ignore_errors=True)
+    _link(build, plan, draft, interpreter)
+    place.parent.mkdir(exist_ok=True)
+    draft.rename(place)
+
+
+def forget(name: str, environment: Path) -> None:
+    """Remove what was prepared of a build."""
+    shutil.rmtree(environment / KEPT / name, ignore_errors=True)
+
+
+def switch(
+    build: KeptBuild, environment: Path, interpreter: Path, *, previous: str | None
+) -> SwitchPlan:
+    """Exchange the torch of an environment for a build.
+
+    `previous` is the build that is there now; what is taken out of it is kept, so that
+    switching back needs no linking. None throws it away.
+    """
     finish_interrupted(environment)
     plan = plan_switch(build, environment)
     for name in (NEW, OLD):
         shutil.rmtree(environment / name, ignore_errors=True)
-    try:
-        Linker(build, environment / NEW, interpreter).link(plan.incoming)
-    except BaseException:
-        # Nothing of the environment itself was touched yet.
-        shutil.rmtree(environment / NEW, ignore_errors=True)
-        raise
+    kept = environment / KEPT / build.name
+    if _holds(kept, build, plan):
+        kept.rename(environment / NEW)
+    else:
+        _link(build, plan, environment / NEW, interpreter)
     site = read_site(environment / packages_folder(build.python))
     leaving = {dist.name for dist in plan.outgoing}
     staying = tuple(dist for name, dist in site.items() if name not in leaving)
     whole, single = exclusive_entries(plan.outgoing, staying)
-    base = packages_folder(build.python)
     journal: dict[str, object] = {
         "phase": "removing",
-        "site": str(base),
+        "site": str(packages_folder(build.python)),
         "remove": [*whole, *single],
+        "keep": previous,
     }
     with _undisturbed():
         _write_journal(environment, journal)
         finish_interrupted(environment)
     return plan
+
+
+def _link(build: KeptBuild, plan: SwitchPlan, target: Path, interpreter: Path) -> None:
+    try:
+        Linker(build, target, interpreter).link(plan.incoming)
+    except BaseException:
+        # Nothing of the environment itself was touched yet.
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+
+
+def _holds(folder: Path, build: KeptBuild, plan: SwitchPlan) -> bool:
+    """Say whether a prepared folder holds exactly the distributions that are to come in."""
+    wanted = {dist.info for dist in plan.incoming}
+    found = {path.name for path in (folder / packages_folder(build.python)).glob("*.dist-info")}
+    return bool(wanted) and found == wanted
 
 
 def finish_interrupted(environment: Path) -> bool:
@@ -117,6 +159,10 @@ def finish_interrupted(environment: Path) -> bool:
     _merge(environment / NEW, environment)
     (environment / JOURNAL).unlink()
     shutil.rmtree(environment / NEW, ignore_errors=True)
+    if journal["keep"] is not None and (environment / OLD).is_dir():
+        forget(journal["keep"], environment)
+        (environment / KEPT).mkdir(exist_ok=True)
+        (environment / OLD).rename(environment / KEPT / journal["keep"])
     shutil.rmtree(environment / OLD, ignore_errors=True)
     return True
 
