@@ -25,6 +25,9 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
     CommandEntry("run", "fdl_cli.commands.run", "run a task of fdl.yml", "Tasks"),
     CommandEntry("tasks", "fdl_cli.commands.tasks", "list the tasks of the project", "Tasks"),
     CommandEntry("why", "fdl_cli.commands.why", "explain what a task would run", "Tasks"),
+    CommandEntry("runs", "fdl_cli.commands.runs", "list what was run, and how it ended", "Tasks"),
+    CommandEntry("rerun", "fdl_cli.commands.rerun", "run a recorded run again", "Tasks"),
+    CommandEntry("schema", "fdl_cli.commands.schema", "the options of entries", "Tasks"),
     CommandEntry("config", "fdl_cli.commands.config", "show the merged manifest", "Tasks"),
     CommandEntry(
         "setup", "fdl_cli.commands.setup", "install the torch that fits this machine", "Machine"

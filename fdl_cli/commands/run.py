@@ -71,9 +71,7 @@ def parse(
     task's name; everything after `--` goes to the task, byte for byte.
     """
     place = "native" if native else "docker" if docker else None
-    flags = Flags(
-        environment=env, dry_run=dry_run, append=append, place=place, wait=wait, yes=yes
-    )
+    flags = Flags(environment=env, dry_run=dry_run, append=append, place=place, wait=wait, yes=yes)
     return RunOptions(words=tuple(words), flags=flags, overlay_word=False)
 
 
@@ -143,7 +141,12 @@ def _start(context: Context, request: Request, invocation: Invocation) -> int:
 
     stored = request.project.stored
     run_id = record_start(
-        invocation, stored.root, stored.environment, request.words, context.environ
+        invocation,
+        stored.root,
+        stored.environment,
+        request.words,
+        request.flags,
+        context.environ,
     )
     context.console.detail(f"+ {' '.join(invocation.argv)}")
     if invocation.service is not None:

@@ -53,7 +53,7 @@ def start_task(words: tuple[str, ...], reserved: str, environ: Mapping[str, str]
         return
     if invocation.service is not None or invocation.confirm is not None:
         return
-    record_start(invocation, stored.root, stored.environment, words, environ)
+    record_start(invocation, stored.root, stored.environment, words, flags, environ)
     try:
         become(invocation, environ)
     except OSError:

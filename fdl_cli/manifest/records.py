@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from fdl_cli.folders import user_folder
 from fdl_cli.manifest.discover import read_layer
-from fdl_cli.manifest.model import Invocation
+from fdl_cli.manifest.model import Flags, Invocation
 
 
 def records_path(root: str, environ: Mapping[str, str]) -> str:
@@ -27,6 +27,7 @@ def record_start(
     root: str,
     environment: str | None,
     words: tuple[str, ...],
+    flags: Flags,
     environ: Mapping[str, str],
 ) -> str | None:
     """Write the record of a run that is about to begin; return its id, or None if it is off."""
@@ -40,6 +41,8 @@ def record_start(
         "task": list(invocation.task),
         "words": list(words),
         "environment": environment,
+        "place": flags.place,
+        "append": flags.append,
         "argv": list(invocation.argv),
         "folder": invocation.folder,
         "service": invocation.service,

@@ -86,10 +86,10 @@ def test_color_rules(fdl, flags, environ, colored):
 
 
 @pytest.mark.parametrize(("term", "colored"), [("xterm-256color", True), ("dumb", False)])
-def test_color_on_a_terminal(term, colored):
+def test_color_on_a_terminal(term, colored, tmp_path):
     master, slave = pty.openpty()
     environ = {**os.environ, "TERM": term}
-    process = subprocess.Popen([*FDL, "nonsense"], stderr=slave, env=environ)
+    process = subprocess.Popen([*FDL, "nonsense"], stderr=slave, env=environ, cwd=tmp_path)
     os.close(slave)
     written = b""
     while True:
