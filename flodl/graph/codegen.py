@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, final
 
 from flodl.graph.expressions import IN_PLACE, Writer
@@ -23,11 +23,14 @@ from flodl.graph.metadata import entry_nodes
 from flodl.spec.graph import Items, Literally, Ref, node_refs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from flodl.spec.graph import Arg, GraphSpec, NodeSpec
 
-RESERVED = frozenset({"self", "m", "run", "torch", "F", "math", "operator", "expect", "unpack"})
+RESERVED = frozenset(
+    {"self", "m", "run", "torch", "F", "math", "operator", "expect", "unpack", "_kept", "_detached",
+     "_mark", "_is_exporting"}
+)  # fmt: skip
 
 
 @final
@@ -63,18 +66,27 @@ class _Emitter:
         self.nodes_of_line.append(nodes)
 
 
-def generate(spec: GraphSpec, constants: Iterable[str] = ()) -> Code:
+def generate(
+    spec: GraphSpec, constants: Iterable[str] = (), taps: Mapping[str, int] | None = None
+) -> Code:
     """Generate the source of a graph's forward and the expression that admits a call to it.
 
     The source defines `forward(self, <inputs>)`; the globals it expects are `run`, `expect`, `torch`,
     `F`, `math`, `operator` and the graph's constants, whose names are given.
+
+    Args:
+        spec: the description.
+        constants: names of the graph's constants.
+        taps: nodes whose values are also put into `_kept.values`, by name, through `_detached`.
     """
     kept = frozenset(
         guard.value.node
         for guard in spec.guards
         if not guard.at_entry and isinstance(guard.value, Ref)
     )
-    live = analyse_liveness(spec, kept)
+    tapped = Items("tuple", tuple(Ref(node) for node in (taps or {}).values()))
+    # For liveness a tapped value is one that is returned.
+    live = analyse_liveness(replace(spec, output=Items("tuple", (spec.output, tapped))), kept)
     emitter = _Emitter(
         spec=spec,
         live=live,
@@ -89,6 +101,9 @@ def generate(spec: GraphSpec, constants: Iterable[str] = ()) -> Code:
     for node in spec.nodes:
         if live.statement[node.index] == node.index:
             _statement(emitter, node)
+    if taps:
+        values = (f"{name!r}: _detached({_text_of(emitter, node)})" for name, node in taps.items())
+        emitter.put(f"_kept.values = {{{', '.join(values)}}}")
     emitter.put(f"return {emitter.writer.arg(spec.output)}")
     return _assemble(emitter)
 
@@ -96,7 +111,10 @@ def generate(spec: GraphSpec, constants: Iterable[str] = ()) -> Code:
 def _assemble(emitter: _Emitter) -> Code:
     parameters = ", ".join(["self", *(each.name for each in emitter.spec.inputs)])
     head = [f"def forward({parameters}):"]
-    if any(node.kind in ("module", "loop") for node in emitter.spec.nodes) or emitter.writer.modules:
+    if (
+        any(node.kind in ("module", "loop") for node in emitter.spec.nodes)
+        or emitter.writer.modules
+    ):
         head.append("    m = self._modules")
     for path, variable in emitter.writer.modules.items():
         head.append(f"    {variable} = {_container(path)}._modules")

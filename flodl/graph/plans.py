@@ -6,9 +6,10 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, final
 
 from flodl.graph.program import SPEC_KEY, Program
+from flodl.graph.taps import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 MAX_PLANS = 64
 
@@ -19,6 +20,7 @@ class Plans:
 
     Attributes:
         programs: the plans.
+        watch: what is noted while they run.
         dispatch: `dispatch(module, *inputs)` runs the first plan that admits the call, else records one.
         dispatch_plainly: the same with ordinary module calls.
     """
@@ -27,6 +29,7 @@ class Plans:
         self._record = record
         self._parameters = parameters
         self.programs: tuple[Program, ...] = ()
+        self.watch = Watch()
         self.dispatch: Callable[..., Any] = record
         self.dispatch_plainly: Callable[..., Any] = record
 
@@ -41,20 +44,23 @@ class Plans:
             self.programs = ()
             self._rebuild()
 
+    def watched(self, watch: Watch) -> None:
+        """Note something else from now on while the plans run."""
+        self.watch = watch
+        self._rebuild()
+
     def _rebuild(self) -> None:
         if not self.programs:
             self.dispatch = self.dispatch_plainly = self._record
             return
+        runs, plain_runs = zip(*map(self.watch.runs, self.programs), strict=True)
         if len(self.programs) == 1 and self.programs[0].code.accepts == "True":
-            self.dispatch = self.programs[0].run
-            self.dispatch_plainly = self.programs[0].run_plainly
+            self.dispatch, self.dispatch_plainly = runs[0], plain_runs[0]
             return
-        self.dispatch = self._dispatcher([program.run for program in self.programs])
-        self.dispatch_plainly = self._dispatcher(
-            [program.run_plainly for program in self.programs]
-        )
+        self.dispatch = self._dispatcher(runs)
+        self.dispatch_plainly = self._dispatcher(plain_runs)
 
-    def _dispatcher(self, runs: list[Callable[..., Any]]) -> Callable[..., Any]:
+    def _dispatcher(self, runs: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
         names = ", ".join(["self", *self._parameters])
         lines = [f"def dispatch({names}):"]
         namespace: dict[str, Any] = {**self.programs[-1].namespace(), "record": self._record}

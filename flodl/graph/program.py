@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import hashlib
 import linecache
 import math
@@ -78,8 +79,23 @@ class Program:
         self.title = title
         self.portable = portable
         self.code: Code = generate(spec, self.constants)
+        self._names: Mapping[str, object] = {}
         self.run = self._bind(run)
         self.run_plainly = self._bind(run_plainly)
+
+    def variant(self, code: Code, names: Mapping[str, object]) -> Program:
+        """Return a program of the same description that runs other code.
+
+        Args:
+            code: source that accepts the same calls, such as one that notes values or times.
+            names: the names that this code expects besides those of the description.
+        """
+        made = copy.copy(self)
+        made.code = code
+        made._names = dict(names)
+        made.run = made._bind(run)
+        made.run_plainly = made._bind(run_plainly)
+        return made
 
     def _bind(self, call: Callable[..., Any]) -> Callable[..., Any]:
         return FunctionType(_compiled(self.code.source, self.title), self._namespace(call))
@@ -96,6 +112,7 @@ class Program:
             "__builtins__": builtins,
             SPEC_KEY: self,
             **self.constants,
+            **self._names,
         }
 
     def namespace(self) -> dict[str, Any]:

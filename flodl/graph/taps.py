@@ -1,0 +1,129 @@
+"""What is noted while a plan runs: tagged values, kept without their autograd graph, and times.
+
+Both are variants of the generated code, so a plan that notes nothing pays nothing.  A tagged value
+is one more output of its variant; under `torch.compile` it is one more output of the compiled graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+
+from flodl.graph.codegen import Code, generate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from flodl.graph.program import Program
+    from flodl.spec.graph import GraphSpec
+
+
+@final
+class Kept:
+    """The tagged values of the last forward, by tag."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+
+def detached(value: Any) -> Any:
+    """Return a value, or the tensors of a nest, cut off from autograd; they share their storage."""
+    if isinstance(value, torch.Tensor):
+        return value.detach()
+    if isinstance(value, (list, tuple)):
+        parts = [detached(each) for each in value]
+        if isinstance(value, list):
+            return parts
+        # A namedtuple takes its fields one by one.
+        return type(value)(*parts) if type(value) is not tuple else tuple(parts)
+    if isinstance(value, dict):
+        return {key: detached(each) for key, each in value.items()}
+    return value
+
+
+@final
+class Watch:
+    """What is noted of the plans of one flow of one module; never shared between modules.
+
+    Attributes:
+        tags: the tags to keep, `None` for all that the user gave.
+        mark: called with a node's index after the node has run and with -1 at the start; `None` for
+            no profile.
+        kept: where tagged values go.
+    """
+
+    def __init__(
+        self, tags: frozenset[str] | None = None, mark: Callable[[int], None] | None = None
+    ) -> None:
+        self.tags = tags
+        self.mark = mark
+        self.kept = Kept()
+
+    def taps(self, spec: GraphSpec) -> dict[str, int]:
+        """Return the nodes to keep, by tag."""
+        return {
+            tag.name: tag.node
+            for tag in spec.tags
+            if (not tag.internal if self.tags is None else tag.name in self.tags)
+        }
+
+    def keep(self, values: Mapping[str, Any]) -> None:
+        """Keep the tagged values of a forward that no plan has run: the one that was recorded."""
+        self.kept.values = {
+            name: detached(value)
+            for name, value in values.items()
+            if (not name.startswith("_") if self.tags is None else name in self.tags)
+        }
+
+    def runs(self, program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Return the functions that run a plan and note what is asked: fast form, plain form."""
+        taps = self.taps(program.spec)
+        code, plain = program.code, program
+        names: dict[str, Any] = {"_kept": self.kept, "_detached": detached}
+        if taps:
+            code = generate(program.spec, program.constants, taps)
+            exporting = {"_is_exporting": torch.compiler.is_exporting}
+            plain = program.variant(_unless_exporting(code), names | exporting)
+        if self.mark is not None:
+            # Tracers get the code without marks: a time is nothing that a compiled graph could return.
+            fast = program.variant(with_marks(code), {**names, "_mark": self.mark})
+        else:
+            fast = program.variant(code, names) if taps else program
+        return fast.run, plain.run_plainly
+
+
+def _unless_exporting(code: Code) -> Code:
+    """Return code that keeps no values while `torch.export` runs it with fake ones."""
+    source = code.source.replace(
+        "\n    _kept.values = ", "\n    if not _is_exporting(): _kept.values = "
+    )
+    return replace(code, source=source)
+
+
+def with_marks(code: Code) -> Code:
+    """Return code that calls `_mark(node)` after each statement, and `_mark(-1)` before the first."""
+    source: list[str] = []
+    nodes: list[tuple[int, ...]] = []
+    lines = code.source.splitlines()
+    started = False
+    for number, line in enumerate(lines):
+        here = code.nodes_of_line[number]
+        is_body = number > 0 and line.startswith("    ")
+        if is_body and not started and not _is_prologue(line):
+            source.append("    _mark(-1)")
+            nodes.append(())
+            started = True
+        source.append(line)
+        nodes.append(here)
+        following = code.nodes_of_line[number + 1] if number + 1 < len(lines) else ()
+        # A loop is two lines of one node: the mark belongs behind the whole.
+        if here and following != here:
+            source.append(f"    _mark({here[0]})")
+            nodes.append(())
+    return replace(code, source="\n".join(source) + "\n", nodes_of_line=tuple(nodes))
+
+
+def _is_prologue(line: str) -> bool:
+    return line.endswith("._modules") and " = " in line
