@@ -372,7 +372,9 @@ def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, .
     program = Program(
         spec, recorder.encoder.constants, definition.title, recorder.encoder.portable
     )
-    module._plans[definition.key].add(program)  # part of the same class's machinery
+    plans = module._plans[definition.key]  # part of the same class's machinery
+    plans.add(program)
+    plans.watch.keep({name: unwrap(flow) for name, (_, flow) in recorder.tags.items()})
     return _unwrap_output(output)
 
 
