@@ -9,7 +9,7 @@ from dataclasses import replace
 from fdl_cli.porter.ir.expressions import Expr, names_read
 from fdl_cli.porter.ir.statements import Block
 from fdl_cli.porter.plan.pattern import Case, Match
-from fdl_cli.porter.plan.stages import as_stage, branch, is_pure
+from fdl_cli.porter.plan.stages import as_stage, branch
 
 CASES = (
     Case(
@@ -27,14 +27,14 @@ CASES = (
     Case(
         before="""
             def forward(self, x):
-                for _ in range(self.steps):
+                for _ in range(2):
                     x = self.a(x)
                     x = F.relu(x)
                 return self.b(x)
         """,
         after="""
             def flow(self, x):
-                return x.loop_body((self.a, F.relu)).for_n(self.steps).through(self.b)
+                return x.loop_body((self.a, F.relu)).for_n(2).through(self.b)
         """,
     ),
 )
@@ -51,6 +51,21 @@ LEFT_ALONE = (
             def flow(self, x):
                 for i in range(2):
                     x = x.through(self.layers[i])
+                return x
+        """,
+    ),
+    # A setting may be zero: then nothing runs at all.
+    Case(
+        before="""
+            def forward(self, x):
+                for _ in range(self.steps):
+                    x = self.a(x)
+                return x
+        """,
+        after="""
+            def flow(self, x):
+                for _ in range(self.steps):
+                    x = x.through(self.a)
                 return x
         """,
     ),
@@ -102,4 +117,6 @@ def _rounds(iterable: Expr) -> Expr | None:
     if not called or len(iterable.parts) != 2:
         return None
     rounds = iterable.parts[1]
-    return rounds if rounds.kind == "python" and is_pure(rounds) else None
+    # A setting may be zero, and then there is no round: only numbers are known to be positive.
+    positive = rounds.op == "constant" and rounds.name.isdigit() and int(rounds.name) > 0
+    return rounds if positive else None

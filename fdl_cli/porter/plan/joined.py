@@ -7,7 +7,7 @@ After:  if self.residual: x = identity.also(x)
 from dataclasses import replace
 from typing import final
 
-from fdl_cli.porter.ir.expressions import Expr, place, rebuilt
+from fdl_cli.porter.ir.expressions import Expr, names_read, place, rebuilt
 from fdl_cli.porter.ir.statements import Block, Stmt
 from fdl_cli.porter.plan.effects import effects
 from fdl_cli.porter.plan.lineage import Lineage, Lineages
@@ -62,7 +62,8 @@ class _Joiner:
         if stmt.name != "+" or target.op != "name":
             return None
         known = self.lineages.values.get(target.name, Lineage())
-        if not known.fresh:
+        # What is read to make the other summand may have been kept for the gradient.
+        if not known.fresh or target.name in names_read(stmt.exprs[0]):
             return None
         sum_ = Expr(
             op="binary",
