@@ -45,6 +45,7 @@ class Casebook:
         self._constructions: dict[str, list[Construction]] = {}
         self.cases: dict[str, list[Case]] = {}
         self.reasons: dict[str, str] = {}
+        self.trouble: str | None = None
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -64,7 +65,7 @@ class Casebook:
             origin = f"--example {text}"
             failure = self._explore(construction, origin, example.inputs, name=name)
             if failure is not None:
-                self.reasons.setdefault("", f"--example `{text}` fails in the original: {failure}")
+                self.trouble = f"--example `{text}` fails in the original: {failure}"
 
     def add_recording(self, file: Path | None) -> None:
         """Take what a recorded run of the script left, if there was one."""
@@ -81,7 +82,7 @@ class Casebook:
                 self._explore(self._value(name), origin, None, name=name)
 
     def add_expressions(self) -> None:
-        """Try the constructor calls and factories that the file itself contains."""
+        """Try the constructor calls and factories in the file, for classes without a case."""
         classes = tuple(name for name in self._wanted if self._class_named(name) is not None)
         found = attempt(lambda: model_expressions(self._original.file, classes))
         for text in () if isinstance(found, Failure) else found:
@@ -147,13 +148,13 @@ class Casebook:
             packed = attempt(lambda: pack(arguments, recorder, keep_live=True))
             if isinstance(packed, Failure):
                 return packed
+            if construction.kind != "class":
+                recorder.ignore(model)
             failure = _run(lambda: _call(model, unpack(packed, side), recorder), side.file)
         shown = name or type(model).__qualname__
         if failure is None and construction.kind != "class":
             own = Case(class_name=shown, construction=construction, inputs=packed, origin=origin)
-            found = recorder.cases.setdefault(shown, [])
-            # The outermost module was recorded first, when it is one of the program's own.
-            found[: 1 if recorder.construction_of(model) is not None else 0] = [own]
+            recorder.cases.setdefault(shown, []).insert(0, own)
         self._merge(recorder.cases, recorder.constructions)
         return failure
 
@@ -178,7 +179,12 @@ class Casebook:
     ) -> None:
         for name, found in cases.items():
             known = self.cases.setdefault(name, [])
+            # A class that has cases from a better source needs none from a worse one; examples
+            # are all of one rank.
+            best = known[0].origin if known else ""
             for case in found:
+                if best and best != case.origin and not case.origin.startswith("--example"):
+                    break
                 fresh = all(
                     (case.construction, case.inputs) != (item.construction, item.inputs)
                     for item in known

@@ -11,14 +11,17 @@ from flodl.verify.containment import contained
 from flodl.verify.divergence import first_divergence
 from flodl.verify.ledger import Ledger
 from flodl.verify.literals import ExampleSyntaxError
+from flodl.verify.probe import UnusableCaseError
 from flodl.verify.protocol import ClassResult, Request, Response
 from flodl.verify.recorder import Case
 from flodl.verify.seeds import random_state
 from flodl.verify.sides import Side, open_sides
-from flodl.verify.trial import Trial, UnusableCaseError
+from flodl.verify.trial import Trial
 
 SEARCH_SHARE = 0.3
 MAX_TRIALS = 4
+# After this long, a class that was compared on one case is not compared on further ones.
+ENOUGH_S = 5.0
 # A port that takes this much longer than the original, when the time is over, hangs.
 HANGING_FACTOR = 20.0
 
@@ -62,7 +65,9 @@ def _find_cases(request: Request, response: Response, original: Side) -> Caseboo
     except OutOfTimeError:
         book.reasons.setdefault("", "the time to find inputs was over")
     except ExampleSyntaxError as problem:
-        book.reasons[""] = str(problem)
+        book.trouble = str(problem)
+    if book.trouble is not None:
+        response.fail(book.trouble, source_runs=True)
     return book
 
 
@@ -102,8 +107,11 @@ class _Examination:
         ledger = Ledger()
         unusable: UnusableCaseError | None = None
         origins: dict[str, None] = {}
-        deadline = time.monotonic() + self._limit_s
+        started = time.monotonic()
+        deadline = started + self._limit_s
         for case in cases:
+            if ledger.num_cases > 0 and time.monotonic() - started > ENOUGH_S:
+                break
             trial = Trial(self._original, self._port, case, ledger, self._response)
             try:
                 with time_limit(deadline - time.monotonic()):

@@ -86,29 +86,36 @@ class Recorder:
         if len(known) < MAX_CASES_PER_CLASS and construction not in known:
             known.append(construction)
 
+    def ignore(self, module: nn.Module) -> None:
+        """Do not record the calls of one module, whose case is known already."""
+        self._called.add(module)
+
     def note_call(
         self, module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> None:
-        """Keep the inputs of a module's first call, if they are of a new kind for its class."""
+    ) -> Case | None:
+        """Return the case of a module's first call, if it is of a new kind for its class."""
         construction = self._made.get(module)
         if self._busy or construction is None or module in self._called:
-            return
+            return None
         self._called.add(module)
-        cases = self.cases.setdefault(construction.qualname, [])
+        cases = self.cases.get(construction.qualname, [])
         kind = (construction, _kind_of((args, kwargs)))
         if len(cases) >= MAX_CASES_PER_CLASS or kind in self._seen:
-            return
+            return None
         packed = self._pack((args, kwargs))
         if packed is None:
-            return
+            return None
         self._seen.add(kind)
-        case = Case(
+        return Case(
             class_name=construction.qualname,
             construction=construction,
             inputs=packed,
             origin=self._origin,
         )
-        cases.append(case)
+
+    def note_success(self, case: Case) -> None:
+        """Keep a case whose call came to its end."""
+        self.cases.setdefault(case.class_name, []).append(case)
 
     def _pack(self, arguments: Arguments) -> Packed | None:
         # Packing may call user code (`__reduce__`, properties), which must not be recorded.
@@ -154,9 +161,12 @@ def _watched_new(cls: type[nn.Module], *args: object, **kwargs: object) -> nn.Mo
 
 def _watched_call(call: Callable[..., Any]) -> Callable[..., Any]:
     def watched(self: nn.Module, *args: object, **kwargs: object) -> object:
-        for watcher in _WATCHERS:
-            watcher.note_call(self, args, kwargs)
-        return call(self, *args, **kwargs)
+        begun = [(watcher, watcher.note_call(self, args, kwargs)) for watcher in _WATCHERS]
+        result = call(self, *args, **kwargs)
+        for watcher, case in begun:
+            if case is not None:
+                watcher.note_success(case)
+        return result
 
     return watched
 

@@ -4,36 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar, final
-
-from torch import nn
 
 from flodl.verify import ledger as names
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.compare import Mismatch, find_mismatches
 from flodl.verify.ledger import Ledger
+from flodl.verify.probe import Abilities, probe_original
 from flodl.verify.protocol import Response
-from flodl.verify.recipes import Construction, Packed, pack, unpack
 from flodl.verify.recorder import Case
 from flodl.verify.sides import Label, Side
-from flodl.verify.snapshot import Snapshot, is_all_nan
+from flodl.verify.snapshot import Snapshot
 from flodl.verify.subject import Call, Observation, Subject, both
-from flodl.verify.variants import (
-    Variant,
-    batch_variants,
-    optional_variants,
-    scaled_variants,
-    size_variants,
-)
 
 T = TypeVar("T")
-Accepted = list[tuple[str, Packed]]
 
-NUM_STEPS = 4
-MAX_SIZES = 3
-MAX_OPTIONS = 6
+NUM_STEPS = 3
 MAX_SHOWN = 20
 
 # The section of an observation decides which check it belongs to; all others belong to the check
@@ -53,17 +41,6 @@ _INITIAL_CHECK = {
 
 
 @final
-class UnusableCaseError(Exception):
-    """The original itself does not run on this case, or gives nothing to compare."""
-
-    def __init__(self, reason: str, code: str, line: int | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.code = code
-        self.line = line
-
-
-@final
 class Abandoned(Exception):  # noqa: N818 - it is no error: the finding stands in the ledger
     """The port raised; what would follow on the same pair of models says nothing more."""
 
@@ -80,7 +57,6 @@ class Trial:
         self._case = case
         self._ledger = ledger
         self._response = response
-        self._plan = Call(inputs=case.inputs, seed=100, mode="train")
         self.seconds = {original.label: 0.0, port.label: 0.0}
         self.running: Label = original.label
 
@@ -91,99 +67,24 @@ class Trial:
             UnusableCaseError: the original does not run, does not repeat itself, or returns no
                 tensor.
         """
-        self._plan = self._probe_original()
-        batch, sizes, scales, options = self._find_variants()
+        able = probe_original(self._original, self._case, self._on)
         self._ledger.num_cases += 1
-        if not batch:
+        if not able.batch:
             reason = "the original runs with this batch size only"
             self._ledger.not_run(names.BATCH, reason)
+        if able.no_backward:
+            self._ledger.not_run(names.GRADIENTS, able.no_backward)
+            self._ledger.not_run(names.STEPS, able.no_backward)
         with contextlib.suppress(Abandoned):
             self._compare_initial()
         with contextlib.suppress(Abandoned):
-            self._eval_first(batch, scales)
+            self._eval_first(able)
         with contextlib.suppress(Abandoned):
-            self._train_first()
-        for check, variants in ((names.SIZES, sizes), (names.OPTIONAL, options)):
+            self._train_first(able)
+        for check, variants in ((names.SIZES, able.sizes), (names.OPTIONAL, able.options)):
             for label, packed in variants:
                 with contextlib.suppress(Abandoned):
-                    self._alternate(check, label, packed)
-
-    # -- what the original can do ---------------------------------------------------------------
-
-    def _probe_original(self) -> Call:
-        """Find the most demanding call the original can do, and see that it repeats itself."""
-        plain = Call(inputs=self._case.inputs, seed=100, mode="train")
-        demanding = replace(plain, backward=True, input_gradients=True)
-        failure: Failure | None = None
-        for call in (demanding, replace(plain, backward=True), plain):
-            first = self._probe(call)
-            if isinstance(first, Failure):
-                failure = first
-                continue
-            self._require_deterministic(call, first)
-            if failure is not None and not call.backward:
-                reason = f"the original's backward pass raises {failure.text}"
-                self._ledger.not_run(names.GRADIENTS, reason)
-                self._ledger.not_run(names.STEPS, reason)
-            return call
-        assert failure is not None
-        text = f"the original raises {failure.text}"
-        raise UnusableCaseError(text, "original-raises", failure.line)
-
-    def _probe(self, call: Call) -> tuple[Mapping[str, Snapshot], ...] | Failure:
-        def run() -> tuple[Mapping[str, Snapshot], Observation, Observation]:
-            subject = Subject.build(self._original, self._case.construction)
-            initial = subject.initial()
-            seen = subject.call(call)
-            return initial, seen, subject.call(replace(call, mode="eval", seed=101))
-
-        outcome = self._on(self._original, run)
-        if isinstance(outcome, Failure):
-            return outcome
-        initial, seen, evaluated = outcome
-        if seen.num_tensors == 0:
-            raise UnusableCaseError("the original returns no tensor", "no-tensor-output")
-        if is_all_nan(seen.sections["output"]):
-            raise UnusableCaseError("the original computes nothing but NaN", "nan-output")
-        return initial, seen.sections, evaluated.sections
-
-    def _require_deterministic(
-        self, call: Call, first: tuple[Mapping[str, Snapshot], ...]
-    ) -> None:
-        second = self._probe(call)
-        if isinstance(second, Failure):
-            reason = f"the original ran once, then raised {second.text}"
-            raise UnusableCaseError(reason, "not-deterministic", second.line)
-        for left, right in zip(first, second, strict=True):
-            for section in left:
-                for mismatch in find_mismatches(left[section], right[section], section):
-                    reason = f"the original is not deterministic under one seed ({mismatch})"
-                    raise UnusableCaseError(reason, "not-deterministic")
-
-    def _find_variants(self) -> tuple[Accepted, Accepted, Accepted, Accepted]:
-        """Find other batch sizes, sizes, scales and optional inputs that the original takes."""
-        with self._original.active():
-            subject = Subject.build(self._original, self._case.construction)
-            arguments = unpack(self._case.inputs, self._original)
-            forward = subject.model.forward
-            return (
-                self._accepted(subject, batch_variants(arguments), 1),
-                self._accepted(subject, size_variants(arguments), MAX_SIZES),
-                self._accepted(subject, scaled_variants(arguments), 2),
-                self._accepted(subject, optional_variants(forward, arguments), MAX_OPTIONS),
-            )
-
-    def _accepted(self, subject: Subject, variants: Iterable[Variant], most: int) -> Accepted:
-        accepted: Accepted = []
-        for variant in variants:
-            packed = pack(variant.arguments, _NO_PROVENANCE, keep_live=True)
-            train = replace(self._plan, inputs=packed)
-            evaluate = replace(train, mode="eval")
-            if all(_runs(subject, call) for call in (evaluate, train)):
-                accepted.append((variant.label, packed))
-            if len(accepted) == most:
-                break
-        return accepted
+                    self._alternate(check, label, replace(able.plan, inputs=packed))
 
     # -- the scenarios --------------------------------------------------------------------------
 
@@ -208,51 +109,53 @@ class Trial:
             first, second = left.initial()["weights"], right.initial()["weights"]
             self._ledger.compared(names.STATE, _mismatches(first, second, "weights"), label)
 
-    def _eval_first(self, batch: Accepted, scales: Accepted) -> None:
+    def _eval_first(self, able: Abilities) -> None:
         pair = self._build_pair("construction")
-        evaluate = replace(self._plan, mode="eval", backward=False)
+        evaluate = replace(able.plan, mode="eval", backward=False)
         for number in range(3):
             # The first call records a plan, the later ones run generated code.
             call = replace(evaluate, seed=100 + number, grad_mode=number != 2)
             self._compare_call(pair, call, names.EVAL, f"eval, call {number + 1}")
-        for label, packed in batch:
+        for label, packed in able.batch:
             other = replace(evaluate, inputs=packed)
             self._compare_call(pair, other, names.BATCH, f"eval, {label}")
             self._compare_call(
                 pair, replace(evaluate, seed=110), names.BATCH, "eval, first size again"
             )
-            train = replace(self._plan, inputs=packed, seed=111)
+            train = replace(able.plan, inputs=packed, seed=111)
             self._compare_call(pair, train, names.BATCH, f"train, {label}")
-        for label, packed in scales:
-            scaled = replace(self._plan, mode="eval", inputs=packed, seed=120)
+        for label, packed in able.scales:
+            scaled = replace(able.plan, mode="eval", inputs=packed, seed=120)
             self._compare_call(pair, scaled, names.EVAL, f"eval, {label}")
-        self._compare_call(pair, replace(self._plan, seed=112), names.TRAIN, "train after eval")
+        self._compare_call(pair, replace(able.plan, seed=112), names.TRAIN, "train after eval")
         self._compare_call(pair, replace(evaluate, seed=113), names.EVAL, "eval after train")
 
-    def _train_first(self) -> None:
+    def _train_first(self, able: Abilities) -> None:
         pair = self._build_pair("construction")
-        for number in range(3):
-            call = replace(self._plan, seed=200 + number)
+        for number in range(2 if able.heavy else 3):
+            call = replace(able.plan, seed=200 + number)
             self._compare_call(pair, call, names.TRAIN, f"train, call {number + 1}")
-        evaluate = replace(self._plan, mode="eval", seed=210)
+        evaluate = replace(able.plan, mode="eval", seed=210)
         self._compare_call(pair, evaluate, names.EVAL, "eval after train")
-        if self._plan.backward:
+        if able.plan.backward:
             self._compare_steps(pair)
         with both(*pair):
             pair[0].perturb()
             pair[1].perturb()
         self._compare_call(pair, evaluate, names.EVAL, "eval with moved weights")
-        train = replace(self._plan, seed=211)
+        train = replace(able.plan, seed=211)
         self._compare_call(pair, train, names.TRAIN, "train with moved weights")
 
-    def _alternate(self, check: str, label: str, packed: Packed) -> None:
+    def _alternate(self, check: str, label: str, train: Call) -> None:
         pair = self._build_pair("construction")
-        for number, mode in enumerate(("train", "eval", "train", "eval")):
-            inputs = packed if number < 2 else self._case.inputs
-            shown = label if number < 2 else "first inputs again"
-            call = replace(self._plan, inputs=inputs, seed=300 + number)
-            call = replace(call, mode="train" if mode == "train" else "eval")
-            self._compare_call(pair, call, check, f"{mode}, {shown}")
+        first = replace(train, inputs=self._case.inputs, seed=302)
+        for call, where in (
+            (replace(train, seed=300), f"train, {label}"),
+            (replace(train, seed=301, mode="eval", backward=False), f"eval, {label}"),
+            (first, "train, first inputs again"),
+            (replace(first, seed=303, mode="eval", backward=False), "eval, first inputs again"),
+        ):
+            self._compare_call(pair, call, check, where)
 
     def _on(self, side: Side, call: Callable[[], T]) -> T | Failure:
         """Run user code on a side, and keep the time it took there."""
@@ -324,20 +227,6 @@ class Trial:
         for section, first in seen.items():
             mismatches = _mismatches(first, found[section], section)
             self._ledger.compared(names.STEPS, mismatches, where)
-
-
-@final
-class _NoProvenance:
-    def construction_of(self, module: nn.Module) -> Construction | None:
-        del module
-        return None
-
-
-_NO_PROVENANCE = _NoProvenance()
-
-
-def _runs(subject: Subject, call: Call) -> bool:
-    return not isinstance(attempt(lambda: subject.call(call)), Failure)
 
 
 def _mismatches(first: Snapshot, second: Snapshot, path: str) -> tuple[Mismatch, ...]:

@@ -16,10 +16,11 @@ from flodl.verify.snapshot import tensors_in
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """Changed arguments, and in words what was changed."""
+    """Changed arguments, and in words what was changed; of one group, one is enough."""
 
     label: str
     arguments: Arguments
+    group: str
 
 
 def batch_variants(arguments: Arguments) -> Iterator[Variant]:
@@ -67,7 +68,7 @@ def scaled_variants(arguments: Arguments) -> Iterator[Variant]:
         }
         if scaled:
             label = f"inputs times {factor:g}"
-            yield Variant(label=label, arguments=replace_tensors(arguments, scaled))
+            yield Variant(label=label, arguments=replace_tensors(arguments, scaled), group=label)
 
 
 def optional_variants(forward: Callable[..., object], arguments: Arguments) -> tuple[Variant, ...]:
@@ -96,7 +97,7 @@ def _with(bound: inspect.BoundArguments, name: str, value: object, label: str) -
     changed = inspect.BoundArguments(signature, named)
     # Positional parameters before the changed one may be missing: give everything by its place.
     changed.apply_defaults()
-    return Variant(label=label, arguments=(changed.args, dict(changed.kwargs)))
+    return Variant(label=label, arguments=(changed.args, dict(changed.kwargs)), group=label)
 
 
 def _rebatched(arguments: Arguments, dim: int, size: int, wanted: int) -> Variant:
@@ -105,7 +106,8 @@ def _rebatched(arguments: Arguments, dim: int, size: int, wanted: int) -> Varian
         if item.dim() > dim and item.shape[dim] == size:
             resized[id(item)] = _resize(item, dim, wanted)
     label = f"size {wanted} instead of {size} in dimension {dim}"
-    return Variant(label=label, arguments=replace_tensors(arguments, resized))
+    group = f"dimension {dim}, size {size}"
+    return Variant(label=label, arguments=replace_tensors(arguments, resized), group=group)
 
 
 def _resize(item: torch.Tensor, dim: int, wanted: int) -> torch.Tensor:

@@ -1,0 +1,187 @@
+"""Finds out what the original can do on a case: which calls it takes, and if it repeats itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar, final
+
+from torch import nn
+
+from flodl.verify.attempt import Failure, attempt
+from flodl.verify.compare import find_mismatches
+from flodl.verify.recipes import Construction, Packed, pack, unpack
+from flodl.verify.recorder import Case
+from flodl.verify.sides import Side
+from flodl.verify.snapshot import Snapshot, is_all_nan
+from flodl.verify.subject import Call, Observation, Subject
+from flodl.verify.variants import (
+    Variant,
+    batch_variants,
+    optional_variants,
+    scaled_variants,
+    size_variants,
+)
+
+T = TypeVar("T")
+Accepted = tuple[tuple[str, Packed], ...]
+Sections = tuple[Mapping[str, Snapshot], ...]
+
+MAX_SIZES = 3
+MAX_SIZE_TRIES = 8
+MAX_OPTIONS = 6
+# A model that needs this long for building, one step and one evaluation is called less often.
+HEAVY_S = 0.6
+
+
+class Runner(Protocol):
+    """Runs user code on a side and keeps the time."""
+
+    def __call__(self, side: Side, call: Callable[[], T]) -> T | Failure:
+        """Return what the call returns, or the failure it ended with."""
+
+
+@final
+class UnusableCaseError(Exception):
+    """The original itself does not run on this case, or gives nothing to compare."""
+
+    def __init__(self, reason: str, code: str, line: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.code = code
+        self.line = line
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """The most demanding call that the original takes, and other inputs that it takes as well.
+
+    `no_backward` says why a call is without backward pass; it is empty when there is one.
+    """
+
+    plan: Call
+    batch: Accepted
+    sizes: Accepted
+    scales: Accepted
+    options: Accepted
+    no_backward: str
+    heavy: bool
+
+
+def probe_original(original: Side, case: Case, run: Runner) -> Abilities:
+    """Try the original on a case.
+
+    Raises:
+        UnusableCaseError: it does not run, does not repeat itself, or returns no tensor.
+    """
+    started = time.monotonic()
+    plan, no_backward = _most_demanding_call(original, case, run)
+    heavy = time.monotonic() - started > 2 * HEAVY_S
+
+    def find() -> tuple[Accepted, Accepted, Accepted, Accepted]:
+        subject = Subject.build(original, case.construction)
+        arguments = unpack(case.inputs, original)
+        forward = subject.model.forward
+        sizes = list(size_variants(arguments))[: 0 if heavy else MAX_SIZE_TRIES]
+        scales = list(scaled_variants(arguments))[: 1 if heavy else 2]
+        options = optional_variants(forward, arguments)[:MAX_OPTIONS]
+        return (
+            _accepted(subject, plan, batch_variants(arguments), 1),
+            _accepted(subject, plan, sizes, MAX_SIZES),
+            _accepted(subject, plan, scales, 2),
+            _accepted(subject, plan, options, MAX_OPTIONS),
+        )
+
+    found = run(original, find)
+    if isinstance(found, Failure):
+        raise UnusableCaseError(f"the original ran, then raised {found.text}", "original-raises")
+    batch, sizes, scales, options = found
+    return Abilities(
+        plan=plan,
+        batch=batch,
+        sizes=sizes,
+        scales=scales,
+        options=options,
+        no_backward=no_backward,
+        heavy=heavy,
+    )
+
+
+def _most_demanding_call(original: Side, case: Case, run: Runner) -> tuple[Call, str]:
+    plain = Call(inputs=case.inputs, seed=100, mode="train")
+    with_backward = replace(plain, backward=True)
+    failure: Failure | None = None
+    for call in (replace(with_backward, input_gradients=True), with_backward, plain):
+        first = _observe(original, case, call, run)
+        if isinstance(first, Failure):
+            failure = first
+            continue
+        second = _observe(original, case, call, run)
+        _require_equal(first, second)
+        backward_failed = failure is not None and not call.backward
+        return call, f"the original's backward pass raises {failure}" if backward_failed else ""
+    assert failure is not None
+    text = f"the original raises {failure.text}"
+    raise UnusableCaseError(text, "original-raises", failure.line)
+
+
+def _observe(original: Side, case: Case, call: Call, run: Runner) -> Sections | Failure:
+    def observe() -> tuple[Mapping[str, Snapshot], Observation, Observation]:
+        subject = Subject.build(original, case.construction)
+        initial = subject.initial()
+        seen = subject.call(call)
+        return initial, seen, subject.call(replace(call, mode="eval", seed=101))
+
+    outcome = run(original, observe)
+    if isinstance(outcome, Failure):
+        return outcome
+    initial, seen, evaluated = outcome
+    if seen.num_tensors == 0:
+        raise UnusableCaseError("the original returns no tensor", "no-tensor-output")
+    if is_all_nan(seen.sections["output"]):
+        raise UnusableCaseError("the original computes nothing but NaN", "nan-output")
+    return initial, seen.sections, evaluated.sections
+
+
+def _require_equal(first: Sections, second: Sections | Failure) -> None:
+    if isinstance(second, Failure):
+        reason = f"the original ran once, then raised {second.text}"
+        raise UnusableCaseError(reason, "not-deterministic", second.line)
+    for left, right in zip(first, second, strict=True):
+        for section in left:
+            for mismatch in find_mismatches(left[section], right[section], section):
+                reason = f"the original is not deterministic under one seed ({mismatch})"
+                raise UnusableCaseError(reason, "not-deterministic")
+
+
+def _accepted(subject: Subject, plan: Call, variants: Iterable[Variant], most: int) -> Accepted:
+    accepted: list[tuple[str, Packed]] = []
+    groups: set[str] = set()
+    for variant in variants:
+        if variant.group in groups:
+            continue
+        packed = pack(variant.arguments, _NO_PROVENANCE, keep_live=True)
+        train = replace(plan, inputs=packed)
+        evaluate = replace(train, mode="eval", backward=False)
+        if all(_runs(subject, call) for call in (evaluate, train)):
+            accepted.append((variant.label, packed))
+            groups.add(variant.group)
+        if len(accepted) == most:
+            break
+    return tuple(accepted)
+
+
+def _runs(subject: Subject, call: Call) -> bool:
+    return not isinstance(attempt(lambda: subject.call(call)), Failure)
+
+
+@final
+class _NoProvenance:
+    def construction_of(self, module: nn.Module) -> Construction | None:
+        del module
+        return None
+
+
+_NO_PROVENANCE = _NoProvenance()
