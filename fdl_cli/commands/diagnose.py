@@ -11,7 +11,7 @@ from fdl_cli.console import Console, Style
 from fdl_cli.context import Context
 from fdl_cli.result import CommandResult
 from fdl_cli.system.facts import SystemFacts
-from fdl_cli.torchenv.checks import Check, Severity
+from fdl_cli.torchenv.check import Check, Severity
 
 
 @final

@@ -9,14 +9,7 @@ from fdl_cli.commands.command import Command
 from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.result import CommandResult
-from fdl_cli.torchenv.setup_command import (
-    SetupData,
-    SetupOptions,
-    perform_setup,
-    show_setup,
-)
-
-TARGETS = "Targets for an image"
+from fdl_cli.torchenv.setup_data import SetupData, SetupOptions
 
 
 def parse(
@@ -91,11 +84,15 @@ def parse(
 
 def run(context: Context, options: SetupOptions) -> CommandResult[SetupData]:
     """Plan, ask, and carry out."""
+    from fdl_cli.torchenv.setup_command import perform_setup
+
     return perform_setup(context, options)
 
 
 def show(result: CommandResult[SetupData], console: Console) -> None:
     """Print the choice, the reason, and what was done or would be."""
+    from fdl_cli.torchenv.setup_command import show_setup
+
     show_setup(result.data, console)
 
 

@@ -11,7 +11,7 @@ from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.errors import UsageError
 from fdl_cli.result import CommandResult
-from fdl_cli.torchenv.setup_plan import SetupRequest
+from fdl_cli.torchenv.setup_data import SetupRequest
 from fdl_cli.torchenv.wishes import make_wishes
 
 GB = 1e9

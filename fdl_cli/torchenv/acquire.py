@@ -20,8 +20,10 @@ from fdl_cli.torchenv.builds import KeptBuild, read_build, tree_bytes, unfinishe
 from fdl_cli.torchenv.index import OFFICIAL
 from fdl_cli.torchenv.pip_tool import Needed, Pip, resolve
 from fdl_cli.torchenv.progress import DownloadProgress
-from fdl_cli.torchenv.prove import Expectation, Proof, prove
-from fdl_cli.torchenv.setup_plan import SetupPlan, SetupRequest
+from fdl_cli.torchenv.proof import Expectation, Proof
+from fdl_cli.torchenv.prove import prove
+from fdl_cli.torchenv.setup_data import SetupRequest
+from fdl_cli.torchenv.setup_plan import SetupPlan
 from fdl_cli.torchenv.site import normal_name
 from fdl_cli.torchenv.wheel_tree import packages_folder, unpack_all
 

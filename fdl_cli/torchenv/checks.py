@@ -1,18 +1,15 @@
 """The checks of `fdl diagnose`: each reads the inspection and says what is wrong, what helps."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.torchenv import compat
 from fdl_cli.torchenv.catalogue import Build, load, platform_key
+from fdl_cli.torchenv.check import Check, check
 from fdl_cli.torchenv.inspection import Inspection
 from fdl_cli.torchenv.nvidia_choice import driver_problem
 from fdl_cli.torchenv.refusals import require_platform
-
-Severity = Literal["ok", "info", "warning", "error"]
-Plain = str | int | float | bool | None
 
 GIB: Final = 1024**3
 # torch's data loaders hand batches over in shared memory; docker gives 64 MiB by default.
@@ -20,43 +17,6 @@ SMALL_SHM: Final = 256 * 1024**2
 SMALL_DISK: Final = 10 * GIB
 SMALL_RAM: Final = 4 * GIB
 FEW_FILES: Final = 1024
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One answered question; `id` is stable, `remedy` is what to type when it is not ok."""
-
-    id: str
-    group: str
-    severity: Severity
-    ok: bool
-    message: str
-    remedy: str
-    fixable: bool
-    data: Mapping[str, Plain]
-
-
-def check(
-    check_id: str,
-    severity: Severity,
-    message: str,
-    remedy: str = "",
-    *,
-    fixable: bool = False,
-    **data: Plain,
-) -> Check:
-    """Return a check; its group is the first word of its id."""
-    return Check(
-        id=check_id,
-        group=check_id.partition(".")[0],
-        severity=severity,
-        ok=severity in ("ok", "info"),
-        message=message,
-        remedy=remedy,
-        fixable=fixable,
-        data=data,
-    )
 
 
 def run_checks(seen: Inspection) -> tuple[Check, ...]:

@@ -7,7 +7,8 @@ from fdl_cli import __version__
 from fdl_cli.context import Context
 from fdl_cli.errors import FdlError
 from fdl_cli.system.facts import SystemFacts
-from fdl_cli.torchenv.checks import Check, check, run_checks
+from fdl_cli.torchenv.check import Check, check
+from fdl_cli.torchenv.checks import run_checks
 from fdl_cli.torchenv.inspection import Inspection, inspect
 from fdl_cli.torchenv.redaction import redact
 from fdl_cli.torchenv.snapshot import snapshot_age
@@ -55,7 +56,8 @@ def write_report(facts: SystemFacts, checks: tuple[Check, ...], environ: Mapping
 
 
 def _probe(seen: Inspection) -> Check:
-    from fdl_cli.torchenv.prove import Expectation, prove
+    from fdl_cli.torchenv.proof import Expectation
+    from fdl_cli.torchenv.prove import prove
 
     if seen.installed is None:
         return check("gpu.probe", "info", "torch is not installed, so nothing can be run")

@@ -1,11 +1,9 @@
 """The builds side by side: list them, tell what exists, switch, remove, prove again."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import final
 
 from fdl_cli.context import Context
-from fdl_cli.errors import ConflictError, EnvironmentLackingError, Notice, OperationFailedError
+from fdl_cli.errors import ConflictError, EnvironmentLackingError, OperationFailedError
 from fdl_cli.system.collect import collect
 from fdl_cli.system.python_env import Environment, find_environment, read_python
 from fdl_cli.torchenv.builds import (
@@ -19,55 +17,15 @@ from fdl_cli.torchenv.builds import (
 from fdl_cli.torchenv.catalogue import Build, load, numbers
 from fdl_cli.torchenv.choose import choose
 from fdl_cli.torchenv.installed import read_installed, read_record
+from fdl_cli.torchenv.libtorch_data import BuildRow, SwitchData, VariantRow
 from fdl_cli.torchenv.project_files import local_edit, pin_edits, write
-from fdl_cli.torchenv.prove import Expectation, Proof, prove
+from fdl_cli.torchenv.proof import Expectation, Proof
+from fdl_cli.torchenv.prove import prove
 from fdl_cli.torchenv.refusals import require_platform
 from fdl_cli.torchenv.setup_plan import STORE
 from fdl_cli.torchenv.setup_run import put_into, write_record
 from fdl_cli.torchenv.switch import forget
 from fdl_cli.torchenv.wishes import Wishes
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildRow:
-    """One kept build, as `list` shows it."""
-
-    name: str
-    torch: str
-    variant: str
-    python: str
-    folder: str
-    source: str
-    bytes: int
-    proved: str
-    active: bool
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantRow:
-    """The newest torch of one variant for this machine, and whether it would work here."""
-
-    variant: str
-    torch: str
-    sm: tuple[str, ...]
-    certainty: str
-    works: bool
-    chosen: bool
-    why: str
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchData:
-    """What `activate` and `verify` answer."""
-
-    name: str
-    environment: str
-    changed: bool
-    proof: Proof | None
-    notices: tuple[Notice, ...]
 
 
 def stores_of(context: Context) -> tuple[Path, ...]:

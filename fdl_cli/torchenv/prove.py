@@ -3,64 +3,17 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final
 
 from fdl_cli.errors import OperationFailedError
 from fdl_cli.system.process import run
+from fdl_cli.torchenv.proof import DeviceProof, Expectation, Proof
 
 CHILD: Final = Path(__file__).with_name("prove_child.py")
 # A first import from a cold disk and a first CUDA context take long; a hang takes longer.
 SECONDS: Final = 300.0
 STEPS: Final = ("elementwise", "matmul", "backward")
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceProof:
-    """What happened on one device; each step is `ok` or the error."""
-
-    device: str
-    name: str
-    elementwise: str
-    matmul: str
-    backward: str
-
-    @property
-    def ok(self) -> bool:
-        """Say whether all steps went well."""
-        return self.elementwise == self.matmul == self.backward == "ok"
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
-    """The result of one proof; `problems` are sentences, none when it holds."""
-
-    torch: str
-    cuda: str | None
-    hip: str | None
-    arch_list: tuple[str, ...]
-    devices: tuple[DeviceProof, ...]
-    problems: tuple[str, ...]
-    seconds: float
-
-    @property
-    def ok(self) -> bool:
-        """Say whether nothing is wrong."""
-        return not self.problems
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation:
-    """What the plan says that the proof must find; None or empty means: anything."""
-
-    torch: str | None = None
-    variant: str | None = None
-    sm: tuple[str, ...] = ()
-    gpus: int | None = None
 
 
 def prove(interpreter: Path, expectation: Expectation, *, packages: Path | None = None) -> Proof:

@@ -1,9 +1,8 @@
 """What `fdl setup` answers, and the way from its options to that answer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import final
 
 from fdl_cli.console import Console
 from fdl_cli.context import Context
@@ -11,89 +10,20 @@ from fdl_cli.errors import Notice, UsageError
 from fdl_cli.net.download import local_path
 from fdl_cli.net.store import Store
 from fdl_cli.result import CommandResult
-from fdl_cli.system.facts import SystemFacts
 from fdl_cli.torchenv.catalogue import HeldBuild, load
 from fdl_cli.torchenv.choose import choose
-from fdl_cli.torchenv.prove import Proof
-from fdl_cli.torchenv.setup_plan import Action, SetupPlan, SetupRequest, make_plan
+from fdl_cli.torchenv.setup_data import (
+    ChoiceData,
+    FileData,
+    SetupData,
+    SetupOptions,
+    SetupRequest,
+)
+from fdl_cli.torchenv.setup_plan import SetupPlan, make_plan
 from fdl_cli.torchenv.wishes import TorchChoice, Wishes, make_wishes
 
 SCHEMA = "fdl.setup/1"
 MB = 1e6
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetupOptions:
-    """The command line of `fdl setup`."""
-
-    yes: bool
-    dry_run: bool
-    torch: str | None
-    variant: str | None
-    cpu: bool
-    cuda: str | None
-    gpu: tuple[str, ...]
-    gpu_target: str | None
-    driver_target: str | None
-    strict: bool
-    env: Path | None
-    python: Path | None
-    index_url: str | None
-    mirror: str | None
-    proxy: str | None
-    offline: bool
-    find_links: tuple[Path, ...]
-    cache_dir: Path | None
-    local: bool
-    facts: Path | None
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceData:
-    """The choice as JSON has it: `warnings` are codes, their texts are in the envelope."""
-
-    torch: str
-    variant: str
-    warnings: tuple[str, ...]
-    why: str
-    covers: tuple[str, ...]
-    left_out: tuple[str, ...]
-    sm: tuple[str, ...]
-    certainty: str
-    verified: bool
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileData:
-    """One file of the installation."""
-
-    name: str
-    version: str
-    bytes: int | None
-    sha256: str | None
-    cached: bool
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetupData:
-    """Everything about one setup; what was not asked for is empty or null."""
-
-    choice: ChoiceData
-    facts: SystemFacts
-    environment: str | None
-    index: str
-    files: tuple[FileData, ...]
-    download_bytes: int | None
-    actions: tuple[Action, ...]
-    dry_run: bool
-    changed: bool
-    build: str | None
-    written: tuple[str, ...]
-    proof: Proof | None
 
 
 def perform_setup(context: Context, options: SetupOptions) -> CommandResult[SetupData]:

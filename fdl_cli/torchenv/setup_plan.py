@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, final
+from typing import Final, final
 
 from fdl_cli.context import Context
 from fdl_cli.errors import FdlError, Notice, UsageError
@@ -20,39 +20,11 @@ from fdl_cli.torchenv.notices import BLOCKING
 from fdl_cli.torchenv.pip_tool import configured_links, find_pip
 from fdl_cli.torchenv.project_files import FileEdit, local_edit, pin_edits
 from fdl_cli.torchenv.refusals import require_platform
+from fdl_cli.torchenv.setup_data import Action, SetupRequest
 from fdl_cli.torchenv.snapshot import Snapshot, save_snapshot
 from fdl_cli.torchenv.wishes import TorchChoice, Wishes
 
-ActionKind = Literal[
-    "create-environment", "resolve", "download", "unpack", "prove", "switch", "write-file"
-]
 STORE: Final = "libtorch"
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetupRequest:
-    """What `fdl setup` was asked for, besides the wishes."""
-
-    wishes: Wishes
-    env: Path | None = None
-    python: Path | None = None
-    index_url: str | None = None
-    mirror: str | None = None
-    proxy: str | None = None
-    offline: bool = False
-    find_links: tuple[Path, ...] = ()
-    cache_dir: Path | None = None
-    local: bool = False
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """One step that would touch the world."""
-
-    kind: ActionKind
-    detail: str
 
 
 @final

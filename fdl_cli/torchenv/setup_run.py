@@ -22,8 +22,10 @@ from fdl_cli.torchenv.installed import RECORD_NAME, read_installed, read_record
 from fdl_cli.torchenv.new_environment import create_environment
 from fdl_cli.torchenv.pip_tool import find_pip
 from fdl_cli.torchenv.project_files import write, write_atomically
-from fdl_cli.torchenv.prove import Proof, prove
-from fdl_cli.torchenv.setup_plan import SetupPlan, SetupRequest
+from fdl_cli.torchenv.proof import Proof
+from fdl_cli.torchenv.prove import prove
+from fdl_cli.torchenv.setup_data import SetupRequest
+from fdl_cli.torchenv.setup_plan import SetupPlan
 from fdl_cli.torchenv.site import read_site
 from fdl_cli.torchenv.switch import finish_interrupted, prepare, switch
 from fdl_cli.torchenv.wheel_tree import packages_folder

@@ -12,7 +12,6 @@ from typing import Final, Literal, final
 
 from fdl_cli.errors import EnvironmentLackingError, FdlError, UsageError
 from fdl_cli.system.facts import SystemFacts
-from fdl_cli.system.process import run
 
 Echo = Callable[[str], None]
 Way = Literal["native", "docker"]
@@ -104,6 +103,8 @@ def run_source_build(plan: SourceBuild, echo: Echo) -> Path:
         EnvironmentLackingError: something that the build needs is not here.
         FdlError: a command failed.
     """
+    from fdl_cli.system.process import run
+
     missing = tuple(
         f"{item.name}: {item.detail}" for item in plan.requirements if not item.present
     )

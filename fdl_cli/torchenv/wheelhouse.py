@@ -20,7 +20,8 @@ from fdl_cli.torchenv.choose import choose
 from fdl_cli.torchenv.index import IndexView
 from fdl_cli.torchenv.pip_tool import Pip, configured_links, find_pip, resolve
 from fdl_cli.torchenv.progress import DownloadProgress
-from fdl_cli.torchenv.setup_plan import SetupRequest, find_source, untagged_variants
+from fdl_cli.torchenv.setup_data import SetupRequest
+from fdl_cli.torchenv.setup_plan import find_source, untagged_variants
 from fdl_cli.torchenv.wishes import TorchChoice
 
 # The newest glibc floor that wheels of torch have, and all older ones.
