@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from fdl_cli.porter.analyse.names import FunctionNode, Names
+from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.symbols import AttributeFact, AttributeKind, BaseFact, BaseKind, ClassFacts
 from fdl_cli.porter.knowledge import torch_names as torch
 from fdl_cli.porter.parse.reader import SourceFile
@@ -50,6 +51,8 @@ def class_facts(
         attributes=tuple(attributes.values()),
         methods=methods,
         members=tuple(dict.fromkeys((*methods, *_class_level_names(node)))),
+        module_inits=tuple(_module_inits(source, names, node)),
+        metaclass=next((ast.unparse(k.value) for k in node.keywords if k.arg == "metaclass"), ""),
         top_level=top,
     )
 
@@ -77,6 +80,13 @@ def _class_level_names(node: ast.ClassDef) -> Iterator[str]:
         for target in targets:
             if isinstance(target, ast.Name):
                 yield target.id
+
+
+def _module_inits(source: SourceFile, names: Names, node: ast.ClassDef) -> Iterator[Span]:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Attribute) and inner.attr == "__init__":
+            if names.dotted(inner.value) in torch.MODULE_BASES:
+                yield source.span(inner.value)
 
 
 def _attributes(

@@ -87,10 +87,10 @@ class Listing:
         text = self._inline(expr)
         if text is not None:
             return text
+        line = self._operation(expr)
         self.number += 1
-        number, line = self.number, self._operation(expr)
-        self.lines.append(f"v{number} : {expr.kind} = {line}")
-        return f"v{number}"
+        self.lines.append(f"v{self.number} : {expr.kind} = {line}")
+        return f"v{self.number}"
 
     def _inline(self, expr: Expr) -> str | None:
         match expr.op:

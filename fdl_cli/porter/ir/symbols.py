@@ -58,7 +58,10 @@ class MethodIR:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassFacts:
-    """One class statement, as far as it can be known without running it."""
+    """One class statement, as far as it can be known without running it.
+
+    `module_inits` are the places that say `nn.Module` in `nn.Module.__init__(self)`.
+    """
 
     name: str
     span: Span
@@ -66,6 +69,8 @@ class ClassFacts:
     attributes: tuple[AttributeFact, ...]
     methods: tuple[str, ...]
     members: tuple[str, ...]
+    module_inits: tuple[Span, ...]
+    metaclass: str
     top_level: bool
 
     def attribute(self, name: str) -> AttributeFact | None:

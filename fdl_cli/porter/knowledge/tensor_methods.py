@@ -9,12 +9,12 @@ HOOK_METHODS: Final = frozenset({"register_hook", "backward", "retain_grad"})
 SIZE_METHODS: Final = frozenset({"size", "dim", "numel", "ndimension", "nelement", "stride",
                                  "storage_offset", "element_size"})  # fmt: skip
 SIZE_ATTRIBUTES: Final = frozenset({"shape", "ndim"})
-PYTHON_METHODS: Final = frozenset({"is_contiguous", "is_floating_point", "is_complex", "type_",
+PYTHON_METHODS: Final = frozenset({"is_contiguous", "is_floating_point", "is_complex",
                                    "get_device", "is_same_size", "data_ptr"})  # fmt: skip
 PYTHON_ATTRIBUTES: Final = frozenset({"device", "dtype", "is_cuda", "requires_grad", "layout",
-                                      "is_sparse", "is_leaf", "grad_fn", "names"})  # fmt: skip
+                                      "is_sparse", "is_leaf", "grad_fn"})  # fmt: skip
 SEQUENCE_METHODS: Final = frozenset({"split", "chunk", "unbind", "tensor_split", "topk", "sort",
-                                     "values_", "split_with_sizes", "hsplit", "vsplit"})  # fmt: skip
+                                     "split_with_sizes", "hsplit", "vsplit"})  # fmt: skip
 PARAMETER_ATTRIBUTES: Final = frozenset({"weight", "bias", "weight_ih", "weight_hh", "running_mean",
                                          "running_var", "in_proj_weight", "in_proj_bias"})  # fmt: skip
 

@@ -36,13 +36,13 @@ PYTHON_RESULTS: Final = frozenset({
     "torch.is_tensor", "torch.is_grad_enabled", "torch.is_floating_point", "torch.is_complex",
     "torch.device", "torch.finfo", "torch.iinfo", "torch.get_default_dtype", "torch.Size",
     "torch.is_autocast_enabled", "torch.cuda.is_available", "torch.cuda.current_device",
-    "torch.numel", "torch.jit.is_scripting", "torch.jit.is_tracing",
+    "torch.numel", "torch.jit.annotate", "torch.jit.is_scripting", "torch.jit.is_tracing",
     "torch.onnx.is_in_onnx_export", "torch.compiler.is_compiling", "torch.broadcast_shapes",
 })  # fmt: skip
 SEQUENCE_RESULTS: Final = frozenset({
     "torch.split", "torch.chunk", "torch.unbind", "torch.tensor_split", "torch.topk",
     "torch.sort", "torch.meshgrid", "torch.broadcast_tensors", "torch.svd", "torch.qr",
-    "torch.linalg.svd", "torch.linalg.qr", "torch.linalg.eigh", "torch.where_",
+    "torch.linalg.svd", "torch.linalg.qr", "torch.linalg.eigh",
 })  # fmt: skip
 GRAD_MODE: Final = frozenset({
     "torch.set_grad_enabled", "torch.manual_seed", "torch.cuda.manual_seed", "torch.autograd.grad",

@@ -71,11 +71,12 @@ def _class_plan(model: ModelIR, reasons: tuple[Reason, ...]) -> ClassPlan:
     edits: tuple[Edit, ...] = ()
     words: tuple[str, ...] = ()
     text = f"{facts.name}: kept"
+    blocks = [] if reasons else [(method, describe(method)) for method in model.methods]
+    reasons = reasons or tuple(_undecorable(blocks))
     if not reasons:
-        blocks = [(method, describe(method)) for method in model.methods]
         edits = tuple(_class_edits(model, blocks))
         words = tuple(_words(edits, blocks))
-        text = reading(facts.name, [(method, block) for method, block in blocks])
+        text = reading(facts.name, blocks)
     return ClassPlan(
         name=facts.name,
         line=facts.span.line,
@@ -87,6 +88,14 @@ def _class_plan(model: ModelIR, reasons: tuple[Reason, ...]) -> ClassPlan:
         ops_in_graph=0 if reasons else total,
         reading=text,
     )
+
+
+def _undecorable(blocks: list[tuple[MethodIR, Block]]) -> Iterator[Reason]:
+    """Find helpers that need flow words but cannot be a `@subflow`, as they have no object."""
+    for method, block in blocks:
+        if method.name != "forward" and method.decorators and block_words(block):
+            message = f"`{method.name}` is decorated and calls layers or functions"
+            yield Reason(line=method.span.line, code="FDL315", message=message)
 
 
 def describe(method: MethodIR) -> Block:
@@ -112,9 +121,9 @@ def _value_plan(value: ValueFact, reason: Reason | None) -> ClassPlan:
 
 
 def _class_edits(model: ModelIR, blocks: list[tuple[MethodIR, Block]]) -> Iterator[Edit]:
-    for base in model.facts.bases:
-        if base.kind == "module":
-            yield ReplaceWord(span=base.span, word="FlowModule")
+    bases = [base.span for base in model.facts.bases if base.kind == "module"]
+    for span in (*bases, *model.facts.module_inits):
+        yield ReplaceWord(span=span, word="FlowModule")
     for method, block in blocks:
         describes = bool(block_words(block))
         if method.name == "forward":

@@ -43,6 +43,9 @@ def _own_obstacles(model: ModelIR, demoted: Mapping[str, Reason]) -> tuple[Reaso
         elif base.kind == "other" and not _is_harmless(base):
             message = f"the base class `{base.name}` is not in this file"
             reasons.append(Reason(line=line, code="FDL203", message=message))
+    if facts.metaclass not in {"", "ABCMeta", "abc.ABCMeta"}:
+        message = f"`{facts.name}` has the metaclass `{facts.metaclass}`"
+        reasons.append(Reason(line=line, code="FDL203", message=message))
     reasons += _taken_names(facts)
     return tuple(dict.fromkeys(reasons))
 
@@ -54,11 +57,15 @@ def _is_harmless(base: BaseFact) -> bool:
 def _taken_names(facts: ClassFacts) -> list[Reason]:
     names = dict.fromkeys(facts.members, facts.span.line)
     names |= {fact.name: fact.line for fact in facts.attributes}
+    assigned = facts.attribute("forward")
+    if assigned is not None and "forward" not in facts.members:
+        message = "`forward` is an attribute of the object"
+        return [Reason(line=assigned.line, code="FDL207", message=message)]
     taken = sorted((line, name) for name, line in names.items() if name in RESERVED)
     return [
         Reason(line=line, code="FDL205", message=f"`{name}` is a name of every graph")
         for line, name in taken
-        if name not in MODULE_METHODS and name != "forward"
+        if name not in MODULE_METHODS
     ]
 
 
