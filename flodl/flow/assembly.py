@@ -9,7 +9,9 @@ from torch import nn
 
 from flodl.errors import FlowError
 from flodl.flow.branches import Branches
+from flodl.flow.composites import MapBody, halting_loop, previous, route
 from flodl.flow.handle import UNKNOWN, Flow
+from flodl.flow.loops import LoopBody
 from flodl.flow.module_names import instantiated, named_modules, strip_site
 from flodl.flow.recorder import NeedsValueError, Recorder
 from flodl.flow.stages import Using, run_also_with, run_branches, run_stage
@@ -40,6 +42,8 @@ class _Assembly:
     problems: list[Problem] = field(default_factory=list)
     internal: set[str] = field(default_factory=set)
     opened: Site | None = None
+    all_tags: frozenset[str] = frozenset()
+    initial: dict[str, Any] = field(default_factory=dict)
 
 
 def assemble(steps: Sequence[BuilderStep], label: str, build_site: Site) -> Assembled:
@@ -55,10 +59,11 @@ def assemble(steps: Sequence[BuilderStep], label: str, build_site: Site) -> Asse
     for name, module in named_modules(steps):
         owner.add_module(name, module)
     recorder = Recorder(owner, valued=False, label=label)
-    assembly = _Assembly(recorder=recorder, problems=problems)
+    assembly = _Assembly(recorder=recorder, problems=problems, all_tags=_all_tags(steps))
+    assembly.initial = {step.args[0]: step.args[1] for step in steps if step.word == "initial"}
     with recorder:
         for position, step in enumerate(steps):
-            if step.word != "using":
+            if step.word not in ("using", "initial"):
                 _run(assembly, step, _references(steps, position))
     recorder.forced_site = None
     if "." in label:
@@ -145,7 +150,7 @@ def _without_misplaced(
     assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]
 ) -> list[BuilderStep]:
     """Return the `using` words that have a stage to hand values to; the others are problems."""
-    if step.word in ("from", "through", "also", "also_with", "fork", "split", "loop"):
+    if step.word in _WITH_STAGE:
         return using
     message = f"using after {step.word} has no stage to hand the values to"
     hint = "write it right after the stage"
@@ -156,16 +161,18 @@ def _without_misplaced(
 def _without_unknown(assembly: _Assembly, using: list[BuilderStep]) -> list[BuilderStep]:
     """Return the `using` words whose names are all tagged by now; the others are problems."""
     known = assembly.recorder.tags
+    later = assembly.all_tags
     found: list[BuilderStep] = []
     for each in using:
-        unknown = [name for name in (*each.args, *dict(each.named).values()) if name not in known]
+        names = (*each.args, *dict(each.named).values())
+        unknown = [name for name in names if name not in known and name not in later]
         if not unknown:
             found.append(each)
             continue
         message = f"no value is tagged `{'`, `'.join(unknown)}` before this line"
-        names = ", ".join(f"`{name}`" for name in known) or "none"
+        tags = ", ".join(f"`{name}`" for name in known) or "none"
         assembly.problems.append(
-            Problem(message=message, site=each.site, hint=f"tags so far: {names}")
+            Problem(message=message, site=each.site, hint=f"tags so far: {tags}")
         )
     return found
 
@@ -183,10 +190,38 @@ def _single(assembly: _Assembly, step: BuilderStep) -> Flow:
     return assembly.stream
 
 
-def _extras(using: list[BuilderStep]) -> tuple[tuple[str, ...], dict[str, str]]:
-    names = tuple(name for step in using for name in step.args)
-    named = {key: name for step in using for key, name in step.named}
-    return names, named
+def _all_tags(steps: Sequence[BuilderStep]) -> frozenset[str]:
+    """Return every tag that a chain gives, those of groups included."""
+    found: set[str] = set()
+    for position, step in enumerate(steps):
+        if step.word == "tag":
+            found.add(step.args[0])
+        elif step.word == "tag_group":
+            split = next(
+                (each for each in reversed(steps[:position]) if each.word == "split"), None
+            )
+            count = 0 if split is None else len(_stages_of(split.args))
+            found.update(f"{step.args[0]}_{index}" for index in range(count))
+    return frozenset(found)
+
+
+def _stages_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the stages of a word that takes several of them or one list."""
+    return tuple(args[0]) if len(args) == 1 and type(args[0]) in (list, tuple) else args
+
+
+def _value(assembly: _Assembly, x: Flow, name: str) -> Flow:
+    """Return the value of a tag: of this call if it is given already, else of the last call."""
+    if name in assembly.recorder.tags:
+        found: Flow = assembly.recorder.tags[name][1]
+        return found
+    return previous(x, name, assembly.initial.get(name))
+
+
+def _refs(assembly: _Assembly, x: Flow, using: list[BuilderStep]) -> dict[str, Flow]:
+    """Return the values of all `using` words of a step, by tag name."""
+    names = [name for step in using for name in (*step.args, *dict(step.named).values())]
+    return {name: _value(assembly, x, name) for name in names}
 
 
 def _stage(
@@ -197,10 +232,11 @@ def _stage(
     extra: tuple[Any, ...] = (),
     named: dict[str, Any] | None = None,
 ) -> Any:
-    names, keyed = _extras(using)
-    if names or keyed:
-        return Using(x, names, keyed).through(stage, *extra, **(named or {}))
-    return run_stage(assembly.recorder, stage, x, extra, named or {})
+    if not using:
+        return run_stage(assembly.recorder, stage, x, extra, named or {})
+    values = {name: _value(assembly, x, name) for step in using for name in step.args}
+    keyed = {key: _value(assembly, x, name) for step in using for key, name in step.named}
+    return Using(x, values, keyed).through(stage, *extra, **(named or {}))
 
 
 def _from(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
@@ -226,8 +262,7 @@ def _also(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> N
 
 def _also_with(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
     x = _single(assembly, step)
-    names, keyed = _extras(using)
-    if not names and not keyed:
+    if not using:
         assembly.stream = run_also_with(x, step.args, dict(step.named))
         return
     paths = dict(zip(("skip", "main"), step.args, strict=False)) | dict(step.named)
@@ -246,11 +281,8 @@ def _fork(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> N
 
 def _split(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
     x = _single(assembly, step)
-    names, keyed = _extras(using)
-    stages = (
-        step.args[0] if len(step.args) == 1 and type(step.args[0]) in (list, tuple) else step.args
-    )
-    if names or keyed:
+    stages = _stages_of(step.args)
+    if using:
         stages = tuple(_Bound(assembly, stage, using) for stage in stages)
     assembly.stream = run_branches(x, tuple(stages))
     assembly.opened = step.site
@@ -304,13 +336,30 @@ def _inputs(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) ->
 def _loop(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
     x = _single(assembly, step)
     stage, n = step.args
-    if not using or n < 1:
-        assembly.stream = x.loop_body(stage).for_n(n)
-        return
-    value: Any = x
-    for _ in range(n):
-        value = _stage(assembly, value, stage, using)
-    assembly.stream = value
+    assembly.stream = LoopBody(x, stage, _refs(assembly, x, using)).for_n(n)
+
+
+def _halting(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    x = _single(assembly, step)
+    body, halt, limit, kind, per_sample = step.args
+    refs = _refs(assembly, x, using)
+    assembly.stream = halting_loop(x, body, halt, limit, kind, per_sample=per_sample, refs=refs)
+
+
+def _route(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    x = _single(assembly, step)
+    refs = _refs(assembly, x, using)
+    assembly.stream = route(x, step.word, step.args[0], _stages_of(step.args[1:]), refs)
+
+
+def _map(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
+    del using
+    stage, how, argument, batched = step.args
+    body = MapBody(_single(assembly, step), stage, batched=batched)
+    if how == "each":
+        assembly.stream = body.each()
+    else:
+        assembly.stream = body.over(argument) if how == "over" else body.slices(argument)
 
 
 def _internal(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
@@ -318,6 +367,9 @@ def _internal(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) 
     assembly.internal.add(step.args[0])
 
 
+_WITH_STAGE = (
+    "from", "through", "also", "also_with", "fork", "split", "loop", "halting", "gate", "switch",
+)  # fmt: skip
 _WORDS = {
     "from": _from,
     "through": _through,
@@ -330,5 +382,9 @@ _WORDS = {
     "tag_group": _tag_group,
     "input": _inputs,
     "loop": _loop,
+    "halting": _halting,
+    "gate": _route,
+    "switch": _route,
+    "map": _map,
     "internal": _internal,
 }

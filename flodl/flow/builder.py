@@ -15,12 +15,15 @@ from flodl.flow.callsite import call_site
 from flodl.graph.graph import Graph
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flodl.flow.stages import Stage
     from flodl.spec.graph import Site
 
 Word = Literal[
     "from", "through", "also", "also_with", "fork", "split", "merge", "tag", "tag_group", "using",
-    "input", "loop", "internal",
+    "input", "loop", "halting", "gate", "switch", "map",
+    "initial", "internal",
 ]  # fmt: skip
 
 
@@ -107,20 +110,45 @@ class FlowBuilder:
         """Name the open branches `<name>_0`, `<name>_1`, ... and all of them `name`."""
         return self._say("tag_group", name)
 
-    def using(self, *names: str, **named: str) -> FlowBuilder:
+    def using(self, *names: str | Sequence[str], **named: str) -> FlowBuilder:
         """Hand earlier tagged values to the stage before: `.through(decoder).using("memory", mask="m")`.
 
         Positional names become extra positional arguments, keywords become keyword arguments.  A module
         with `forward_named(x, refs)` gets a dict by tag name instead.
+
+        A tag that is given only further down is a forward reference: the value it had in the last call,
+        at first what `initial` says, else zeros.  See `Graph.end_step` and `Graph.end_sequence`.
         """
-        return self._say("using", *names, **named)
+        flat = [each for name in names for each in ([name] if isinstance(name, str) else name)]
+        return self._say("using", *flat, **named)
+
+    def initial(self, tag: str, value: Any) -> FlowBuilder:
+        """Say what a forward reference to `tag` reads in the first call.
+
+        Args:
+            tag: the tag.
+            value: a tensor, or a function of the stream that makes one.
+        """
+        return self._say("initial", tag, value)
+
+    def gate(self, router: Stage, *experts: Stage) -> FlowBuilder:
+        """Run all experts and add their results, weighted by the router; `using` goes to the router."""
+        return self._say("gate", router, *experts)
+
+    def switch(self, router: Stage, *branches: Stage) -> FlowBuilder:
+        """Run only the branch that the router chooses; `using` goes to the router."""
+        return self._say("switch", router, *branches)
+
+    def map(self, stage: Stage) -> MapWord:
+        """Run a stage on parts of the stream: `.each()`, `.over(tag)` or `.slices(n)`."""
+        return MapWord(self, stage, call_site())
 
     def input(self, *names: str) -> FlowBuilder:
         """Declare further inputs of the graph; each is tagged by its name."""
         return self._say("input", *names)
 
     def loop_body(self, stage: Stage) -> LoopWord:
-        """Start a loop; say how often with `.for_n(n)`."""
+        """Start a loop; say when it ends: `.for_n(n)`, `.while_cond(...)`, `.until_cond(...)`."""
         return LoopWord(self, stage, call_site())
 
     def label(self, name: str) -> FlowBuilder:
@@ -159,7 +187,7 @@ class FlowBuilder:
 @final
 @dataclass(frozen=True, slots=True)
 class LoopWord:
-    """A loop that still needs its number of turns."""
+    """A loop that still needs to know when it ends."""
 
     builder: FlowBuilder
     stage: Any
@@ -167,7 +195,50 @@ class LoopWord:
 
     def for_n(self, n: int) -> FlowBuilder:
         """Apply the stage `n` times, each time to the result of the time before."""
-        step = BuilderStep(word="loop", args=(self.stage, n), site=self.site)
+        return self._finish("loop", n)
+
+    def while_cond(self, halt: Stage, limit: int, *, per_sample: bool = False) -> FlowBuilder:
+        """Apply the stage until `halt` is positive, asked before each turn, at most `limit` times."""
+        return self._finish("halting", halt, limit, "while", per_sample)
+
+    def until_cond(self, halt: Stage, limit: int, *, per_sample: bool = False) -> FlowBuilder:
+        """Apply the stage until `halt` is positive, asked after each turn, at most `limit` times."""
+        return self._finish("halting", halt, limit, "until", per_sample)
+
+    def _finish(self, word: Word, *args: Any) -> FlowBuilder:
+        step = BuilderStep(word=word, args=(self.stage, *args), site=self.site)
+        return replace(self.builder, steps=(*self.builder.steps, step))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MapWord:
+    """A stage that still needs to know which parts of the stream it runs on."""
+
+    builder: FlowBuilder
+    stage: Any
+    site: Site
+    is_batched: bool = False
+
+    def batched(self) -> MapWord:
+        """Run the stage once on all parts together."""
+        return replace(self, is_batched=True)
+
+    def each(self) -> FlowBuilder:
+        """Run the stage on every element of dimension 0."""
+        return self._finish("each", None)
+
+    def over(self, tag: str) -> FlowBuilder:
+        """Run the stage on every element of an earlier tagged value; the stream itself is dropped."""
+        return self._finish("over", tag)
+
+    def slices(self, n: int) -> FlowBuilder:
+        """Cut the last dimension into `n` slices and run the stage on each."""
+        return self._finish("slices", n)
+
+    def _finish(self, how: str, argument: Any) -> FlowBuilder:
+        args = (self.stage, how, argument, self.is_batched)
+        step = BuilderStep(word="map", args=args, site=self.site)
         return replace(self.builder, steps=(*self.builder.steps, step))
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 
 from flodl.errors import FlowError
-from flodl.flow import stages
+from flodl.flow import composites, stages
 from flodl.flow.callsite import assigned_names, call_site, unpack_size, user_frame
 from flodl.graph.metadata import METADATA_ATTRIBUTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from flodl.flow.composites import MapBody
     from flodl.flow.loops import LoopBody
     from flodl.flow.recorder import Recorder
     from flodl.flow.stages import Stage
@@ -151,13 +152,50 @@ class Flow:
         Raises:
             FlowError: no value of that name has been tagged yet.
         """
-        return stages.Using(self, names, named)
+        keyed = stages.tagged(self, tuple(named.values()))
+        return stages.Using(
+            self, stages.tagged(self, names), {key: keyed[tag] for key, tag in named.items()}
+        )
 
     def loop_body(self, stage: Stage) -> LoopBody:
         """Start a loop: `x.loop_body(stage).for_n(3)` is `stage(stage(stage(x)))`."""
         from flodl.flow.loops import LoopBody
 
         return LoopBody(self, stage)
+
+    def gate(self, router: Stage, *experts: Stage, **refs: Any) -> Flow:
+        """Run all experts and add their results, weighted by the router (soft routing).
+
+        Args:
+            router: gives weights `[..., N]` for N experts, for instance `SoftmaxRouter`.
+            *experts: at least two stages, or one list of them.
+            **refs: further flows for the router.
+        """
+        return composites.route(self, "gate", router, experts, refs)
+
+    def switch(self, router: Stage, *branches: Stage, **refs: Any) -> Flow:
+        """Run only the branch that the router chooses, for the batch or per sample (hard routing).
+
+        Args:
+            router: gives one branch index, or `[B]` indices, for instance `ArgmaxSelector`.
+            *branches: at least two stages, or one list of them.
+            **refs: further flows for the router.
+        """
+        return composites.route(self, "switch", router, branches, refs)
+
+    def map(self, stage: Stage) -> MapBody:
+        """Run a stage on parts of the value: `.each()`, `.over(tag)` or `.slices(n)`."""
+        return composites.MapBody(self, stage)
+
+    def previous(self, name: str, initial: Any = None) -> Flow:
+        """Return the value that the tag `name` has had in the last call (a forward reference).
+
+        Args:
+            name: a tag that this flow gives further down.
+            initial: the value for the first call: a tensor, or a function of this flow's value;
+                zeros like this flow's value if not given.
+        """
+        return composites.previous(self, name, initial)
 
     # ---- standing in for the value ------------------------------------------------------------
 

@@ -8,7 +8,9 @@ from torch import nn
 
 from flodl.errors import FlowError
 from flodl.flow.callsite import call_site
+from flodl.flow.composites import halting_loop, node
 from flodl.flow.stages import run_stage
+from flodl.nodes.looping import loop_for
 from flodl.spec.graph import Literally
 
 if TYPE_CHECKING:
@@ -18,11 +20,36 @@ if TYPE_CHECKING:
 
 @final
 class LoopBody:
-    """A loop that still needs its number of turns: `x.loop_body(stage).for_n(3)`."""
+    """A loop that still needs to know when it ends: `x.loop_body(stage).for_n(3)`."""
 
-    def __init__(self, x: Flow, stage: Any) -> None:
+    def __init__(self, x: Flow, stage: Any, refs: dict[str, Any] | None = None) -> None:
         self._x = x
         self._stage = stage
+        self._refs = refs or {}
+
+    def while_cond(self, halt: Any, limit: int, *, per_sample: bool = False) -> Flow:
+        """Apply the stage until `halt` is positive, asked before each turn, at most `limit` times.
+
+        Args:
+            halt: a stage whose output is positive where the loop should stop.
+            limit: most turns, at least 1.
+            per_sample: every sample of the batch stops on its own, instead of the first for all.
+        """
+        return halting_loop(
+            self._x, self._stage, halt, limit, "while", per_sample=per_sample, refs=self._refs
+        )
+
+    def until_cond(self, halt: Any, limit: int, *, per_sample: bool = False) -> Flow:
+        """Apply the stage until `halt` is positive, asked after each turn, at most `limit` times.
+
+        Args:
+            halt: a stage whose output is positive where the loop should stop.
+            limit: most turns, at least 1.
+            per_sample: every sample of the batch stops on its own, instead of the first for all.
+        """
+        return halting_loop(
+            self._x, self._stage, halt, limit, "until", per_sample=per_sample, refs=self._refs
+        )
 
     def for_n(self, n: int) -> Flow:
         """Apply the stage `n` times, each time to the result of the time before.
@@ -38,6 +65,9 @@ class LoopBody:
             raise FlowError(message)
         recorder: Recorder = object.__getattribute__(self._x, "_recorder")
         stage = self._stage
+        if self._refs or (isinstance(stage, nn.Module) and "reset" in dir(type(stage))):
+            looped: Flow = node(self._x, loop_for, stage, n, self._refs)
+            return looped
         path = recorder.encoder.module_path(stage) if isinstance(stage, nn.Module) else None
         if path is None:
             value: Any = self._x

@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from flodl.errors import FlowError
 from flodl.flow.callsite import assigned_names, site_of, user_frame
+from flodl.flow.composites import keep
 from flodl.flow.encoding import Encoder
 from flodl.flow.handle import UNKNOWN, Flow
 from flodl.flow.naming import Names
@@ -102,6 +103,7 @@ class Recorder(TorchFunctionMode):
         self.tensor_inputs: list[tuple[str, torch.Tensor]] = []
         self.tags: dict[str, tuple[int, Any]] = {}
         self.groups: list[TagGroup] = []
+        self.carried: set[str] = set()
         self.branch: Branch | None = None
         self.pending_fork: tuple[Flow, Flow] | None = None
         self.forced_site: Site | None = None
@@ -333,6 +335,8 @@ class Recorder(TorchFunctionMode):
             )
             raise FlowError(message)
         self.tags[name] = (flow_node(flow), flow)
+        if name in self.carried:
+            keep(flow, name)
 
     def _tag_specs(self) -> tuple[Tag, ...]:
         return tuple(
@@ -343,6 +347,13 @@ class Recorder(TorchFunctionMode):
     def finish(self, output: Any, training: bool | None = None) -> GraphSpec:
         """Return the description of everything recorded, with its output and the mode it holds for."""
         self._settle(None)
+        unwritten = self.carried - set(self.tags)
+        if unwritten:
+            names = "`, `".join(sorted(unwritten))
+            message = (
+                f"the flow reads the previous `{names}`, but tags no value so; add .tag(name)"
+            )
+            raise FlowError(message)
         encoded = self.encoder.encode(output)
         spec = GraphSpec(
             label=self.label,

@@ -11,6 +11,7 @@ from torch import nn
 from flodl.errors import FlowError
 from flodl.flow.callsite import call_site
 from flodl.flow.torch_call_names import VALUE_METHODS
+from flodl.flow.values import recorder_of
 from flodl.spec.graph import Branch
 
 if TYPE_CHECKING:
@@ -151,24 +152,33 @@ def run_branches(x: Flow, parts: tuple[Any, ...]) -> Branches:
     return Branches(tuple(run_each(x, parts)))
 
 
+def tagged(x: Flow, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the flows that have the given tags.
+
+    Raises:
+        FlowError: no value has one of the tags yet.
+    """
+    recorder = recorder_of(x)
+    unknown = [name for name in names if name not in recorder.tags]
+    if unknown:
+        known = ", ".join(f"`{name}`" for name in recorder.tags) or "none yet"
+        message = (
+            f"{call_site()}: no value is tagged `{'`, `'.join(unknown)}` before this line; "
+            f"tags so far: {known}"
+        )
+        raise FlowError(message)
+    return {name: recorder.tags[name][1] for name in names}
+
+
 @final
 class Using:
     """A flow with earlier tagged values in hand, for exactly one stage."""
 
-    def __init__(self, x: Flow, names: tuple[str, ...], named: dict[str, str]) -> None:
-        recorder: Recorder = object.__getattribute__(x, "_recorder")
-        unknown = [name for name in (*names, *named.values()) if name not in recorder.tags]
-        if unknown:
-            known = ", ".join(f"`{name}`" for name in recorder.tags) or "none yet"
-            message = (
-                f"{call_site()}: no value is tagged `{'`, `'.join(unknown)}` before this line; "
-                f"tags so far: {known}"
-            )
-            raise FlowError(message)
+    def __init__(self, x: Flow, values: dict[str, Any], named: dict[str, Any]) -> None:
+        """Take the stream, the positional values by tag name, and the keyword values by parameter."""
         self._x = x
-        self._names = names
-        self._values = tuple(recorder.tags[name][1] for name in names)
-        self._named = {key: recorder.tags[name][1] for key, name in named.items()}
+        self._values = values
+        self._named = named
 
     def through(self, stage: Any, *extra: Any, **named: Any) -> Any:
         """Run a stage with the tagged values as extra arguments.
@@ -176,13 +186,13 @@ class Using:
         A module with `forward_named(x, refs)` gets them as a dict by tag name.
         """
         if isinstance(stage, nn.Module) and "forward_named" in dir(type(stage)):
-            refs = dict(zip(self._names, self._values, strict=True)) | self._named
+            refs = self._values | self._named
             recorder: Recorder = object.__getattribute__(self._x, "_recorder")
             return recorder.step(
                 "method", "forward_named", (stage, self._x, refs),
                 compute=lambda module, x, values: module.forward_named(x, values),
             )  # fmt: skip
-        return self._x.through(stage, *self._values, *extra, **self._named, **named)
+        return self._x.through(stage, *self._values.values(), *extra, **self._named, **named)
 
     def _value(self) -> Any:
         return self._x

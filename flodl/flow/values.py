@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flodl.flow.handle import Flow
+    from flodl.flow.recorder import Recorder
+
 
 def map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
     """Return the same nest with every leaf replaced by `leaf(value)`."""
@@ -41,6 +44,12 @@ def dataclass_fields(value: object) -> tuple[str, ...]:
         return ()
     fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(value)  # type: ignore[arg-type]
     return tuple(each.name for each in fields if each.init)
+
+
+def recorder_of(flow: Flow) -> Recorder:
+    """Return the recorder that a flow belongs to."""
+    recorder: Recorder = object.__getattribute__(flow, "_recorder")
+    return recorder
 
 
 def leaves(value: Any) -> list[Any]:

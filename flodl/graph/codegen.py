@@ -111,10 +111,7 @@ def generate(
 def _assemble(emitter: _Emitter) -> Code:
     parameters = ", ".join(["self", *(each.name for each in emitter.spec.inputs)])
     head = [f"def forward({parameters}):"]
-    if (
-        any(node.kind in ("module", "loop") for node in emitter.spec.nodes)
-        or emitter.writer.modules
-    ):
+    if emitter.writer.modules or any('m["' in line for line in emitter.lines):
         head.append("    m = self._modules")
     for path, variable in emitter.writer.modules.items():
         head.append(f"    {variable} = {_container(path)}._modules")

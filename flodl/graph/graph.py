@@ -11,6 +11,7 @@ from flodl.graph.fastcalls import must_run_plainly
 from flodl.graph.notes import explain
 from flodl.graph.plans import Plans
 from flodl.graph.program import Program
+from flodl.graph.state import Memory, detach_state, has_state, reset_state
 from flodl.spec.graph import GraphSpec, InputSpec, NodeSpec, Ref
 from flodl.spec.pretty import flow_text
 from flodl.visual.dot import dot_text
@@ -84,9 +85,16 @@ class Graph(nn.Module):
 
     _plans: dict[str, Plans]
 
+    _memory: Memory
+    step_count: int
+    epoch_count: int
+
     def _set_plans(self, plans: dict[str, Plans]) -> None:
-        # Not through nn.Module.__setattr__: plans are neither state nor structure.
+        # Not through nn.Module.__setattr__: plans and memory are neither weights nor structure.
         object.__setattr__(self, "_plans", plans)
+        if "_memory" not in vars(self):
+            object.__setattr__(self, "_memory", Memory())
+            vars(self).update(step_count=0, epoch_count=0)
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """Run the graph on its inputs, in the order in which they were declared."""
@@ -156,6 +164,37 @@ class Graph(nn.Module):
     def _kinds(self) -> dict[str, str]:
         """Map each submodule path to its class name."""
         return {path: type(module).__name__ for path, module in self.named_modules() if path}
+
+    # ---- state across calls -------------------------------------------------------------------
+
+    def has_state(self) -> bool:
+        """Say whether values are held for the next call, here or in a nested graph."""
+        return has_state(self)
+
+    def detach_state(self) -> None:
+        """Keep all held values and cut their gradient history, in nested graphs too."""
+        detach_state(self)
+
+    def reset_state(self) -> None:
+        """Forget all held values, in nested graphs too."""
+        reset_state(self)
+
+    def end_step(self) -> None:
+        """End a training step: cut the history of held values, count the step."""
+        detach_state(self)
+        vars(self)["step_count"] += 1
+
+    def end_sequence(self) -> None:
+        """End a sequence: the next call starts without memory."""
+        reset_state(self)
+
+    def end_epoch(self) -> None:
+        """End an epoch: count it, and start counting steps anew."""
+        vars(self).update(step_count=0, epoch_count=self.epoch_count + 1)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:  # torch's signature
+        self._memory.move(fn)
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
 
     # ---- copying ------------------------------------------------------------------------------
 

@@ -1,0 +1,127 @@
+"""Routing, mapping and halting loops as words of a flow: each is one node around its stages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, final
+
+from flodl.errors import FlowError
+from flodl.flow.callsite import call_site
+from flodl.flow.values import recorder_of
+from flodl.graph.state import read_state, write_state
+from flodl.nodes.looping import loop_halting
+from flodl.nodes.mapping import map_each, map_slices
+from flodl.nodes.routing import gate, switch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flodl.flow.handle import Flow
+
+
+def node(x: Flow, function: Callable[..., Any], *args: Any) -> Any:
+    """Record one call of a function of ours on a flow."""
+    recorder = recorder_of(x)
+    target = recorder.encoder.callable_name(function)
+    return recorder.step("function", target, (x, *args), compute=function)
+
+
+def route(
+    x: Flow,
+    kind: str,
+    router: Any,
+    stages: tuple[Any, ...],
+    refs: dict[str, Any],
+) -> Flow:
+    """Record a gate or a switch.
+
+    Raises:
+        FlowError: fewer than two stages are given.
+    """
+    found = stages[0] if len(stages) == 1 and not callable(stages[0]) else stages
+    found = list(found)
+    if len(found) < 2:
+        message = f"{call_site()}: {kind} needs at least two stages"
+        raise FlowError(message)
+    result: Flow = node(x, gate if kind == "gate" else switch, router, found, refs)
+    return result
+
+
+@final
+class MapBody:
+    """A stage that will run on parts of the value: `x.map(stage).each()`."""
+
+    def __init__(self, x: Flow, stage: Any, *, batched: bool = False) -> None:
+        self._x = x
+        self._stage = stage
+        self._batched = batched
+
+    def batched(self) -> MapBody:
+        """Run the stage once on all parts together: the same for stages that treat rows alike."""
+        return MapBody(self._x, self._stage, batched=True)
+
+    def each(self) -> Flow:
+        """Run the stage on every element of dimension 0, which it sees with size 1."""
+        result: Flow = node(self._x, map_each, self._stage, self._batched)
+        return result
+
+    def over(self, source: Flow | str) -> Flow:
+        """Run the stage on every element of an earlier value (a tag or a flow) instead of the stream.
+
+        Raises:
+            FlowError: no value has that tag yet.
+        """
+        recorder = recorder_of(self._x)
+        value: Any = source
+        if type(source) is str:
+            if source not in recorder.tags:
+                message = f"{call_site()}: no value is tagged `{source}` before this line"
+                raise FlowError(message)
+            value = recorder.tags[source][1]
+        result: Flow = node(value, map_each, self._stage, self._batched)
+        return result
+
+    def slices(self, n: int) -> Flow:
+        """Cut the last dimension into `n` slices and run the stage on each.
+
+        Raises:
+            FlowError: `n` is smaller than 1.
+        """
+        if n < 1:
+            message = f"{call_site()}: slices({n}): there is at least one slice"
+            raise FlowError(message)
+        result: Flow = node(self._x, map_slices, self._stage, n, self._batched)
+        return result
+
+
+def halting_loop(
+    x: Flow, body: Any, halt: Any, limit: int, kind: str, *, per_sample: bool, refs: dict[str, Any]
+) -> Flow:
+    """Record a loop that a condition ends.
+
+    Raises:
+        FlowError: the limit is smaller than 1.
+    """
+    if limit < 1:
+        message = f"{call_site()}: a loop needs a limit of at least 1 turn, not {limit}"
+        raise FlowError(message)
+    result: Flow = node(x, loop_halting, body, halt, limit, kind, per_sample, refs)
+    return result
+
+
+def previous(x: Flow, name: str, initial: Any) -> Flow:
+    """Record the reading of the value that a tag had in the last call."""
+    recorder = recorder_of(x)
+    recorder.carried.add(name)
+    target = recorder.encoder.callable_name(read_state)
+    arguments = (
+        (recorder.module, name, x, initial) if initial is not None else (recorder.module, name, x)
+    )
+    result: Flow = recorder.step("function", target, arguments, compute=read_state)
+    return result
+
+
+def keep(value: Flow, name: str) -> None:
+    """Record that the value of a tag is kept for the next call."""
+    recorder = recorder_of(value)
+    target = recorder.encoder.callable_name(write_state)
+    recorder.step("function", target, (recorder.module, name, value), compute=write_state)
