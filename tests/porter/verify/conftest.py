@@ -1,36 +1,10 @@
-"""Examines one class in this process, which is fast enough for a hundred mutations."""
+"""One thread for torch, as in the verification's own process."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
-
-TWINS = Path(__file__).parents[2] / "data" / "twins"
-EXAMPLES: dict[str, tuple[str, ...]] = {
-    "ConvBlock": ("ConvBlock(): torch.randn(2, 3, 8, 8)",),
-    "Bottleneck": (
-        "Bottleneck(): torch.randn(2, 4, 5, 5)",
-        "Bottleneck(8, 4, downsample=False): torch.randn(2, 8, 5, 5)",
-    ),
-    "SqueezeExcite": ("SqueezeExcite(): torch.randn(2, 8, 4, 4)",),
-    "Branches": ("Branches(): torch.randn(2, 4, 5, 5)",),
-    "Attention": (
-        "Attention(): torch.randn(2, 5, 8), mask=torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])",
-    ),
-    "Tagger": ("Tagger(): torch.tensor([[1, 2, 3, 0], [4, 5, 0, 0]])",),
-    "Sampler": ("Sampler(): torch.randn(4, 6)",),
-    "Refiner": ("Refiner(): torch.randn(4, 5), torch.randn(4, 5)",),
-    "Affine": ("Affine(): torch.randn(4, 6) * 3",),
-    "InPlace": ("InPlace(): torch.randn(3, 4)",),
-    "TwoInputs": ("TwoInputs(): torch.randn(3, 4), torch.randn(3, 4)",),
-    "UpSkip": ("UpSkip(): torch.randn(2, 4, 7, 9)",),
-    "model": ("model: torch.randn(3, 4)",),
-}
-
-Examine = Callable[..., dict[str, dict]]
 
 
 @pytest.fixture(autouse=True)
@@ -41,38 +15,3 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-@pytest.fixture
-def examine(tmp_path: Path) -> Examine:
-    """Examine names of two files; return the classes of the response by name."""
-    from flodl.verify.examination import examine as run
-    from flodl.verify.protocol import Request, Response
-
-    def check(
-        original: Path, ported: Path, names: tuple[str, ...], examples: tuple[str, ...] = ()
-    ) -> dict[str, dict]:
-        workdir = tmp_path / "work"
-        workdir.mkdir(exist_ok=True)
-        request = Request(
-            task="check",
-            original=original,
-            ported=ported,
-            classes=names,
-            examples=examples,
-            search_path=(),
-            workdir=workdir,
-            recording=None,
-            limit_s=60.0,
-            class_limit_s=30.0,
-            memory_mb=4096,
-        )
-        file = workdir / "response.json"
-        response = Response(file)
-        run(request, response)
-        response.finish()
-        answer = json.loads(file.read_text(encoding="utf-8"))
-        assert answer["error"] is None, answer["error"]
-        return {item["name"]: item for item in answer["classes"]}
-
-    return check

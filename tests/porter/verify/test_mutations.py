@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.porter.verify_mutations.conftest import EXAMPLES, TWINS, Examine
-from tests.porter.verify_mutations.mutations import ALL, Mutation
+from tests.porter.verify.examining import EXAMPLES, TWINS, examine_files, statuses
+from tests.porter.verify.mutations import ALL, Mutation
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -38,26 +38,27 @@ def test_there_are_enough_mutations_and_no_two_alike() -> None:
     assert len({(m.class_name, m.before, m.after) for m in ALL}) == len(ALL)
 
 
-def test_the_correct_port_is_equal_in_all_seven_checks(examine: Examine) -> None:
+def test_the_correct_port_is_equal_in_all_checks(tmp_path: Path) -> None:
     examples = tuple(text for texts in EXAMPLES.values() for text in texts)
-    found = examine(ORIGINAL, PORTED, tuple(EXAMPLES), examples)
+    found = examine_files(
+        ORIGINAL, PORTED, tuple(EXAMPLES), workdir=tmp_path / "work", examples=examples
+    )
     assert {name: item["status"] for name, item in found.items()} == dict.fromkeys(
         EXAMPLES, "equal"
     ), found
     for name, item in found.items():
-        checks = {check["name"]: check["status"] for check in item["checks"]}
-        assert set(checks.values()) == {"equal"}, (name, checks)
-        assert len(checks) >= 7
+        assert set(statuses(item).values()) == {"equal"}, (name, item["checks"])
+        assert len(item["checks"]) >= 7
 
 
 @pytest.mark.parametrize("mutation", ALL, ids=lambda mutation: mutation.name)
-def test_every_planted_mutation_is_reported(
-    mutation: Mutation, examine: Examine, tmp_path: Path
-) -> None:
+def test_every_planted_mutation_is_reported(mutation: Mutation, tmp_path: Path) -> None:
     mutated = tmp_path / "museum_ported.py"
     mutated.write_text(plant(mutation, PORTED.read_text(encoding="utf-8")), encoding="utf-8")
     name = mutation.class_name
-    found = examine(ORIGINAL, mutated, (name,), EXAMPLES[name])
+    found = examine_files(
+        ORIGINAL, mutated, (name,), workdir=tmp_path / "work", examples=EXAMPLES[name]
+    )
     assert found[name]["status"] == "different", found[name]
     assert found[name]["detail"]
     assert found[name]["error_code"] is not None
