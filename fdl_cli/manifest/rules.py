@@ -69,6 +69,7 @@ BUILD_KEYS: Final[Mapping[str, Key]] = {
     "dockerfile": Key("text", "the Dockerfile, from the context"),
     "target": Key("text", "the stage"),
     "args": Key("scalars", "build arguments"),
+    "network": Key("text", "the network of the build steps, such as host"),
 }
 FORWARD_WORDS: Final = ("after-dashes", "auto", "never")
 
