@@ -53,7 +53,10 @@ def find_closure(plan: SetupPlan, request: SetupRequest, pip: Pip, console: Cons
     """Let pip resolve the chosen build, and ask for the sizes of the files."""
     require_plain_layout(plan)
     with _package_options(plan, request) as options:
-        needed = resolve(pip, (requirement_of(plan),), options, echo=console.echo)
+        needed = tuple(
+            replace(item, artefact=_without_link(item.artefact))
+            for item in resolve(pip, (requirement_of(plan),), options, echo=console.echo)
+        )
     if not any(normal_name(item.project) == "torch" for item in needed):
         raise OperationFailedError(
             error_id="resolve-without-torch",
@@ -225,6 +228,12 @@ def _gather_wheels(folder: Path, request: SetupRequest, cache: Path) -> None:
             link = folder / wheel.name
             if not link.exists():
                 link.symlink_to(wheel)
+
+
+def _without_link(artefact: Artefact) -> Artefact:
+    """Name the wheel itself, not the link that was only there for pip."""
+    path = local_path(artefact)
+    return artefact if path is None else replace(artefact, urls=(path.resolve().as_uri(),))
 
 
 def _with_other_hosts(artefact: Artefact, request: SetupRequest) -> Artefact:

@@ -90,7 +90,9 @@ def read_live(
             hint="name another index with `--index-url`",
         )
     taken = time.time()
-    save_snapshot(cache, Snapshot(source=source, taken_at=taken, held=held, tags=tags))
+    save_snapshot(
+        cache, Snapshot(source=source, address=address, taken_at=taken, held=held, tags=tags)
+    )
     kind: SourceKind = "official" if base == OFFICIAL else "index"
     return IndexView(kind=kind, address=address, held=held, taken_at=taken)
 
@@ -107,10 +109,9 @@ def read_kept(
     kind: SourceKind = (
         "configured" if base == "pip" else "official" if base == OFFICIAL else "index"
     )
-    address = None if base == "pip" else f"{base}/{{variant}}"
     return IndexView(
         kind=kind,
-        address=address,
+        address=kept.address,
         held=kept.held,
         taken_at=kept.taken_at,
         notices=(_pip_notice(""),) if kind == "configured" else (),

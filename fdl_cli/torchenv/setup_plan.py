@@ -158,7 +158,7 @@ def _configured(
     import time
 
     taken = time.time()
-    save_snapshot(cache, Snapshot(source=f"pip|{key}", taken_at=taken, held=held))
+    save_snapshot(cache, Snapshot(source=f"pip|{key}", address=None, taken_at=taken, held=held))
     return IndexView(
         kind="configured", address=None, held=held, taken_at=taken,
         notices=(indexes.fallback_notice(indexes.OFFICIAL, problem),),

@@ -18,10 +18,12 @@ NAME: Final = "torch-index.json"
 class Snapshot:
     """What an index held at one moment: all variants or nothing.
 
-    `tags` are the ETags of the pages, for conditional requests.
+    `address` is where a variant's packages are; `tags` are the ETags of the pages, for
+    conditional requests.
     """
 
     source: str
+    address: str | None
     taken_at: float
     held: tuple[HeldBuild, ...]
     tags: tuple[tuple[str, str], ...] = ()
@@ -49,6 +51,7 @@ def save_snapshot(cache: Path, snapshot: Snapshot) -> None:
         return
     document = {
         "source": snapshot.source,
+        "address": snapshot.address,
         "taken_at": snapshot.taken_at,
         "tags": dict(snapshot.tags),
         "held": [
@@ -67,6 +70,7 @@ def save_snapshot(cache: Path, snapshot: Snapshot) -> None:
 def _decode(value: Mapping[str, Any]) -> Snapshot:
     return Snapshot(
         source=str(value["source"]),
+        address=None if value["address"] is None else str(value["address"]),
         taken_at=float(value["taken_at"]),
         tags=tuple((str(key), str(tag)) for key, tag in value["tags"].items()),
         held=tuple(

@@ -94,12 +94,9 @@ def fill_wheelhouse(
     view = _source(request, here, key, cache, pip, target)
     facts = SystemFacts(os=system, python=PythonFacts(version=target.python))
     choice = choose(facts, request.wishes, catalogue, view.held)
-    needed = resolve(
-        pip,
-        (_requirement(choice, view),),
-        _options(choice, view, target),
-        echo=context.console.echo,
-    )
+    # pip resolves for another platform only with `--target`; a dry run never writes there.
+    options = (*_options(choice, view, target), "--target", str(folder))
+    needed = resolve(pip, (_requirement(choice, view),), options, echo=context.console.echo)
     artefacts = with_sizes([item.artefact for item in needed], Patience(), request.proxy)
     with DownloadProgress(context.console, "wheels") as progress:
         fetched = fetch_all(artefacts, Store(cache), progress=progress, proxy=request.proxy)
