@@ -7,7 +7,7 @@ import pytest
 from fdl_cli.porter.ir.source import Encoding
 from fdl_cli.porter.pipeline import draft, understand
 
-PRELUDE = '''\
+PRELUDE = """\
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -28,7 +28,7 @@ class Net(nn.Module):
         self.mixers = nn.ModuleList([nn.Bilinear(4, 4, 4), nn.Bilinear(4, 4, 4)])
         self.steps = 2
 
-'''
+"""
 
 
 class Porter:

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-HEADER = '''\
+HEADER = """\
 # a script
 import torch  # the library
 import torch.nn as nn
@@ -13,8 +13,8 @@ def outside(t):
     if t.numel() > 3:
         t = F.relu(t)
     return t.clamp(max=3)
-'''
-CLASS = '''\
+"""
+CLASS = """\
 
 class Net{number}(nn.Module):  # number {number}
     def __init__(self):
@@ -29,7 +29,7 @@ class Net{number}(nn.Module):  # number {number}
 
     # the forward
     def forward(self, x, y=None):
-'''
+"""
 NAMES = st.sampled_from(["x", "h", "out", "identity"])
 COMMENTS = st.sampled_from(["", "", "", "  # note", "  # 'quoted' #twice"])
 
@@ -38,7 +38,8 @@ def _calls(name):
     return [
         f"self.a({name})", f"self.b({name})", f"F.relu({name})", f"self.act(self.a({name}))",
         f"{name}.view(-1, 4)", f"{name} * 2", f"self.b({name}) + {name}", f"{name} + self.a({name})",
-        f"torch.cat([self.a({name}), self.b({name})], dim=1)[:, :4]", f"F.dropout({name}, 0.5, self.training)",
+        f"torch.cat([self.a({name}), self.b({name})], dim=1)[:, :4]",
+        f"F.dropout({name}, 0.5, self.training)",
         f"(self.a({name}))", f"self.layers[0]({name})", f"self.act(\n            self.a({name})\n        )",
         f"self.a(\n            {name}  # inside\n        )", f"self.a({name}) if self.flag else {name}",
         f"self.a({name}) @ {name}.t()", f"-self.a({name})", f"[self.a(t) for t in [{name}]][0]",
@@ -47,8 +48,9 @@ def _calls(name):
         f"{name} + self.act(self.mix({name}, {name}))", f"self.a({name}) + self.b({name}) + {name}",
         f"self.a({name}) * torch.sigmoid(self.b({name}))", f"torch.max(self.a({name}), {name})",
         f"{name}.clone().mul_(2)", f"self.drop({name})", f"{name}.size(0) * self.a({name})",
-        f"self.a(y) if y is not None else {name}", f"outside({name})", f"self.act({name}[:, :2]).repeat(1, 2)",
-        "torch.rand(4, 4)", f"torch.randn_like({name}) + {name}", f"self.a({name}).split(2, dim=1)[0].repeat(1, 2)",
+        f"self.a(y) if y is not None else {name}", f"outside({name})", "torch.rand(4, 4)",
+        f"self.act({name}[:, :2]).repeat(1, 2)", f"torch.randn_like({name}) + {name}",
+        f"self.a({name}).split(2, dim=1)[0].repeat(1, 2)",
     ]  # fmt: skip
 
 
@@ -77,21 +79,27 @@ def statements(draw, defined, depth):
         return [f"{target if depth == 0 else name} = {call}{note}"]
     if kind == 7:
         defined.add(target)
-        return ["# alone", f"{target} = {name}{note}"] if depth == 0 else [f"{name} = {call}{note}"]
+        return (
+            ["# alone", f"{target} = {name}{note}"] if depth == 0 else [f"{name} = {call}{note}"]
+        )
     # What is bound inside may not be bound after it, so only known names are.
     body = [f"    {line}" for line in draw(blocks(set(defined), depth + 1, 2))]
     if kind == 8:
-        test = draw(st.sampled_from(["self.flag", "y is not None", "self.training", "x.dim() == 2"]))
+        test = draw(
+            st.sampled_from(["self.flag", "y is not None", "self.training", "x.dim() == 2"])
+        )
         return [f"if {test}:{note}", *body]
-    loop = draw(st.sampled_from(["for m in self.layers:", "for _ in range(2):", "for i in range(3):"]))
+    loop = draw(
+        st.sampled_from(["for m in self.layers:", "for _ in range(2):", "for i in range(3):"])
+    )
     return [f"{loop}{note}", *body, f"    {name} = {draw(st.sampled_from(_calls(name)))}"]
 
 
-HELPER = '''
+HELPER = """
     def helper(self, t):
         t = self.b(t)  # helps
         return self.act(t)
-'''
+"""
 
 
 @st.composite

@@ -49,7 +49,13 @@ def test_torch_has_the_names_of_the_tables(table):
 def test_stateless_layers_hold_nothing():
     import torch
 
-    needed = {"AvgPool": (2,), "MaxPool": (2,), "Adaptive": (1,), "Pad2d": (1,), "PixelShuffle": (2,)}
+    needed = {
+        "AvgPool": (2,),
+        "MaxPool": (2,),
+        "Adaptive": (1,),
+        "Pad2d": (1,),
+        "PixelShuffle": (2,),
+    }
     needed |= {"Unfold": (2,), "Fold": (4, 2)}
     for name in torch_names.STATELESS_LAYERS:
         last = name.rpartition(".")[2]

@@ -16,7 +16,7 @@ def fenced(text, language=""):
 
 
 def example(porter, text):
-    source = re.search(r"## One example.*?```python\n(.*?)```", text, re.S).group(1)
+    source = re.search(r"## One example.*?```python\n(.*?)```", text, re.DOTALL).group(1)
     head = "import torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
     made = porter.draft(head + source)
     flow = made.text[made.text.index("    def flow") :]
@@ -26,10 +26,15 @@ def example(porter, text):
 
 def patterns():
     for pattern in PATTERNS:
-        title, _, rest = pattern.__doc__.partition("\n")
+        title, _, _ = pattern.__doc__.partition("\n")
         yield f"### {pattern.__name__.rpartition('.')[2]}\n\n{title}\n"
         for case in pattern.CASES:
-            yield fenced(case.before, "python") + "\n\nbecomes\n\n" + fenced(case.after, "python") + "\n"
+            yield (
+                fenced(case.before, "python")
+                + "\n\nbecomes\n\n"
+                + fenced(case.after, "python")
+                + "\n"
+            )
         yield "Left alone:\n"
         for case in pattern.LEFT_ALONE:
             yield fenced(case.after, "python") + "\n"
@@ -47,7 +52,7 @@ def filled(porter, text):
     for name, part in parts.items():
         whole = rf"<!-- {re.escape(name)} -->\n(?:.*?<!-- end -->\n)?"
         block = f"<!-- {name} -->\n{part}\n<!-- end -->\n"
-        text, count = re.subn(whole, lambda _: block, text, count=1, flags=re.S)  # noqa: B023
+        text, count = re.subn(whole, lambda _: block, text, count=1, flags=re.DOTALL)  # noqa: B023
         assert count == 1, name
     return text
 

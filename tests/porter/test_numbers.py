@@ -33,7 +33,9 @@ def run(text, mode):
         seen += [out.detach().clone(), given_.detach().clone(), torch.rand(1)]
         if out.requires_grad:
             try:
-                grads = torch.autograd.grad(out.sum(), [kept, *net.parameters()], allow_unused=True)
+                grads = torch.autograd.grad(
+                    out.sum(), [kept, *net.parameters()], allow_unused=True
+                )
             except RuntimeError:
                 seen.append("no gradient")
             else:

@@ -128,8 +128,9 @@ class BlockReader:
                 self.env.refuse(line, "FDL309", "an attribute of the object is changed")
             elif part.op == "attribute":
                 self.env.refuse(line, "FDL309", f"the attribute `.{part.name}` is set")
-            elif part.op == "index" and root.op == "name" and value.kind in FLOWING:
-                if self.env.kinds.get(root.name) == "python":
+            elif part.op == "index" and value.kind in FLOWING:
+                known = self.env.kinds.get(root.name) if root.op == "name" else None
+                if known == "python":
                     self.env.kinds[root.name] = "flows"
 
     def _expression(self, node: ast.Expr) -> Stmt:

@@ -84,9 +84,12 @@ def _class_level_names(node: ast.ClassDef) -> Iterator[str]:
 
 def _module_inits(source: SourceFile, names: Names, node: ast.ClassDef) -> Iterator[Span]:
     for inner in ast.walk(node):
-        if isinstance(inner, ast.Attribute) and inner.attr == "__init__":
-            if names.dotted(inner.value) in torch.MODULE_BASES:
-                yield source.span(inner.value)
+        match inner:
+            case ast.Attribute(value=owner, attr="__init__"):
+                if names.dotted(owner) in torch.MODULE_BASES:
+                    yield source.span(owner)
+            case _:
+                pass
 
 
 def _attributes(

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Mapping
-from typing import final
+from typing import TypeGuard, final
 
 from fdl_cli.porter.analyse.blocks import BlockReader
 from fdl_cli.porter.analyse.environment import ClassView, Environment, FunctionFact, join
@@ -109,12 +109,9 @@ class MethodReader:
         notes = [item.annotation for item in arguments if item.annotation is not None]
         if node.returns is not None:
             notes.append(node.returns)
-        found = []
-        for note in notes:
-            for inner in _nodes_of(note):
-                if self.names.dotted(inner) == "torch.Tensor":
-                    found.append(self.source.span(inner))
-        return tuple(sorted(found))
+        inner = [found for note in notes for found in _nodes_of(note)]
+        tensors = [item for item in inner if self.names.dotted(item) == "torch.Tensor"]
+        return tuple(sorted(self.source.span(item) for item in tensors))
 
 
 def _nodes_of(note: ast.expr) -> list[ast.expr]:
@@ -165,11 +162,12 @@ def _used_as_lists(node: FunctionNode) -> set[str]:
         used: list[ast.expr] = []
         if isinstance(inner, ast.For | ast.comprehension):
             used = _iterated(inner.iter)
-        elif (isinstance(inner, ast.Assign) and isinstance(inner.targets[0], ast.Tuple)) or isinstance(inner, ast.Starred):
+        elif (
+            isinstance(inner, ast.Assign) and isinstance(inner.targets[0], ast.Tuple)
+        ) or isinstance(inner, ast.Starred):
             used = [inner.value]
-        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name):
-            if inner.func.id in {"len", "list", "tuple", "reversed", "isinstance"}:
-                used = list(inner.args[:1])
+        elif _is_call_of(inner, "len", "list", "tuple", "reversed", "isinstance"):
+            used = list(inner.args[:1])
         found |= {item.id for item in used if isinstance(item, ast.Name)}
     return found
 
@@ -199,7 +197,10 @@ def _used_as_flags(node: FunctionNode) -> set[str]:
 
 
 def _iterated(node: ast.expr) -> list[ast.expr]:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        if node.func.id in {"zip", "enumerate", "reversed"}:
-            return list(node.args)
-    return [node]
+    return list(node.args) if _is_call_of(node, "zip", "enumerate", "reversed") else [node]
+
+
+def _is_call_of(node: ast.AST, *names: str) -> TypeGuard[ast.Call]:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return False
+    return node.func.id in names

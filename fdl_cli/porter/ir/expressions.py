@@ -42,7 +42,8 @@ class Expr:
     `format`, `lambda` and `other` stay verbatim; their parts are the names that they read.
     `holes` are the places of the parts in the source, whatever stands in them now.
     `dotted` is the full name of what an import brought; `maker` that of what constructed an
-    attribute of the object. `origin` is the place of the source which a made node stands for; it orders effects.
+    attribute of the object. `origin` is the place of the source which a made node stands for; it
+    orders effects.
     """
 
     op: Op

@@ -55,7 +55,7 @@ class Listing:
         for stmt in block:
             outer, self.lines = self.lines, []
             text = self._statement(stmt)
-            lines += self.lines + [text]
+            lines += [*self.lines, text]
             self.lines = outer
             lines += [f"  {line}" for line in self.block(stmt.body)]
             if stmt.orelse:
