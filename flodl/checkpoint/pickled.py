@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
+# What torch's reader raises on bytes that are no such file.
+_DAMAGE: Final = (
+    RuntimeError, EOFError, ValueError, LookupError, OSError, AttributeError, TypeError, AssertionError,
+    struct.error,
+)  # fmt: skip
 # Names under which training scripts keep the weights among other things.
 _USUAL_KEYS: Final = ("state_dict", "model_state_dict", "model")
 
@@ -31,7 +37,7 @@ def read_pickled(stream: BinaryIO) -> dict[str, torch.Tensor]:
             "the file holds Python objects besides weights, and loading those could run code; "
             "save model.state_dict() instead"
         ) from error
-    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
+    except _DAMAGE as error:
         raise CheckpointError(f"not readable as torch.save of weights: {error}") from error
     return _weights(loaded)
 

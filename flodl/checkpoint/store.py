@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from flodl.checkpoint.commit import commit
 from flodl.checkpoint.contents import AbstractContents, Source, open_contents, stored_table
 from flodl.checkpoint.format import VERSION, Entry, checksum, encode_header
-from flodl.checkpoint.tensors import as_bytes, dtype_code, on_host
+from flodl.checkpoint.tensors import as_bytes, dtype_code, memory_of, on_host
 from flodl.checkpoint.topology import topology_of, unwrapped
 from flodl.errors import CheckpointError
 from flodl.spec.hashing import Topology, differences
@@ -86,9 +86,9 @@ def _tied(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     first: dict[object, str] = {}
     tied = {}
     for name, each in tensors.items():
-        if each.numel() == 0 or each.is_meta:
+        place = memory_of(each)
+        if place is None:
             continue
-        place = (each.device, each.data_ptr(), each.dtype, each.shape, each.stride())
         if place in first:
             tied[name] = first[place]
         else:
@@ -152,12 +152,12 @@ def write(
     Raises:
         CheckpointError: a tensor has no form in the file, or the file cannot be written.
     """
+    codes = {name: dtype_code(name, each) for name, each in tensors.items()}
     tied = _tied(tensors)
     kept = {name: each for name, each in tensors.items() if name not in tied}
     # Large items first: every tensor is aligned to its item size without gaps.
     order = sorted(kept, key=lambda name: -kept[name].element_size())
     held = {name: on_host(kept[name]) for name in order}
-    codes = {name: dtype_code(name, kept[name]) for name in order}
     facts = {
         "format": "pt",
         **metadata,

@@ -11,7 +11,7 @@ import torch
 from flodl.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
 DTYPES: Final[dict[str, torch.dtype]] = {
     "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "U16": torch.uint16, "I16": torch.int16,
@@ -37,6 +37,21 @@ def dtype_code(name: str, tensor: torch.Tensor) -> str:
     if tensor.is_meta:
         raise CheckpointError(f"{name!r} is on the meta device: it has no values to save")
     return CODES[tensor.dtype]
+
+
+def memory_of(tensor: torch.Tensor) -> tuple[Hashable, ...] | None:
+    """Return what two tensors have in common exactly when they are the same values in the same memory."""
+    if tensor.is_meta or tensor.numel() == 0:
+        return None
+    return (
+        tensor.device,
+        tensor.data_ptr(),
+        tensor.dtype,
+        tuple(tensor.shape),
+        tensor.stride(),
+        tensor.is_conj(),
+        tensor.is_neg(),
+    )
 
 
 def on_host(tensor: torch.Tensor) -> torch.Tensor:

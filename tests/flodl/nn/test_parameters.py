@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from flodl.nn import parameters as P
+from flodl.nn import parameters as parts
 
 pytestmark = pytest.mark.torch
 
@@ -23,71 +23,71 @@ def gradients(model):
 def test_clip_grad_norm_returns_the_norm_before():
     model = with_gradients()
     before = gradients(model).norm()
-    assert torch.allclose(P.clip_grad_norm(model, 1.0), before)
+    assert torch.allclose(parts.clip_grad_norm(model, 1.0), before)
     torch.testing.assert_close(gradients(model).norm(), torch.tensor(1.0), rtol=1e-4, atol=0)
     assert torch.allclose(
-        P.clip_grad_norm(model.parameters(), 100.0), torch.tensor(1.0), rtol=1e-4
+        parts.clip_grad_norm(model.parameters(), 100.0), torch.tensor(1.0), rtol=1e-4
     )
 
 
 def test_clip_grad_value_returns_the_largest_before():
     model = with_gradients()
     before = gradients(model)
-    assert P.clip_grad_value(model, 0.5) == before.abs().max()
+    assert parts.clip_grad_value(model, 0.5) == before.abs().max()
     assert torch.equal(gradients(model), before.clamp(-0.5, 0.5))
 
 
 def test_clip_grad_value_without_gradients():
-    assert P.clip_grad_value(nn.Linear(2, 2), 1.0) == 0.0
+    assert parts.clip_grad_value(nn.Linear(2, 2), 1.0) == 0.0
 
 
 def test_freezing_drops_gradients_and_can_be_undone():
     model = with_gradients()
-    P.freeze(model[0])
-    assert P.is_frozen(model[0])
-    assert not P.is_frozen(model)
+    parts.freeze(model[0])
+    assert parts.is_frozen(model[0])
+    assert not parts.is_frozen(model)
     assert model[0].weight.grad is None
-    assert len(P.trainable_parameters(model)) == 2
-    P.unfreeze(model[0])
-    assert not P.is_frozen(model[0].weight)
-    assert not P.is_frozen(nn.ReLU())
+    assert len(parts.trainable_parameters(model)) == 2
+    parts.unfreeze(model[0])
+    assert not parts.is_frozen(model[0].weight)
+    assert not parts.is_frozen(nn.ReLU())
 
 
 def test_freeze_names_takes_the_names_of_a_load_report():
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
-    assert P.freeze_names(model, ["0.weight", "1.running_mean"]) == ("0.weight",)
-    assert P.is_frozen(model[0].weight)
-    assert not P.is_frozen(model[0].bias)
+    assert parts.freeze_names(model, ["0.weight", "1.running_mean"]) == ("0.weight",)
+    assert parts.is_frozen(model[0].weight)
+    assert not parts.is_frozen(model[0].bias)
     with pytest.raises(KeyError, match=r"no parameter or buffer '0\.wait'"):
-        P.freeze_names(model, ["0.wait"])
+        parts.freeze_names(model, ["0.wait"])
 
 
 def test_collecting_lists_a_shared_parameter_once():
     one, two = nn.Linear(2, 2), nn.Linear(2, 2, bias=False)
     two.weight = one.weight
-    assert P.collect_parameters([one, two]) == [one.weight, one.bias]
+    assert parts.collect_parameters([one, two]) == [one.weight, one.bias]
 
 
 def test_cast_changes_floating_parameters_with_their_gradients():
     model = with_gradients()
     model.register_parameter("steps", nn.Parameter(torch.tensor([1]), requires_grad=False))
     weight = model[0].weight
-    assert P.cast_parameters(model, torch.bfloat16) == 4
+    assert parts.cast_parameters(model, torch.bfloat16) == 4
     assert model[0].weight is weight
     assert weight.dtype == weight.grad.dtype == torch.bfloat16
     assert model.steps.dtype == torch.int64
-    assert P.cast_parameters(model, torch.bfloat16) == 0
+    assert parts.cast_parameters(model, torch.bfloat16) == 0
 
 
 def test_zero_grad_forgets():
     model = with_gradients()
-    P.zero_grad(model[0].weight)
+    parts.zero_grad(model[0].weight)
     assert model[0].weight.grad is None
     assert model[0].bias.grad is not None
-    P.zero_grad(model)
+    parts.zero_grad(model)
     assert model[0].bias.grad is None
 
 
 def test_move_to_device_returns_the_module():
     model = nn.Linear(1, 1)
-    assert P.move_to_device(model, "cpu") is model
+    assert parts.move_to_device(model, "cpu") is model

@@ -4,7 +4,7 @@ import io
 import random
 import statistics
 
-import numpy
+import numpy as np
 import pytest
 import torch
 
@@ -78,7 +78,7 @@ def test_what_has_no_answer_is_refused():
 def test_seed_all_reaches_every_generator():
     def draw():
         rng = seed_all(7)
-        return torch.rand(1).item(), random.random(), numpy.random.rand(), rng.f64()
+        return torch.rand(1).item(), random.random(), np.random.rand(), rng.f64()
 
     assert draw() == draw()
 
