@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import time
 from pathlib import Path
 
@@ -83,9 +84,13 @@ def _calls_method(node: ast.Assign) -> bool:
 def _record(request: VerifyRequest, deadline: float) -> Path | None:
     if not has_entry_point(request.original):
         return None
+    content = request.original.read_bytes() + str(request.original.resolve()).encode()
+    name = hashlib.blake2b(content, digest_size=8).hexdigest()
+    recording = request.workdir / f"recording-{name}.bin"
+    if recording.is_file():
+        # A class was demoted and the port is verified again: the original is still the same.
+        return recording
     limit = min(RECORD_LIMIT_S, RECORD_SHARE * (deadline - time.monotonic()))
-    recording = request.workdir / "recording.bin"
-    recording.unlink(missing_ok=True)
     limits = Limits(task_s=limit, class_s=limit)
     run_task(request, "record", request.classes, recording, limits)
     return recording if recording.is_file() else None
