@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from flodl.flow.recorder import Recorder
 
+_SWITCHES = frozenset({"_set_grad_enabled", "set_grad_enabled", "_set_deterministic_algorithms"})
 _PASSED_ON = frozenset(
     {"__repr__", "__str__", "__format__", "__hash__", "__reduce_ex__", "__len__"}
 )
@@ -45,6 +46,8 @@ def record_torch_call(
         FlowError: the call asks for the value of a tensor.
     """
     name = _name(func)
+    if name in _SWITCHES:  # the next step sees the switched mode and refuses it
+        return func(*args, **kwargs)
     if name in _PASSED_ON and not any(type(leaf) is Flow for leaf in leaves(args)):
         return func(*args, **kwargs)
     if name in VALUE_METHODS:

@@ -121,7 +121,7 @@ def test_using_hands_over_inputs_and_tags():
 def test_nested_graphs_nest_by_label():
     inner = FlowBuilder.from_(nn.Linear(4, 4)).tag("fc").label("encoder").build()
     outer = FlowBuilder.from_(inner).through(nn.Linear(4, 2)).build()
-    assert list(outer.state_dict())[0] == "encoder.fc.weight"
+    assert next(iter(outer.state_dict())) == "encoder.fc.weight"
     outer = FlowBuilder.from_(nn.Linear(4, 4)).also(inner).build()
     assert isinstance(outer.get_submodule("encoder"), Graph)
 

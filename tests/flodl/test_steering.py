@@ -369,12 +369,16 @@ def history(value: torch.Tensor) -> int:
 
 def test_memory_is_bounded_when_end_step_is_forgotten():
     module = Recurrent()
-    lengths = []
-    with pytest.warns(UserWarning, match="call end_step"):
+    lengths: list[int] = []
+
+    def run() -> None:
         for _ in range(200):
             module(torch.randn(2, 3))
             value = module._memory.values["memory"]
             lengths.append(history(value) if value.requires_grad else 0)
+
+    with pytest.warns(UserWarning, match="call end_step"):
+        run()
     assert max(lengths) == max(lengths[:70])
     assert lengths.count(0) == 3
 
