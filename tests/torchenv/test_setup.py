@@ -9,9 +9,12 @@ import time
 import pytest
 from fake_torch import tiny_wheel, torch_wheel
 
-pytestmark = pytest.mark.skipif(
-    sys.version_info[:2] != (3, 11), reason="the fake wheels are for Python 3.11"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        sys.version_info[:2] != (3, 11), reason="the fake wheels are for Python 3.11"
+    ),
+]
 
 
 def files_of(folder):
