@@ -23,9 +23,7 @@ _UNIX: Final[Mapping[FolderKind, str]] = {
 }
 
 
-def user_folder(
-    kind: FolderKind, environ: Mapping[str, str], platform: str = sys.platform
-) -> str:
+def user_folder(kind: FolderKind, environ: Mapping[str, str], platform: str = sys.platform) -> str:
     """Return one folder: `FLODL_HOME`, else the XDG variable, else the platform's habit.
 
     A machine without `HOME` gets folders under the temporary directory, so nothing crashes.
