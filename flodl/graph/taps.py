@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 
 from flodl.graph.codegen import Code, generate
+from flodl.graph.metadata import metadata_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from flodl.graph.profiling import Profiler
     from flodl.graph.program import Program
     from flodl.spec.graph import GraphSpec
 
@@ -49,36 +51,41 @@ class Watch:
 
     Attributes:
         tags: the tags to keep, `None` for all that the user gave.
-        mark: called with a node's index after the node has run and with -1 at the start; `None` for
-            no profile.
+        profiler: notes when each node has run; `None` for no profile.
+        inspect: called with the description and the values of all nodes, by index, instead of keeping
+            tags; `None` except for measurements.
         kept: where tagged values go.
     """
 
     def __init__(
-        self, tags: frozenset[str] | None = None, mark: Callable[[int], None] | None = None
+        self,
+        tags: frozenset[str] | None = None,
+        profiler: Profiler | None = None,
+        inspect: Callable[[GraphSpec, dict[int, Any]], None] | None = None,
     ) -> None:
         self.tags = tags
-        self.mark = mark
+        self.profiler = profiler
+        self.inspect = inspect
         self.kept = Kept()
 
     def taps(self, spec: GraphSpec) -> dict[str, int]:
         """Return the nodes to keep, by tag."""
-        return {
-            tag.name: tag.node
-            for tag in spec.tags
-            if (not tag.internal if self.tags is None else tag.name in self.tags)
-        }
+        return {tag.name: tag.node for tag in spec.tags if self._wants(tag.name)}
 
     def keep(self, values: Mapping[str, Any]) -> None:
         """Keep the tagged values of a forward that no plan has run: the one that was recorded."""
         self.kept.values = {
-            name: detached(value)
-            for name, value in values.items()
-            if (not name.startswith("_") if self.tags is None else name in self.tags)
+            name: detached(value) for name, value in values.items() if self._wants(name)
         }
+
+    def _wants(self, tag: str) -> bool:
+        return not tag.startswith("_") if self.tags is None else tag in self.tags
 
     def runs(self, program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Return the functions that run a plan and note what is asked: fast form, plain form."""
+        if self.inspect is not None:
+            shown = _inspected(program, self.inspect)
+            return shown.run, shown.run_plainly
         taps = self.taps(program.spec)
         code, plain = program.code, program
         names: dict[str, Any] = {"_kept": self.kept, "_detached": detached}
@@ -86,12 +93,51 @@ class Watch:
             code = generate(program.spec, program.constants, taps)
             exporting = {"_is_exporting": torch.compiler.is_exporting}
             plain = program.variant(_unless_exporting(code), names | exporting)
-        if self.mark is not None:
+        if self.profiler is not None:
             # Tracers get the code without marks: a time is nothing that a compiled graph could return.
-            fast = program.variant(with_marks(code), {**names, "_mark": self.mark})
+            mark = self.profiler.marker(program.spec)
+            fast = program.variant(with_marks(code), {**names, "_mark": mark})
         else:
             fast = program.variant(code, names) if taps else program
         return fast.run, plain.run_plainly
+
+
+@final
+class _Inspection:
+    """Stands where tagged values go and hands all values of a forward on."""
+
+    def __init__(
+        self, spec: GraphSpec, inspect: Callable[[GraphSpec, dict[int, Any]], None]
+    ) -> None:
+        self._spec = spec
+        self._inspect = inspect
+
+    @property
+    def values(self) -> dict[int, Any]:
+        """Nothing is kept."""
+        return {}
+
+    @values.setter
+    def values(self, values: dict[str, Any]) -> None:
+        self._inspect(self._spec, {int(name): value for name, value in values.items()})
+
+
+def _inspected(program: Program, inspect: Callable[[GraphSpec, dict[int, Any]], None]) -> Program:
+    metadata = metadata_nodes(program.spec)
+    taps = {
+        str(node.index): node.index
+        for node in program.spec.nodes
+        if node.index not in metadata
+        and node.kind not in ("unpack", "setattr")
+        and node.target not in ("setitem", "delitem")
+    }
+    code = generate(program.spec, program.constants, taps)
+    names = {"_kept": _Inspection(program.spec, inspect), "_detached": _itself}
+    return program.variant(code, names)
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _unless_exporting(code: Code) -> Code:

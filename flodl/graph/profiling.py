@@ -1,0 +1,89 @@
+"""Times of the nodes of a forward, noted by a variant of the generated code.
+
+On the host a mark is one reading of the clock.  On a GPU, where a call returns before the work is done,
+a mark is a CUDA event; nothing waits for the device until the profile is read.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+
+from flodl.observe.profile import Clock, NodeTiming, Profile
+from flodl.spec.graph import GraphSpec, node_refs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@final
+class Profiler:
+    """Collects the marks of the last forward of one flow.
+
+    Attributes:
+        clock: which clock is read.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self._spec: GraphSpec | None = None
+        self._nodes: list[int] = []
+        self._times: list[Any] = []
+
+    def marker(self, spec: GraphSpec) -> Callable[[int], None]:
+        """Return the function that code of a description calls after each node."""
+        note = self._cuda_event if self.clock == "cuda events" else time.perf_counter
+
+        def mark(node: int) -> None:
+            if node < 0:
+                self._spec = spec
+                self._nodes, self._times = [], []
+            self._times.append(note())
+            self._nodes.append(node)
+
+        return mark
+
+    @staticmethod
+    def _cuda_event() -> torch.cuda.Event:
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's
+        event.record()
+        return event
+
+    def profile(self) -> Profile | None:
+        """Return the times of the last forward, `None` before the first one."""
+        if self._spec is None or len(self._times) < 2:
+            return None
+        seconds = self._seconds()
+        levels = levels_of(self._spec)
+        nodes = tuple(
+            NodeTiming(
+                id=self._spec.nodes[node].name,
+                index=node,
+                tags=self._tags(node),
+                duration=took,
+                level=levels[node],
+            )
+            for node, took in zip(self._nodes[1:], seconds, strict=True)
+        )
+        return Profile(total=sum(seconds), nodes=nodes, clock=self.clock)
+
+    def _tags(self, node: int) -> tuple[str, ...]:
+        assert self._spec is not None
+        return self._spec.tags_of(node)
+
+    def _seconds(self) -> list[float]:
+        pairs = zip(self._times[:-1], self._times[1:], strict=True)
+        if self.clock == "host":
+            return [after - before for before, after in pairs]
+        self._times[-1].synchronize()
+        return [before.elapsed_time(after) / 1e3 for before, after in pairs]
+
+
+def levels_of(spec: GraphSpec) -> list[int]:
+    """Return the topological depth of every node."""
+    depth: list[int] = []
+    for node in spec.nodes:
+        depth.append(max((depth[ref] + 1 for ref in node_refs(node)), default=0))
+    return depth

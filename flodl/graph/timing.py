@@ -1,0 +1,130 @@
+"""Profile a graph: switch timing on and off, read the last profile, collect times as trends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flodl.errors import GraphError
+from flodl.graph.graph import Graph
+from flodl.graph.observation import log_of
+from flodl.graph.paths import graph_only, tag_names
+from flodl.graph.profiling import Profiler
+from flodl.graph.taps import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torch import nn
+
+    from flodl.graph.plans import Plans
+    from flodl.observe.profile import Profile
+    from flodl.observe.trend import Trend
+
+
+def enable_profiling(module: nn.Module) -> None:
+    """Time every node of every forward from now on, in this graph and those inside it.
+
+    Args:
+        module: a graph.
+
+    Raises:
+        GraphError: the module is no graph.
+    """
+    on_device = any(each.is_cuda for each in (*module.parameters(), *module.buffers()))
+    for plans in _all_plans(module):
+        profiler = Profiler("cuda events" if on_device else "host")
+        plans.watched(Watch(plans.watch.tags, profiler))
+
+
+def disable_profiling(module: nn.Module) -> None:
+    """Stop timing, and forget the last profile.
+
+    Args:
+        module: a graph.
+
+    Raises:
+        GraphError: the module is no graph.
+    """
+    for plans in _all_plans(module):
+        plans.watched(Watch(plans.watch.tags))
+
+
+def is_profiling(module: nn.Module) -> bool:
+    """Say whether forwards are timed.
+
+    Args:
+        module: a graph.
+
+    Raises:
+        GraphError: the module is no graph.
+    """
+    return any(plans.watch.profiler is not None for plans in graph_only(module)._plans.values())
+
+
+def profile(module: nn.Module) -> Profile | None:
+    """Return the times of the last forward; `None` without profiling or before a forward.
+
+    The first call of a flow that has to see values is recorded, not timed.
+
+    Args:
+        module: a graph.
+
+    Raises:
+        GraphError: the module is no graph.
+    """
+    for plans in graph_only(module)._plans.values():
+        profiler = plans.watch.profiler
+        found = profiler.profile() if profiler is not None else None
+        if found is not None:
+            return found
+    return None
+
+
+def collect_timings(module: nn.Module, tags: Iterable[str] = ()) -> None:
+    """Record the times of tagged nodes of the last forward, in seconds.
+
+    Args:
+        module: a graph that is being profiled.
+        tags: tags; none for all.
+
+    Raises:
+        GraphError: there is no profile.
+        UnknownNameError: the graph has no such tag.
+    """
+    found = profile(module)
+    if found is None:
+        message = "there is no profile: enable_profiling(), then call the model"
+        raise GraphError(message)
+    log = log_of(module, "times")
+    for tag in log.expand(tags) if tags else tag_names(module):
+        seconds = found.timing(tag)
+        if seconds is not None:
+            log.record(tag, seconds)
+
+
+def flush_timings(module: nn.Module) -> None:
+    """End the epoch of times: append the mean of each tagged node to its history.
+
+    Args:
+        module: a graph.
+    """
+    log_of(module, "times").flush()
+
+
+def timing_trend(module: nn.Module, tag: str) -> Trend:
+    """Return the course of the time of a tagged node, in seconds.
+
+    Args:
+        module: a graph.
+        tag: one of its tags.
+
+    Raises:
+        UnknownNameError: the graph has no such tag.
+    """
+    return log_of(module, "times").trend(tag)
+
+
+def _all_plans(module: nn.Module) -> Iterator[Plans]:
+    for graph in graph_only(module).modules():
+        if isinstance(graph, Graph):
+            yield from graph._plans.values()

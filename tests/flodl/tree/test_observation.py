@@ -1,0 +1,349 @@
+"""Tagged values, metrics over the tree and profiles, eager and compiled."""
+
+import copy
+import gc
+import pickle
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+from flodl import Flow, FlowBuilder, FlowModule, GraphError
+from flodl.errors import UnknownNameError
+from flodl.graph import observation as obs
+from flodl.graph import timing
+
+pytestmark = pytest.mark.torch
+
+
+class Net(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 8)
+        self.b = nn.Linear(8, 2)
+
+    def flow(self, x: Flow) -> Flow:
+        hidden = x.through(self.a).tag("hidden").through(torch.relu)
+        parts = hidden.split(self.b, self.b).tag_group("heads")
+        y = parts.merge(torch.stack)
+        return y.tag("_inner").mean().tag("loss")
+
+
+class Outer(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+        self.deep = FlowBuilder.from_(nn.Linear(4, 1)).tag("score").label("critic").build()
+
+    def flow(self, x: Flow) -> Flow:
+        score = x.through(self.deep).mean().tag("total")
+        return x.through(self.net) + score
+
+
+class Asking(FlowModule):
+    """Must see values, so its first call is the one that is recorded."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def flow(self, x: Flow) -> Flow:
+        if x.size(0) > 2:
+            x = x.through(self.a).tag("big")
+        return x.through(torch.relu).tag("out")
+
+
+def test_tagged_values_are_those_of_the_last_forward():
+    net, x = Net(), torch.randn(3, 4)
+    assert obs.tagged(net, "hidden") is None
+    net(x)
+    assert torch.equal(obs.tagged(net, "hidden"), net.a(x))
+    net(2 * x)
+    assert torch.equal(obs.tagged(net, "hidden"), net.a(2 * x))
+    assert torch.equal(obs.tagged(net, "heads_1"), net.b(torch.relu(net.a(2 * x))))
+
+
+def test_tagged_values_keep_no_autograd_graph_alive():
+    class Saved:
+        def __init__(self, value):
+            self.value = value
+
+    net, x, saved = Net(), torch.randn(3, 4), []
+
+    def pack(value):
+        wrapped = Saved(value)
+        saved.append(weakref.ref(wrapped))
+        return wrapped
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda wrapped: wrapped.value):
+        out = net(x)
+    assert not obs.tagged(net, "hidden").requires_grad
+    assert any(each() is not None for each in saved)
+    del out
+    gc.collect()
+    assert all(each() is None for each in saved)
+
+
+def test_the_recorded_call_is_kept_too():
+    net, x = Asking(), torch.randn(3, 4)
+    out = net(x)
+    assert torch.equal(obs.tagged(net, "out"), out)
+    assert not obs.tagged(net, "out").requires_grad
+    assert torch.equal(obs.tagged(net, "big"), net.a(x))
+    net(torch.randn(1, 4))
+    assert obs.tagged(net, "big") is None, "the last forward did not compute it"
+
+
+def test_tagged_values_of_a_compiled_graph():
+    torch.compiler.reset()
+    net, x = Net(), torch.randn(3, 4)
+    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
+    for scale in (1, 2, 3):
+        loss = compiled(scale * x)
+        torch.testing.assert_close(obs.tagged(net, "hidden"), net.a(scale * x).detach())
+        torch.testing.assert_close(obs.tagged(net, "loss"), loss.detach())
+        loss.backward()
+    assert net.a.weight.grad is not None
+
+
+def test_exporting_leaves_no_fake_values_behind():
+    net, x = Net(), torch.randn(3, 4)
+    net(x)
+    before = obs.tagged(net, "hidden")
+    torch.export.export(net, (x,))
+    assert obs.tagged(net, "hidden") is before
+
+
+def test_only_wanted_tags_are_kept():
+    net, x = Net(), torch.randn(3, 4)
+    obs.observe_tags(net, "loss", "_inner")
+    net(x)
+    assert obs.tagged(net, "hidden") is None
+    assert obs.tagged(net, "_inner").shape == (2, 3, 2)
+    obs.observe_tags(net)
+    net(x)
+    assert obs.tagged(net, "loss") is None
+    with pytest.raises(UnknownNameError, match="did you mean `hidden`"):
+        obs.observe_tags(net, "hiden")
+
+
+def test_copies_do_not_share_values_and_models_stay_picklable():
+    net, x = Net(), torch.randn(3, 4)
+    net(x)
+    obs.collect(net, ["loss"])
+    twin = copy.deepcopy(net)
+    assert obs.tagged(twin, "hidden") is None
+    twin(2 * x)
+    assert torch.equal(obs.tagged(net, "hidden"), net.a(x))
+    obs.log_of(twin).record("loss", 1.0)
+    assert len(obs.log_of(net).collected("loss")) == 1
+    assert len(obs.log_of(pickle.loads(pickle.dumps(net))).collected("loss")) == 1
+
+
+def test_unknown_tags_raise():
+    net = Net()
+    for ask in (lambda: obs.tagged(net, "hiden"), lambda: obs.collect(net, ["hiden"])):
+        with pytest.raises(UnknownNameError, match="did you mean `hidden`"):
+            ask()
+    with pytest.raises(UnknownNameError, match="did you mean `hidden`"):
+        obs.trend_at(net, "hiden")
+
+
+def test_collecting_before_a_forward_is_an_error():
+    with pytest.raises(GraphError, match="no value yet"):
+        obs.collect(Net(), ["loss"])
+
+
+def test_collect_flush_and_trend():
+    net, x = Net(), torch.randn(3, 4)
+    for _ in range(3):
+        losses = [float(net(x * scale).detach()) for scale in (1, 2)]
+        net(x)
+        obs.collect(net, ["loss"])
+        net(x * 2)
+        obs.collect(net, ["loss"])
+        added = obs.flush(net)
+        assert added == {"loss": pytest.approx(sum(losses) / 2)}
+    assert len(obs.trend_at(net, "loss")) == 3
+    assert obs.trend_at(net, "loss").stalled(3, 1e-6)
+    assert not obs.trend_at(net, "hidden").stalled(3, 1e-6)
+
+
+def test_tensors_must_be_reduced_on_purpose():
+    net, x = Net(), torch.randn(3, 4)
+    net(x)
+    with pytest.raises(GraphError, match=r"shape \[3, 8\].*reduce"):
+        obs.collect(net, ["hidden"])
+    value = obs.tagged(net, "hidden")
+    expected = {
+        "mean": value.mean(), "sum": value.sum(), "max": value.max(), "min": value.min(),
+        "norm": value.norm(),
+    }  # fmt: skip
+    for reduce, number in expected.items():
+        obs.collect(net, ["hidden"], reduce)
+        assert obs.log_of(net).collected("hidden")[-1] == pytest.approx(float(number), rel=1e-5)
+    net(torch.randn(0, 4))
+    with pytest.raises(GraphError, match="nothing to reduce"):
+        obs.collect(net, ["hidden"], "mean")
+
+
+def test_tag_groups_stand_for_their_tags():
+    net = Net()
+    net(torch.randn(3, 4))
+    obs.collect(net, ["heads"], obs.Reduce.NORM)
+    obs.flush(net)
+    assert set(obs.trends(net, ["heads"]).trends) == {"heads_0", "heads_1"}
+
+
+def test_metrics_flow_up_the_tree_with_paths():
+    net, x = Outer(), torch.randn(3, 4)
+    net(x)
+    torch.testing.assert_close(obs.tagged_at(net, "critic.score"), net.deep(x).detach())
+    obs.collect(net, ["total"])
+    obs.collect_at(net, ["net.loss", "critic.score"], "mean")
+    obs.record_at(net, "critic.quality", 0.5)
+    obs.record_at(net, "lr", [0.1, 0.3])
+    added = obs.flush(net)
+    assert set(added) == {"total", "lr", "net.loss", "critic.score", "critic.quality"}
+    assert added["lr"] == pytest.approx(0.2)
+    assert obs.latest_metrics(net) == added
+    assert obs.trend_at(net, "critic.quality").values == (0.5,)
+
+
+def test_a_partial_flush_takes_the_named_metrics_everywhere():
+    net = Outer()
+    obs.record_at(net, "critic.quality", 0.5)
+    obs.record_at(net, "lr", 0.1)
+    assert obs.flush(net, ["quality"]) == {"critic.quality": 0.5}
+    assert obs.log_of(net).collected("lr") == (0.1,)
+    with pytest.raises(UnknownNameError):
+        obs.flush(net, ["qualty"])
+
+
+def test_a_part_is_no_tag_and_a_tag_wins_over_a_part_when_a_value_is_asked():
+    net = Outer()
+    with pytest.raises(GraphError, match="its tags are `score`"):
+        obs.tagged_at(net, "critic")
+    both = FlowBuilder.from_(nn.Linear(2, 2)).tag("linear_1").build()
+    assert "linear_1" in both._modules
+    both(torch.ones(1, 2))
+    assert obs.tagged_at(both, "linear_1").shape == (1, 2)
+
+
+def test_plain_modules_have_metrics_too():
+    net = nn.Sequential(nn.Linear(2, 2))
+    obs.record_at(net, "0.norm", 1.0)
+    assert obs.flush(net) == {"0.norm": 1.0}
+
+
+# ---- profiles ------------------------------------------------------------------------------------
+
+
+class Slow(nn.Module):
+    def forward(self, x):
+        for _ in range(60):
+            x = torch.tanh(x @ x)
+        return x
+
+
+class Timed(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.fast, self.slow = nn.Identity(), Slow()
+        self.net = Net()
+
+    def flow(self, x: Flow) -> Flow:
+        y = x.through(self.fast).tag("fast").through(self.slow).tag("slow")
+        for _ in range(2):
+            y = y + 1
+        return y.sum() + x[:, :4].through(self.net)
+
+
+def test_a_profile_finds_the_slow_node():
+    net, x = Timed(), torch.randn(64, 64)
+    assert timing.profile(net) is None
+    timing.enable_profiling(net)
+    plain = Timed.forward
+    out = net(x)
+    found = timing.profile(net)
+    assert found.clock == "host"
+    slowest = max(found.nodes, key=lambda node: node.duration)
+    assert "slow" in slowest.tags
+    assert found.timing("slow") == slowest.duration > found.timing("fast")
+    assert sum(node.duration for node in found.nodes) == pytest.approx(found.total)
+    assert timing.profile(net.net).timing("hidden") > 0, "nested graphs are timed"
+    assert torch.equal(obs.tagged(net, "slow"), net.slow(x)), "tags are still kept"
+    timing.disable_profiling(net)
+    assert not timing.is_profiling(net)
+    assert timing.profile(net) is None
+    assert torch.equal(net(x), out)
+    assert Timed.forward is plain
+
+
+def test_profiling_off_runs_the_same_code_as_before():
+    net, x = Net(), torch.randn(3, 4)
+    net(x)
+
+    def running():
+        return [
+            plans.watch.runs(program)[0].__code__.co_names
+            for plans in net._plans.values()
+            for program in plans.programs
+        ]
+
+    before = running()
+    assert not any("_mark" in names for names in before)
+    timing.enable_profiling(net)
+    assert all("_mark" in names for names in running())
+    timing.disable_profiling(net)
+    assert running() == before
+
+
+def test_errors_under_profiling_still_name_the_node():
+    net = Net()
+    timing.enable_profiling(net)
+    with pytest.raises(RuntimeError) as caught:
+        net(torch.randn(3, 5))
+    assert any("in node `a`" in note or "tag `hidden`" in note for note in caught.value.__notes__)
+
+
+def test_a_loop_is_one_timed_node():
+    graph = (
+        FlowBuilder.from_(nn.Linear(4, 4))
+        .loop_body(nn.Linear(4, 4))
+        .for_n(3)
+        .tag("looped")
+        .build()
+    )
+    timing.enable_profiling(graph)
+    x = torch.randn(2, 4)
+    out = graph(x)
+    ids = [node.id for node in timing.profile(graph).nodes]
+    assert len(ids) == len(set(ids))
+    assert timing.profile(graph).timing("looped") > 0
+    timing.disable_profiling(graph)
+    assert torch.equal(out, graph(x))
+
+
+def test_timings_become_trends():
+    net, x = Timed(), torch.randn(16, 16)
+    with pytest.raises(GraphError, match="enable_profiling"):
+        timing.collect_timings(net)
+    timing.enable_profiling(net)
+    for _ in range(2):
+        net(x)
+        timing.collect_timings(net)
+        timing.flush_timings(net)
+    assert len(timing.timing_trend(net, "slow")) == 2
+    assert timing.timing_trend(net, "slow").mean > timing.timing_trend(net, "fast").mean
+    with pytest.raises(UnknownNameError):
+        timing.collect_timings(net, ["slwo"])
+
+
+def test_a_compiled_graph_is_not_timed_and_not_broken():
+    torch.compiler.reset()
+    net, x = Net(), torch.randn(3, 4)
+    timing.enable_profiling(net)
+    compiled = torch.compile(net, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(x), net(x))
