@@ -59,7 +59,7 @@ def check_value(option: Option, spelling: str, value: str, command: str) -> None
 
         near = difflib.get_close_matches(value, option.choices, n=1)
         known = ", ".join(option.choices)
-        hint = f"did you mean `{near[0]}`?" if near else f"one of: {known}"
+        hint = f"did you mean `{near[0]}`? It takes: {known}" if near else f"one of: {known}"
         raise Trouble("option", f"`{spelling}` of `{command}` cannot be `{value}`", hint)
     if not option.choices and not _fits(option, value):
         kind = {"integer": "a whole number", "number": "a number"}.get(option.type, "text")

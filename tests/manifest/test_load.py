@@ -86,7 +86,9 @@ def test_layers_lie_in_order(tmp_path):
 
 
 def test_overlays_that_do_not_exist_or_run_in_circles(tmp_path):
-    root = project(tmp_path, fdl_yml="", fdl_a_yml="inherit-from: b\n", fdl_b_yml="inherit-from: a")
+    root = project(
+        tmp_path, fdl_yml="", fdl_a_yml="inherit-from: b\n", fdl_b_yml="inherit-from: a"
+    )
     with pytest.raises(NotFoundError, match=r"fdl\.zz\.yml"):
         tree(root, "zz")
     with pytest.raises(ConfigError, match="inherit from each other"):
