@@ -30,7 +30,7 @@ class SoftmaxRouter(nn.Module):
 
     Example:
         >>> import torch
-        >>> from flodl.nn.routers import SoftmaxRouter
+        >>> from flodl import SoftmaxRouter
         >>> SoftmaxRouter(4, 3)(torch.ones(2, 4)).sum(-1).round(decimals=4)
         tensor([1., 1.], grad_fn=<RoundBackward1>)
     """
@@ -54,6 +54,12 @@ class SigmoidRouter(nn.Module):
     Args:
         in_features: size D of the last dimension of the input.
         n: number of experts.
+
+    Example:
+        >>> import torch
+        >>> from flodl import SigmoidRouter
+        >>> SigmoidRouter(4, 3)(torch.ones(2, 4)).shape
+        torch.Size([2, 3])
     """
 
     def __init__(self, in_features: int, n: int) -> None:
@@ -74,6 +80,12 @@ class FixedSelector(nn.Module):
 
     Args:
         index: number of the branch, from 0.
+
+    Example:
+        >>> import torch
+        >>> from flodl import FixedSelector
+        >>> FixedSelector(2)(torch.ones(5, 4))
+        tensor([2])
     """
 
     def __init__(self, index: int) -> None:
@@ -92,6 +104,12 @@ class ArgmaxSelector(nn.Module):
         in_features: size D of the last dimension of the input.
         n: number of branches.
         per_sample: choose for every sample on its own; otherwise the mean score of the batch decides.
+
+    Example:
+        >>> import torch
+        >>> from flodl import ArgmaxSelector
+        >>> ArgmaxSelector(4, 3)(torch.ones(5, 4)).shape
+        torch.Size([5])
     """
 
     def __init__(self, in_features: int, n: int, *, per_sample: bool = True) -> None:
@@ -120,6 +138,12 @@ class ThresholdHalt(nn.Module):
     Args:
         threshold: the threshold.
         per_sample: give one value per sample `[B]` instead of one for the batch `[1]`.
+
+    Example:
+        >>> import torch
+        >>> from flodl import ThresholdHalt
+        >>> ThresholdHalt(0.5)(torch.tensor([[0.25, 2.0]]))
+        tensor([1.5000])
     """
 
     def __init__(self, threshold: float, *, per_sample: bool = False) -> None:
@@ -141,6 +165,12 @@ class LearnedHalt(nn.Module):
 
     Args:
         in_features: size D of the last dimension of the input.
+
+    Example:
+        >>> import torch
+        >>> from flodl import LearnedHalt
+        >>> LearnedHalt(4)(torch.ones(5, 4)).shape
+        torch.Size([5, 1])
     """
 
     def __init__(self, in_features: int) -> None:
@@ -154,7 +184,15 @@ class LearnedHalt(nn.Module):
 
 
 class StateAdd(nn.Module):
-    """Adds all tagged values to the stream: an additive memory cell."""
+    """Adds all tagged values to the stream: an additive memory cell.
+
+    Example:
+        >>> import torch
+        >>> from flodl import FlowBuilder, StateAdd
+        >>> graph = FlowBuilder.from_(StateAdd()).using("memory").tag("memory").build()
+        >>> [graph(torch.ones(1)).item() for _ in range(3)]
+        [1.0, 2.0, 3.0]
+    """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the input; there is nothing to add."""
@@ -170,6 +208,12 @@ class Reshape(nn.Module):
 
     Args:
         *shape: the new shape, the batch included.
+
+    Example:
+        >>> import torch
+        >>> from flodl import Reshape
+        >>> Reshape(-1, 2, 2)(torch.ones(3, 4)).shape
+        torch.Size([3, 2, 2])
     """
 
     def __init__(self, *shape: int) -> None:

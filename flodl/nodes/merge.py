@@ -120,7 +120,25 @@ class Stack:
         return torch.stack(list(values), dim=self.dim)
 
 
-MergeOp: TypeAlias = "Add | Mean | Mul | Max | Cat | Stack"
+@final
+class MergeOp:
+    """The merge operations under one name, as the Rust framework has them.
+
+    Example:
+        >>> import torch
+        >>> MergeOp.Mean()([torch.ones(2), torch.zeros(2)])
+        tensor([0.5000, 0.5000])
+    """
+
+    Add = Add
+    Mean = Mean
+    Mul = Mul
+    Max = Max
+    Cat = Cat
+    Stack = Stack
+
+
+Merge: TypeAlias = "Add | Mean | Mul | Max | Cat | Stack"
 MERGE_NAMES: dict[type, str] = {
     Add: "add",
     Mean: "mean",
@@ -131,7 +149,7 @@ MERGE_NAMES: dict[type, str] = {
 }
 
 
-def as_merge(op: MergeOp | type | Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+def as_merge(op: Merge | type | Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     """Return a merge operation given as an instance, as its class, or as any function of a list."""
     if isinstance(op, type) and op in MERGE_NAMES:
         made: Callable[..., torch.Tensor] = op()
