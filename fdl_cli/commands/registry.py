@@ -19,6 +19,8 @@ class CommandEntry(NamedTuple):
 
 # The order here is the order of `fdl --help`.
 COMMANDS: Final[tuple[CommandEntry, ...]] = (
+    CommandEntry("init", "fdl_cli.commands.init", "make a training project", "Work"),
+    CommandEntry("add", "fdl_cli.commands.add", "add a part to a project: docker, ci ...", "Work"),
     CommandEntry(
         "port", "fdl_cli.commands.port", "turn PyTorch code into flow graphs, and prove it", "Work"
     ),

@@ -1,0 +1,263 @@
+"""`fdl init`: a new project in one step, or an existing one brought up to newer templates."""
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, final
+
+import typer
+
+from fdl_cli.commands.command import Command
+from fdl_cli.commands.init_port import ported_files
+from fdl_cli.commands.scaffold_report import ScaffoldData, reports, show
+from fdl_cli.commands.scaffold_update import UpdateOptions, update_project
+from fdl_cli.context import Context
+from fdl_cli.errors import ConflictError, FdlError, Notice, UsageError
+from fdl_cli.result import CommandResult
+from fdl_cli.scaffold.answers import Answers, make_answers
+from fdl_cli.scaffold.plan import PlannedFile, plan_new
+from fdl_cli.scaffold.record import record_text
+from fdl_cli.scaffold.rendering import ProjectFile, render
+
+Vcs = Literal["git", "none"]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitOptions:
+    """Where the project goes, what it is made of, and what may be overwritten."""
+
+    target: str | None
+    docker: bool
+    bare: bool
+    with_hf: bool
+    script: Path | None
+    vcs: Vcs
+    force: bool
+    skip_existing: bool
+    yes: bool
+    dry_run: bool
+    update: bool
+    check: bool
+    allow_dirty: bool
+
+
+def parse(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="The folder to make; its name is the project's."),
+    ] = None,
+    *,
+    docker: Annotated[
+        bool,
+        typer.Option("--docker/--native", help="Run tasks in a container, or on this machine."),
+    ] = False,
+    bare: Annotated[
+        bool, typer.Option("--bare", help="Without CI, editor files and notes for assistants.")
+    ] = False,
+    with_hf: Annotated[
+        bool, typer.Option("--with-hf", help="Add a Hugging Face encoder as a graph node.")
+    ] = False,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="SCRIPT", help="Port this PyTorch script into the project."
+        ),
+    ] = None,
+    vcs: Annotated[
+        Vcs, typer.Option("--vcs", help="Start a git repository, unless inside one.")
+    ] = "git",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    skip_existing: Annotated[
+        bool, typer.Option("--skip-existing", help="Keep existing files, write the others.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Yes to writing into a folder that has files.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Say what would be written; write nothing.")
+    ] = False,
+    update: Annotated[
+        bool, typer.Option("--update", help="Bring this project up to the newest templates.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="With --update: exit 1 if there is something to do.")
+    ] = False,
+    allow_dirty: Annotated[
+        bool, typer.Option("--allow-dirty", help="With --update: despite uncommitted changes.")
+    ] = False,
+) -> InitOptions:
+    """Make a training project: it runs, tests itself and resumes exactly, without network.
+
+    With --update, an existing project gets the newest templates: files you left alone are
+    replaced, files you edited are merged, files you removed stay away.
+    """
+    return InitOptions(
+        target=target,
+        docker=docker,
+        bare=bare,
+        with_hf=with_hf,
+        script=script,
+        vcs=vcs,
+        force=force,
+        skip_existing=skip_existing,
+        yes=yes,
+        dry_run=dry_run,
+        update=update,
+        check=check,
+        allow_dirty=allow_dirty,
+    )
+
+
+def run(context: Context, options: InitOptions) -> CommandResult[ScaffoldData]:
+    """Make or update a project.
+
+    Raises:
+        UsageError: the options contradict each other, or the name is impossible.
+        ConflictError: files would be overwritten.
+        OperationFailedError: the folder cannot be written, or the script cannot be ported.
+    """
+    _check(options)
+    if options.update:
+        wanted = UpdateOptions(
+            dry_run=options.dry_run, check=options.check, allow_dirty=options.allow_dirty
+        )
+        return update_project(context, COMMAND.schema, wanted)
+    root = (context.cwd / (options.target or ".")).resolve()
+    stem = "" if options.script is None else _module_name(options.script)
+    answers = make_answers(
+        root.name, docker=options.docker, with_hf=options.with_hf, bare=options.bare, ported=stem
+    )
+    files = render(answers)
+    warnings: tuple[Notice, ...] = ()
+    extra: tuple[ProjectFile, ...] = ()
+    if options.script is not None:
+        extra, warnings = ported_files(context, answers, context.cwd / options.script)
+    planned = plan_new(
+        root, (*files, *extra), force=options.force, skip_existing=options.skip_existing
+    )
+    conflicts = [step.path for step in planned if step.action == "conflict"]
+    if conflicts and not options.dry_run:
+        raise _would_overwrite(root, conflicts)
+    if not options.dry_run and (root.exists() and any(root.iterdir()) and not options.yes):
+        _ask(context, root, planned)
+    if not options.dry_run:
+        notice = _write(context, root, planned, record_text(answers, files), vcs=options.vcs)
+        warnings += notice
+    data = ScaffoldData(
+        root=root,
+        name=answers.name,
+        package=answers.package,
+        mode=answers.mode,
+        parts=answers.parts,
+        dry_run=options.dry_run,
+        files=reports(planned),
+        next_steps=() if options.dry_run else _next_steps(context.cwd, root, answers),
+    )
+    return CommandResult(
+        schema=COMMAND.schema,
+        data=data,
+        ok=not conflicts,
+        warnings=warnings,
+        exit_code=ConflictError.exit_code if conflicts else 0,
+    )
+
+
+def _check(options: InitOptions) -> None:
+    wrong = ""
+    hint = "try `fdl init my-proj`"
+    if options.update and (options.target or options.docker or options.script):
+        wrong, hint = "--update is for the project you are in", "try `fdl init --update`"
+    elif not options.update and (options.check or options.allow_dirty):
+        wrong, hint = "--check and --allow-dirty belong to --update", "try `fdl init --update`"
+    elif not options.update and options.target is None:
+        wrong = "the name of the project is missing"
+    elif options.force and options.skip_existing:
+        wrong, hint = "--force and --skip-existing contradict each other", "choose one of them"
+    if wrong:
+        raise UsageError(error_id="init-usage", message=wrong, hint=hint)
+
+
+def _module_name(script: Path) -> str:
+    name = re.sub(r"\W+", "_", script.stem).lower()
+    if script.suffix != ".py" or not name.isidentifier():
+        raise UsageError(
+            error_id="init-script",
+            message=f"`{script}` is not a Python file with a usable name",
+            hint="rename it to something like `model.py`",
+        )
+    # The project has these modules itself.
+    own = {"config", "data", "model", "train", "evaluate", "checkpoint", "seeding", "encoder"}
+    return f"{name}_ported" if name in own else name
+
+
+def _would_overwrite(root: Path, paths: list[str]) -> ConflictError:
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return ConflictError(
+        error_id="project-files-exist",
+        message=f"`{root}` has {', '.join(f'`{path}`' for path in paths[:3])}{more} already",
+        hint="--skip-existing keeps them, --force overwrites them, --dry-run lists all",
+    )
+
+
+def _ask(context: Context, root: Path, planned: tuple[PlannedFile, ...]) -> None:
+    count = sum(step.action in ("create", "update") for step in planned)
+    question = f"`{root}` has files already. Write {count} files into it?"
+    if not context.console.confirm(question, flag="--yes"):
+        raise ConflictError(
+            error_id="init-declined",
+            message="nothing was written",
+            hint="choose an empty folder: `fdl init my-proj`",
+        )
+
+
+def _write(
+    context: Context, root: Path, planned: tuple[PlannedFile, ...], record: str, *, vcs: Vcs
+) -> tuple[Notice, ...]:
+    from fdl_cli.scaffold.writing import change_project, create_project
+
+    notices: list[Notice] = []
+
+    def start_repository(folder: Path) -> None:
+        if vcs == "git":
+            notices.extend(_git_init(context, folder))
+
+    if root.exists():
+        change_project(root, planned, record)
+        start_repository(root)
+    else:
+        create_project(root, planned, record, start_repository)
+    return tuple(notices)
+
+
+def _git_init(context: Context, folder: Path) -> tuple[Notice, ...]:
+    from fdl_cli.system.process import run as run_program
+
+    if any((parent / ".git").exists() for parent in (folder, *folder.parents)):
+        return ()
+    try:
+        command: list[str | Path] = ["git", "init", "--quiet", "--initial-branch=main", folder]
+        run_program(command, env=context.environ, timeout=20)
+    except FdlError as problem:
+        notice = Notice(
+            id="init-without-git",
+            message=f"no git repository was started: {problem.message}",
+            hint="install git and run `git init`, or pass --vcs none",
+        )
+        return (notice,)
+    return ()
+
+
+def _next_steps(cwd: Path, root: Path, answers: Answers) -> tuple[str, ...]:
+    go = () if root == cwd else (f"cd {shlex.quote(_short(root, cwd))}",)
+    if answers.mode == "docker":
+        return (*go, "fdl train", "fdl check")
+    return (*go, "fdl setup", 'python -m pip install -e ".[dev]"', "fdl train", "fdl check")
+
+
+def _short(root: Path, cwd: Path) -> str:
+    return str(root.relative_to(cwd)) if root.is_relative_to(cwd) else str(root)
+
+
+COMMAND = Command(schema="fdl.init/1", data=ScaffoldData, parse=parse, run=run, show=show)

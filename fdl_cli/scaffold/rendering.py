@@ -1,0 +1,76 @@
+"""Render the templates of a project's parts into the exact text of its files."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final, final
+
+from fdl_cli import __version__
+from fdl_cli.assets import assets
+from fdl_cli.errors import EnvironmentLackingError
+from fdl_cli.scaffold.answers import Answers
+
+PACKAGE_MARK: Final = "__package__"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectFile:
+    """One file of a project: its path, its text, and whether it may be run."""
+
+    path: str
+    text: str
+    executable: bool = False
+
+
+def render(answers: Answers) -> tuple[ProjectFile, ...]:
+    """Return all files of a project, by path; the same answers always give the same text.
+
+    Raises:
+        EnvironmentLackingError: the templates of this installation are damaged.
+    """
+    import jinja2
+
+    root = Path(str(assets("templates"))) / "project"
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
+    )
+    values = _values(answers)
+    found: dict[str, ProjectFile] = {}
+    try:
+        for part in answers.parts:
+            for path, source in _templates(root / part):
+                name = path.replace(PACKAGE_MARK, answers.package)
+                template = environment.from_string(source.read_text(encoding="utf-8"))
+                found[name] = ProjectFile(path=name, text=template.render(values))
+    except (OSError, jinja2.TemplateError) as problem:
+        raise EnvironmentLackingError(
+            error_id="template-broken",
+            message=f"a template of this installation cannot be rendered: {problem}",
+            hint="reinstall fdl: `python -m pip install --force-reinstall flodl`",
+            file=str(root),
+        ) from problem
+    return tuple(found[name] for name in sorted(found))
+
+
+def _templates(folder: Path) -> Iterator[tuple[str, Path]]:
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is missing")
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield PurePosixPath(path.relative_to(folder)).as_posix(), path
+
+
+def _values(answers: Answers) -> dict[str, object]:
+    major, minor = __version__.split(".")[:2]
+    return {
+        "name": answers.name,
+        "package": answers.package,
+        "docker": "docker" in answers.parts,
+        "with_hf": "hf" in answers.parts,
+        "ci": "ci" in answers.parts,
+        "ported": answers.ported,
+        "flodl_version": f"{major}.{minor}",
+        # Before 1.0 a minor version may break; after it, a major one.
+        "flodl_next": f"{major}.{int(minor) + 1}" if major == "0" else str(int(major) + 1),
+    }

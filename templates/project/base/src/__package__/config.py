@@ -1,0 +1,132 @@
+"""The configuration of a run: typed, frozen, read from files, changed by `KEY=VALUE` words."""
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+class ConfigError(Exception):
+    """A key or a value is wrong; the message names the keys that exist."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """The synthetic data set, and how it is fed to the model."""
+
+    samples: int = 2048
+    features: int = 16
+    classes: int = 4
+    batch_size: int = 64
+    workers: int = 0
+    noise: float = 1.6
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The size of the network."""
+
+    width: int = 64
+    blocks: int = 3
+    dropout: float = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How long and how fast it learns."""
+
+    epochs: int = 5
+    learning_rate: float = 3e-3
+    weight_decay: float = 1e-2
+    warmup_epochs: int = 1
+    clip_norm: float = 1.0
+    accumulate: int = 1
+    amp: bool = False
+    device: str = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything that a run depends on."""
+
+    name: str = "default"
+    seed: int = 0
+    output: str = "runs"
+    keep_checkpoints: int = 2
+    data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+
+def load(files: list[Path], overrides: list[str]) -> Config:
+    """Read files in order, then apply words such as `train.epochs=3`; later ones win."""
+    values: dict[str, Any] = {}
+    for path in files:
+        try:
+            found = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as problem:
+            raise ConfigError(f"cannot read {path}: {problem.strerror}") from problem
+        except tomllib.TOMLDecodeError as problem:
+            raise ConfigError(f"{path}: {problem}") from problem
+        _merge(values, found)
+    for word in overrides:
+        key, equals, text = word.partition("=")
+        if not equals:
+            raise ConfigError(f"`{word}` is not KEY=VALUE, for example `train.epochs=3`")
+        _merge(values, _nested(key.split("."), _value(text)))
+    return from_dict(values)
+
+
+def from_dict(values: dict[str, Any]) -> Config:
+    """Check keys and types, and return the configuration."""
+    sections = {"data": DataConfig, "model": ModelConfig, "train": TrainConfig}
+    ready = dict(values)
+    for name, kind in sections.items():
+        if name in ready:
+            ready[name] = _build(kind, ready[name], f"{name}.")
+    config: Config = _build(Config, ready, "")
+    return config
+
+
+def to_dict(config: Config) -> dict[str, Any]:
+    """Return plain values: what a checkpoint stores and `from_dict` reads."""
+    return dataclasses.asdict(config)
+
+
+def _build(kind: Any, values: Any, prefix: str) -> Any:
+    if not isinstance(values, dict):
+        raise ConfigError(f"`{prefix.rstrip('.')}` must be a table")
+    known: dict[str, Any] = {item.name: item.type for item in dataclasses.fields(kind)}
+    for key, value in values.items():
+        if key not in known:
+            names = ", ".join(f"{prefix}{name}" for name in known)
+            raise ConfigError(f"unknown key `{prefix}{key}`; there are: {names}")
+        expected = known[key]
+        if not dataclasses.is_dataclass(value):
+            if expected is float and type(value) is int:
+                values = {**values, key: float(value)}
+            elif type(value) is not expected:
+                raise ConfigError(f"`{prefix}{key}` must be {expected.__name__}, not {value!r}")
+    return kind(**values)
+
+
+def _merge(into: dict[str, Any], new: dict[str, Any]) -> None:
+    for key, value in new.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+def _nested(keys: list[str], value: Any) -> dict[str, Any]:
+    for key in reversed(keys):
+        value = {key: value}
+    return dict(value)
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

@@ -1,0 +1,243 @@
+"""`fdl init` and `fdl add`: plans, refusals, updates, what is printed where."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+
+import jsonschema
+import pytest
+
+from fdl_cli.scaffold.record import RECORD
+from tests.scaffold.conftest import snapshot
+
+
+def test_a_project_with_git_and_next_steps(fdl, tmp_path):
+    done = fdl("init", "my-proj")
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        "cd my-proj", "fdl setup", 'python -m pip install -e ".[dev]"', "fdl train", "fdl check",
+    ]  # fmt: skip
+    assert "create  src/my_proj/model.py" in done.stderr
+    assert (tmp_path / "my-proj/.git").is_dir()
+    assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["my-proj"]
+
+
+def test_no_second_repository_inside_one(fdl, tmp_path):
+    (tmp_path / ".git").mkdir()
+    fdl("init", "my-proj")
+    assert not (tmp_path / "my-proj/.git").exists()
+
+
+def test_without_git_there_is_a_project_and_a_warning(fdl, tmp_path):
+    done = fdl("init", "my-proj", PATH="/nowhere")
+    assert done.returncode == 0
+    assert "warning[init-without-git]" in done.stderr
+    assert (tmp_path / "my-proj/pyproject.toml").is_file()
+
+
+def test_dry_run_writes_nothing(fdl, tmp_path):
+    done = fdl("init", "my-proj", "--docker", "--dry-run", "--json")
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, json.loads(fdl("init", "--json-schema").stdout))
+    assert "Dockerfile" in [file["path"] for file in document["data"]["files"]]
+    assert document["data"]["mode"] == "docker"
+    assert not (tmp_path / "my-proj").exists()
+
+
+def test_existing_files_are_not_overwritten(fdl, tmp_path):
+    root = tmp_path / "my-proj"
+    root.mkdir()
+    (root / "README.md").write_text("mine")
+    done = fdl("init", "my-proj", "--yes")
+    assert (done.returncode, "README.md" in done.stderr) == (6, True)
+    assert snapshot(root) == {"README.md": b"mine"}
+    assert fdl("init", "my-proj", "--skip-existing").returncode == 7
+    assert snapshot(root) == {"README.md": b"mine"}
+    assert fdl("init", "my-proj", "--skip-existing", "--yes").returncode == 0
+    assert (root / "README.md").read_text() == "mine"
+    assert (root / "src/my_proj/train.py").is_file()
+    (root / "other.txt").write_text("stays")
+    assert fdl("init", "my-proj", "--force", "--yes").returncode == 0
+    assert (root / "README.md").read_text().startswith("# my-proj")
+    assert (root / "other.txt").read_text() == "stays"
+
+
+def test_init_in_place(fdl, tmp_path):
+    root = tmp_path / "here"
+    root.mkdir()
+    done = fdl("init", ".", cwd=root)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0] == "fdl setup"
+    assert (root / "src/here/model.py").is_file()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (), ("torch",), ("1abc",), ("a b",), ("class",), ("json",), ("x" * 41,), ("p", "--check"),
+        ("p", "--update"), ("p", "--force", "--skip-existing"), ("p", "--from", "none.py"),
+        ("p", "--from", "x.txt"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_mistakes_write_nothing(fdl, tmp_path, words):
+    done = fdl("init", *words)
+    assert done.returncode == 2
+    assert "hint:" in done.stderr
+    assert [path for path in tmp_path.iterdir() if path.name != "home"] == []
+
+
+def test_a_folder_that_cannot_be_written(fdl, tmp_path):
+    (tmp_path / "blocked").write_text("a file")
+    done = fdl("init", "blocked/p")
+    assert done.returncode == 1
+    assert "error[project-write]" in done.stderr
+
+
+def test_update_of_an_untouched_project_is_nothing(fdl, tmp_path):
+    fdl("init", "p", "--vcs", "none")
+    before = snapshot(tmp_path / "p")
+    done = fdl("init", "--update", cwd=tmp_path / "p" / "src")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert snapshot(tmp_path / "p") == before
+    assert fdl("init", "--update", "--check", cwd=tmp_path / "p").returncode == 0
+
+
+def older(root):
+    """Change the record and the files as if the templates had changed since."""
+    record = json.loads((root / RECORD).read_text())
+    base = record["base"]
+    base["fdl.ci.yml"] = "# old\n" + base["fdl.ci.yml"]
+    base["src/p/train.py"] = base["src/p/train.py"].replace("The training loop", "An old loop")
+    base["src/p/model.py"] = "# old model\n" + base["src/p/model.py"]
+    base["configs/debug.toml"] = "# old\n" + base["configs/debug.toml"]
+    for name in base:
+        (root / name).write_text(base[name])
+    (root / RECORD).write_text(json.dumps(record))
+
+
+def test_update_replaces_merges_keeps_and_marks(fdl, tmp_path):
+    fdl("init", "p", "--vcs", "none")
+    root = tmp_path / "p"
+    newest = snapshot(root)
+    older(root)
+    train = root / "src/p/train.py"
+    train.write_text(train.read_text().replace("An old loop", "My loop") + "# mine\n")
+    (root / ".gitignore").write_text("# all mine\n")
+    (root / "tests/test_data.py").unlink()
+    assert fdl("init", "--update", "--check", cwd=root).returncode == 6
+    done = fdl("init", "--update", "--json", cwd=root)
+    assert done.returncode == 6
+    actions = {f["path"]: f["action"] for f in json.loads(done.stdout)["data"]["files"]}
+    assert actions["fdl.ci.yml"] == "update"
+    assert (root / "fdl.ci.yml").read_bytes() == newest["fdl.ci.yml"]
+    assert actions["src/p/train.py"] == "conflict"
+    assert "<<<<<<< yours" in train.read_text()
+    assert train.read_text().endswith("# mine\n")
+    assert actions["src/p/model.py"] == actions["configs/debug.toml"] == "skip"
+    assert (root / "src/p/model.py").read_text().startswith("# old model")
+    assert actions[".gitignore"] == "same"
+    assert (root / ".gitignore").read_text() == "# all mine\n"
+    assert actions["tests/test_data.py"] == "skip"
+    assert not (root / "tests/test_data.py").exists()
+    after = snapshot(root)
+    again = fdl("init", "--update", cwd=root)
+    assert again.returncode == 0, "the second run finds nothing to do"
+    assert snapshot(root) == after
+
+
+def test_uncommitted_changes_stop_an_update(fdl, tmp_path):
+    fdl("init", "p")
+    root = tmp_path / "p"
+    older(root)
+    git = ["git", "-C", root, "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "add", "-A"], check=True)
+    subprocess.run([*git, "commit", "-qm", "x"], check=True)
+    (root / "README.md").write_text("dirty")
+    done = fdl("init", "--update", cwd=root)
+    assert (done.returncode, "error[project-dirty]" in done.stderr) == (6, True)
+    assert fdl("init", "--update", "--allow-dirty", cwd=root).returncode == 0
+
+
+def test_a_damaged_record_is_named(fdl, tmp_path):
+    assert fdl("init", "--update").returncode == 4
+    fdl("init", "p", "--vcs", "none")
+    path = tmp_path / "p" / RECORD
+    for text in ("{ torn", "{}", '{"format": 99}', "[]"):
+        path.write_text(text)
+        done = fdl("init", "--update", cwd=tmp_path / "p")
+        assert (done.returncode, "scaffold.json" in done.stderr) == (3, True)
+
+
+def test_add_docker_is_the_docker_project(fdl, tmp_path):
+    fdl("init", "a/p", "--vcs", "none")
+    fdl("init", "b/p", "--docker", "--vcs", "none")
+    root = tmp_path / "a/p"
+    readme = root / "README.md"
+    place = "## Where to change what\n"
+    readme.write_text(readme.read_text().replace(place, f"My own words.\n\n{place}"))
+    assert fdl("add", "devcontainer", "--dry-run", cwd=root).returncode == 0
+    assert not (root / "Dockerfile").exists()
+    done = fdl("add", "devcontainer", cwd=root)
+    assert done.returncode == 0, done.stderr
+    assert "My own words." in readme.read_text()
+    readme.write_text(readme.read_text().replace("My own words.\n\n", ""))
+    assert snapshot(root) == snapshot(tmp_path / "b/p")
+
+
+def test_add_outside_a_project(fdl):
+    done = fdl("add", "docker")
+    assert (done.returncode, "fdl init" in done.stderr) == (4, True)
+    assert fdl("add", "monitor").returncode == 2
+
+
+SCRIPT = """
+import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return torch.relu(self.fc(x))
+
+
+if __name__ == "__main__":
+    print(Net()(torch.ones(3, 4)).shape)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_from_a_script(fdl, tmp_path):
+    (tmp_path / "my net.py").write_text(SCRIPT)
+    done = fdl("init", "p", "--from", "my net.py", "--vcs", "none")
+    assert done.returncode == 0, done.stderr
+    root = tmp_path / "p"
+    assert "class Net(FlowModule)" in (root / "src/p/my_net.py").read_text()
+    assert (root / "reference/my_net.py").read_text() == SCRIPT
+    assert "src/p/my_net.py" in (root / "README.md").read_text()
+    for words in (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",)):
+        subprocess.run([sys.executable, "-m", *words], cwd=root, check=True, capture_output=True)
+
+
+def test_init_is_quick(tmp_path):
+    best = 9.0
+    for number in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [sys.executable, "-m", "fdl_cli", "init", f"p{number}", "--vcs", "none", "-q"],
+            cwd=tmp_path,
+            env={**os.environ},
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        best = min(best, used)
+    assert best <= 0.35
