@@ -3,6 +3,7 @@
 import functools
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +23,14 @@ UNSET = (
     "FDL_NO_PROGRESS", "FLODL_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME",
     "XDG_DATA_HOME", "GITHUB_ACTIONS", "PYTHONHASHSEED",
 )  # fmt: skip
+
+TORCH_SWITCHES = {
+    "grad": True,
+    "inference": False,
+    "dtype": "torch.float32",
+    "deterministic": False,
+    "autocast": False,
+}
 
 GoldenCheck = Callable[[Path, str], None]
 
@@ -97,3 +106,24 @@ def _no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
     yield
+
+
+@pytest.fixture(autouse=True)
+def _torch_as_found() -> Iterator[None]:
+    """A test must leave torch's global switches as they were, or others fail in its place."""
+    yield
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    switches = {
+        "grad": torch.is_grad_enabled(),
+        "inference": torch.is_inference_mode_enabled(),
+        "dtype": str(torch.get_default_dtype()),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "autocast": torch.is_autocast_enabled("cpu"),
+    }
+    if switches != TORCH_SWITCHES:
+        torch.set_grad_enabled(True)
+        torch.set_default_dtype(torch.float32)
+        torch.use_deterministic_algorithms(False)
+        pytest.fail(f"this test changed torch for all others: {switches}")
