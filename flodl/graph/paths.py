@@ -167,7 +167,7 @@ def module_at(module: nn.Module, path: str, prefer: PathKind | None = None) -> n
         UnknownNameError: the path leads nowhere.
         GraphError: the path leads to a tag.
     """
-    place = find(module, path)
+    place = find(module, path, prefer)
     if place.tag:
         message = (
             f"path `{path}` is a tag of {type(place.module).__name__}, not a part of the model"
