@@ -1,4 +1,4 @@
-"""While a flow is recorded, modules and `math` functions that are given a Flow become nodes."""
+"""While a flow is recorded, modules and plain functions such as `math.sqrt` become nodes when given a Flow."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
 from flodl.flow.handle import Flow
@@ -49,19 +50,22 @@ def _intercepted_call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
     return call_module(recorder, module, args, kwargs)
 
 
-def _intercepted_math(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
+def _intercepted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function, updated=())
     def call(*args: Any) -> Any:
         recorder = current_recorder()
         if recorder is None or not _has_flow(args, {}):
             return function(*args)
-        return recorder.step("function", f"math.{name}", args, compute=function)
+        return recorder.step("function", name, args, compute=function)
 
     return call
 
 
 _ORIGINALS: dict[str, Callable[..., Any]] = {name: vars(math)[name] for name in _MATH}
-_INTERCEPTED = {name: _intercepted_math(name, function) for name, function in _ORIGINALS.items()}
+_INTERCEPTED = {name: _intercepted(f"math.{name}", each) for name, each in _ORIGINALS.items()}
+# Classes of torch that take a dtype and know nothing of `__torch_function__`.
+_LIMITS: dict[str, Callable[..., Any]] = {"finfo": torch.finfo, "iinfo": torch.iinfo}
+_INTERCEPTED_LIMITS = {name: _intercepted(f"torch.{name}", each) for name, each in _LIMITS.items()}
 
 
 @contextmanager
@@ -72,16 +76,19 @@ def intercept_calls() -> Iterator[None]:
     """
     with _lock:
         _recordings.append(threading.get_ident())
-        _set(_intercepted_call, _INTERCEPTED)
+        _set(_intercepted_call, _INTERCEPTED, _INTERCEPTED_LIMITS)
     try:
         yield
     finally:
         with _lock:
             _recordings.pop()
             if not _recordings:
-                _set(_call, _ORIGINALS)
+                _set(_call, _ORIGINALS, _LIMITS)
 
 
-def _set(call: Any, functions: dict[str, Callable[..., Any]]) -> None:
+def _set(
+    call: Any, functions: dict[str, Callable[..., Any]], limits: dict[str, Callable[..., Any]]
+) -> None:
     nn.Module.__call__ = call  # type: ignore[method-assign]
     vars(math).update(functions)
+    vars(torch).update(limits)
