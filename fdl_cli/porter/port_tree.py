@@ -170,7 +170,8 @@ def _proving(request: TreeRequest, job: _Job, folder: Path) -> Proving | None:
         examples=request.examples,
         python=sys.executable,
         timeout_s=request.timeout_s,
-        search_path=(job.source.parent,),
+        # A module of a package is found through the package; its folder would shadow names.
+        search_path=() if (job.source.parent / "__init__.py").is_file() else (job.source.parent,),
     )
 
 

@@ -52,9 +52,15 @@ class Renderer:
             if label == "**":
                 text = f"**{text}"
             elif label and label != "*":
-                text = f"{label}={text}"
+                text = f"{label}{self._equals(part)}{text}"
             texts.append(text)
         return texts
+
+    def _equals(self, part: Expr) -> str:
+        """Return the sign between a keyword and its value, spaced as the author does it."""
+        if part.span is None:
+            return "="
+        return " = " if self.text[: part.span.start].endswith(" = ") else "="
 
     def step(self, expr: Expr) -> list[tuple[str, list[str]]]:
         """Return what a made step adds to its receiver: method names with their arguments."""
