@@ -64,7 +64,7 @@ def run(context: Context, options: ShowOptions) -> CommandResult[ShowData]:
         settings=settings_of(manifest, ()),
         yaml="\n".join(_yaml(manifest.table, 0, origin=options.origin)) + "\n",
     )
-    return CommandResult(schema="fdl.config-show/1", data=data)
+    return CommandResult(schema="fdl.config.show/1", data=data)
 
 
 def show(result: CommandResult[ShowData], console: Console) -> None:
@@ -90,6 +90,6 @@ COMMAND = CommandGroup(
     summary="Look at the project's configuration.",
     summaries={"show": "the manifest after all overlays, with origins"},
     commands={
-        "show": Command(schema="fdl.config-show/1", data=ShowData, parse=parse, run=run, show=show)
+        "show": Command(schema="fdl.config.show/1", data=ShowData, parse=parse, run=run, show=show)
     },
 )

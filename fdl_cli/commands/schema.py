@@ -66,7 +66,7 @@ def run_list(context: Context, options: EntryOptions) -> CommandResult[EntriesDa
     stored = open_project(surroundings(context), options.env).stored
     states = entry_states(stored, context.environ)
     data = EntriesData(entries=states, cleared=())
-    return CommandResult(schema="fdl.schema-list/1", data=data)
+    return CommandResult(schema="fdl.schema.list/1", data=data)
 
 
 def run_clear(context: Context, options: EntryOptions) -> CommandResult[EntriesData]:
@@ -78,7 +78,7 @@ def run_clear(context: Context, options: EntryOptions) -> CommandResult[EntriesD
         if clear(stored, found, context.environ)
     )
     data = EntriesData(entries=entry_states(stored, context.environ), cleared=cleared)
-    return CommandResult(schema="fdl.schema-clear/1", data=data)
+    return CommandResult(schema="fdl.schema.clear/1", data=data)
 
 
 def run_refresh(context: Context, options: EntryOptions) -> CommandResult[EntriesData]:
@@ -87,13 +87,13 @@ def run_refresh(context: Context, options: EntryOptions) -> CommandResult[Entrie
     found = require_entries(stored, options.task)
     states = tuple(refresh(stored, item, context.environ) for item in found)
     data = EntriesData(entries=states, cleared=())
-    return CommandResult(schema="fdl.schema-refresh/1", data=data)
+    return CommandResult(schema="fdl.schema.refresh/1", data=data)
 
 
 def run_manifest(context: Context, options: None) -> CommandResult[ManifestSchemaData]:  # noqa: ARG001 - as every command
     """Describe the manifest."""
     data = ManifestSchemaData(json_schema=manifest_schema())
-    return CommandResult(schema="fdl.schema-manifest/1", data=data)
+    return CommandResult(schema="fdl.schema.manifest/1", data=data)
 
 
 def show_entries(result: CommandResult[EntriesData], console: Console) -> None:
@@ -122,28 +122,28 @@ COMMAND = CommandGroup(
     },
     commands={
         "list": Command(
-            schema="fdl.schema-list/1",
+            schema="fdl.schema.list/1",
             data=EntriesData,
             parse=parse_list,
             run=run_list,
             show=show_entries,
         ),
         "clear": Command(
-            schema="fdl.schema-clear/1",
+            schema="fdl.schema.clear/1",
             data=EntriesData,
             parse=parse_one,
             run=run_clear,
             show=show_entries,
         ),
         "refresh": Command(
-            schema="fdl.schema-refresh/1",
+            schema="fdl.schema.refresh/1",
             data=EntriesData,
             parse=parse_one,
             run=run_refresh,
             show=show_entries,
         ),
         "manifest": Command(
-            schema="fdl.schema-manifest/1",
+            schema="fdl.schema.manifest/1",
             data=ManifestSchemaData,
             parse=parse_manifest,
             run=run_manifest,
