@@ -134,7 +134,7 @@ def find_source(
     fresh = indexes.read_kept(base, key, cache) or (
         None if request.index_url else indexes.read_kept("pip", key, cache)
     )
-    if fresh is not None:
+    if fresh is not None and _may_hold(fresh, request.wishes):
         return fresh
     try:
         return indexes.read_live(
@@ -144,6 +144,13 @@ def find_source(
         if request.index_url is not None or request.mirror is not None:
             raise
         return _configured(environment, key, catalogue, cache, problem)
+
+
+def _may_hold(view: IndexView, wishes: Wishes) -> bool:
+    """Say whether a kept reading is enough: a wished version may be newer than the reading."""
+    return wishes.torch is None or any(
+        f"{item.version}.".startswith(f"{wishes.torch}.") for item in view.held or ()
+    )
 
 
 def _configured(
