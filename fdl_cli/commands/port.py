@@ -27,6 +27,7 @@ class PortOptions:
     check: bool
     strict: bool
     verify: bool
+    verify_only: bool
     examples: tuple[str, ...]
     training: TrainingLevel
     force: bool
@@ -56,6 +57,9 @@ def parse(
     no_verify: Annotated[
         bool, typer.Option("--no-verify", help="Do not run original and port side by side.")
     ] = False,
+    verify_only: Annotated[
+        bool, typer.Option("--verify-only", help="Compare two files: an original and its port.")
+    ] = False,
     example: Annotated[
         list[str] | None,
         typer.Option("--example", help='How to call a class: "Net(10): torch.randn(2, 3)".'),
@@ -83,6 +87,7 @@ def parse(
         check=check,
         strict=strict,
         verify=not no_verify,
+        verify_only=verify_only,
         examples=tuple(example or ()),
         training=training,
         force=force,
@@ -101,6 +106,8 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
     from fdl_cli.porter.port_tree import TreeRequest, port_tree
     from fdl_cli.porter.verify import verify_port
 
+    if options.verify_only:
+        return _compare(context, options)
     request = TreeRequest(
         paths=tuple(context.cwd / path for path in options.paths),
         output=None if options.output is None else context.cwd / options.output,
@@ -117,6 +124,41 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
     code = data.exit_code(check=options.check, strict=options.strict, verified=options.verify)
     return CommandResult(
         schema=COMMAND.schema, data=data, ok=code == 0, warnings=warnings, exit_code=code
+    )
+
+
+def _compare(context: Context, options: PortOptions) -> CommandResult[PortData]:
+    from fdl_cli.errors import Notice, UsageError
+    from fdl_cli.porter.compare_two import ComparisonRequest, compare_files
+    from fdl_cli.porter.verify import verify_port
+
+    writes = options.output or options.in_place or options.diff or options.check
+    if len(options.paths) != 2 or writes or not options.verify:
+        raise UsageError(
+            error_id="verify-only-usage",
+            message="--verify-only takes two files, an original and its port, and writes nothing",
+            hint="try `fdl port --verify-only model.py model_flodl.py`",
+        )
+    request = ComparisonRequest(
+        original=context.cwd / options.paths[0],
+        ported=context.cwd / options.paths[1],
+        verify=verify_port,
+        examples=options.examples,
+        timeout_s=options.timeout_s,
+    )
+    file = compare_files(request)
+    statuses = {item.verify.status for item in file.classes}
+    proved = {"equal"} if options.strict else {"equal", "close"}
+    code = 0 if statuses <= proved else 1
+    warnings = tuple(
+        Notice(id=item.id, message=item.message, hint=item.hint) for item in file.warnings
+    )
+    return CommandResult(
+        schema=COMMAND.schema,
+        data=PortData(files=(file,)),
+        ok=code == 0,
+        warnings=warnings,
+        exit_code=code,
     )
 
 

@@ -51,6 +51,9 @@ def problems(text):
             yield "DL4004"
         if words.count("HEALTHCHECK") > 1:
             yield "DL3012"
+        users = [rest for word, rest in body if word == "USER"]
+        if users and users[-1] in ("root", "0", "0:0"):
+            yield "DL3002"
         yield from stage_problems(body)
         previous = ("", "")
         for word, rest in body:
@@ -60,9 +63,6 @@ def problems(text):
 
 
 def stage_problems(body):
-    users = [rest for word, rest in body if word == "USER"]
-    if users and users[-1] in ("root", "0", "0:0"):
-        yield "DL3002"
     for word, rest in body:
         if word == "USER" and not re.fullmatch(r"\d+(:\d+)?", rest):
             yield "DL3066"

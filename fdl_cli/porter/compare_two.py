@@ -1,0 +1,136 @@
+"""Prove two files equal that somebody else ported: the second half of a port, by itself."""
+
+import ast
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from fdl_cli.errors import NotFoundError, UsageError
+from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyOutcome, VerifyRequest
+from fdl_cli.porter.ir.findings import ClassOutcome, FileWarning, VerifyFinding
+from fdl_cli.porter.ir.port_data import FileData
+from fdl_cli.porter.port_file import Verify
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRequest:
+    """An original and its port, and how to compare them."""
+
+    original: Path
+    ported: Path
+    verify: Verify
+    examples: tuple[str, ...]
+    timeout_s: float
+
+
+def compare_files(request: ComparisonRequest) -> FileData:
+    """Run both files side by side and report every class of the port.
+
+    Raises:
+        UsageError: a file cannot be read as Python.
+        NotFoundError: the port has no class that the original has too.
+    """
+    started = time.monotonic()
+    before, after = _classes(request.original), _classes(request.ported)
+    names = tuple(name for name in after if name in before and _is_model(name, after))
+    if not names:
+        raise NotFoundError(
+            error_id="nothing-to-verify",
+            message=f"`{request.ported.name}` has no model class that `{request.original.name}` has",
+            hint="classes are compared by name: give the port the original's names",
+            file=str(request.ported),
+        )
+    outcome = _run(request, names)
+    classes = tuple(_outcome(item, after) for item in outcome.classes)
+    return FileData(
+        file=request.original,
+        output=request.ported,
+        status="ported",
+        classes=classes,
+        training=(),
+        warnings=_warnings(outcome),
+        error=None,
+        seconds=time.monotonic() - started,
+        diff=None,
+        plan=None,
+        summary=tuple(_line(request.ported, item) for item in classes),
+    )
+
+
+def _run(request: ComparisonRequest, names: tuple[str, ...]) -> VerifyOutcome:
+    folders = dict.fromkeys((request.original.parent, request.ported.parent))
+    with tempfile.TemporaryDirectory(prefix="fdl-verify-") as folder:
+        return request.verify(
+            VerifyRequest(
+                original=request.original,
+                ported=request.ported,
+                classes=names,
+                examples=request.examples,
+                python=sys.executable,
+                timeout_s=request.timeout_s,
+                workdir=Path(folder),
+                search_path=tuple(folders),
+            )
+        )
+
+
+def _classes(path: Path) -> dict[str, ast.ClassDef]:
+    try:
+        tree = ast.parse(path.read_bytes(), str(path))
+    except (OSError, SyntaxError, ValueError) as problem:
+        raise UsageError(
+            error_id="verify-unreadable",
+            message=f"cannot read `{path}` as Python: {problem}",
+            hint="name the original first, then its port: `fdl port --verify-only OLD NEW`",
+            file=str(path),
+        ) from problem
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _is_model(name: str, classes: dict[str, ast.ClassDef]) -> bool:
+    """Say whether a class is a torch module, as far as its own file can say."""
+    for base in classes[name].bases:
+        word = ast.unparse(base).rpartition(".")[2]
+        if word in ("FlowModule", "Graph", "Module"):
+            return True
+        if word in classes and word != name and _is_model(word, classes):
+            return True
+    return False
+
+
+def _outcome(item: ClassEvidence, classes: dict[str, ast.ClassDef]) -> ClassOutcome:
+    node = classes[item.name]
+    described = any(
+        isinstance(part, ast.FunctionDef) and part.name == "flow" for part in node.body
+    )
+    return ClassOutcome(
+        name=item.name,
+        line=item.line or node.lineno,
+        status="graph" if described else "kept",
+        ops_total=0,
+        ops_in_graph=0,
+        reasons=(),
+        verify=VerifyFinding(status=item.status, detail=item.detail),
+    )
+
+
+def _warnings(outcome: VerifyOutcome) -> tuple[FileWarning, ...]:
+    if outcome.error is None:
+        return ()
+    what = "the port could not be compared" if outcome.source_runs else "the original does not run"
+    return (
+        FileWarning(
+            id="verify-failed" if outcome.source_runs else "source-does-not-run",
+            message=f"{what}: {outcome.error}",
+            hint="run both files by themselves first",
+        ),
+    )
+
+
+def _line(ported: Path, item: ClassOutcome) -> str:
+    detail = f": {item.verify.detail}" if item.verify.detail else ""
+    return f"{ported.name}:{item.line}  {item.name}  {item.verify.status}{detail}"
