@@ -24,6 +24,9 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
     CommandEntry(
         "port", "fdl_cli.commands.port", "turn PyTorch code into flow graphs, and prove it", "Work"
     ),
+    CommandEntry(
+        "checkpoint", "fdl_cli.commands.checkpoint", "look into checkpoints, check, migrate", "Work"
+    ),
     CommandEntry("run", "fdl_cli.commands.run", "run a task of fdl.yml", "Tasks"),
     CommandEntry("tasks", "fdl_cli.commands.tasks", "list the tasks of the project", "Tasks"),
     CommandEntry("why", "fdl_cli.commands.why", "explain what a task would run", "Tasks"),

@@ -145,6 +145,7 @@ def migrate_checkpoint(
     *,
     rename: Mapping[str, str] | None = None,
     in_order: bool = False,
+    architecture: Mapping[str, str] | None = None,
 ) -> MigrateReport:
     """Write a copy of a checkpoint with the names of a model.
 
@@ -154,6 +155,7 @@ def migrate_checkpoint(
         tensors: the model, or its tensors by name.
         rename: old names to new ones, where they cannot be told from shapes.
         in_order: match several tensors of one shape in the order in which they come.
+        architecture: the stored hash and topology of the model, where only its tensors are given.
 
     Raises:
         CheckpointError: the match is ambiguous, a file is damaged, or both are the same file.
@@ -176,6 +178,7 @@ def migrate_checkpoint(
     metadata = {key: text for key, text in contents.metadata.items() if not key.startswith("fdl.")}
     if "fdl.config" in contents.metadata:
         metadata["fdl.config"] = contents.metadata["fdl.config"]
+    metadata.update(architecture or {})
     if isinstance(tensors, nn.Module):
         topology = topology_of(tensors)
         metadata["fdl.structural_hash"] = topology.hash()

@@ -1,0 +1,79 @@
+"""Opens a checkpoint of any kind: ours, plain safetensors, or the Rust framework's, also gzipped."""
+
+import gzip
+import mmap
+import zlib
+from pathlib import Path
+
+from fdl_cli.checkpoint.legacy import MAGIC, read_legacy
+from fdl_cli.checkpoint.model import CheckpointFile, StoredTensor, damaged
+from fdl_cli.checkpoint.safetensors import read_safetensors
+from fdl_cli.errors import NotFoundError, UsageError
+
+__all__ = ["CheckpointFile", "StoredTensor", "open_checkpoint", "problems"]
+
+_GZIP = b"\x1f\x8b"
+_PICKLES = (b"PK\x03\x04", b"\x80")
+
+
+def open_checkpoint(path: Path) -> CheckpointFile:
+    """Read the header of a file and check everything that needs no data.
+
+    Raises:
+        NotFoundError: there is no such file.
+        UsageError: it is a file of `torch.save`, or a folder.
+        OperationFailedError: the file is damaged.
+    """
+    data = _content(path)
+    if bytes(data[:4]) == MAGIC:
+        return read_legacy(path, data)
+    if bytes(data[:4]).startswith(_PICKLES):
+        raise UsageError(
+            error_id="checkpoint-is-a-pickle",
+            message=f"{path} was written by torch.save, which only torch can read",
+            hint=f"load it in Python with flodl.load_checkpoint({str(path)!r}, model)",
+            file=str(path),
+        )
+    return read_safetensors(path, data)
+
+
+def _content(path: Path) -> memoryview:
+    try:
+        with path.open("rb") as file:
+            if file.read(2) == _GZIP:
+                file.seek(0)
+                return memoryview(gzip.decompress(file.read()))
+            if file.seek(0, 2) == 0:
+                raise damaged(path, "the file is empty")
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except FileNotFoundError as problem:
+        raise NotFoundError(
+            error_id="checkpoint-missing",
+            message=f"there is no file {path}",
+            hint="give the path of a .fdl or .safetensors file",
+        ) from problem
+    except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+        raise damaged(path, f"the compressed data is damaged: {problem}") from problem
+    except OSError as problem:
+        raise UsageError(
+            error_id="checkpoint-unreadable",
+            message=f"{path} cannot be read: {problem.strerror or problem}",
+            hint="give the path of a .fdl or .safetensors file that you may read",
+            file=str(path),
+        ) from problem
+
+
+def problems(file: CheckpointFile) -> tuple[str, ...]:
+    """Compare every tensor with its stored checksum and return what does not match."""
+    if not file.sealed:
+        return ()
+    from xxhash import xxh3_64_hexdigest
+
+    from fdl_cli.checkpoint.safetensors import checksums
+
+    stored = checksums(file)
+    return tuple(
+        f"tensor {each.name!r} is damaged: its checksum does not match"
+        for each in file.tensors
+        if stored.get(each.name) != xxh3_64_hexdigest(file.content(each))
+    )
