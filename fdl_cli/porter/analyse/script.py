@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import final
 
 from fdl_cli.porter.analyse.classes import class_facts, class_nodes
@@ -267,17 +268,19 @@ def _used_names(tree: ast.Module) -> frozenset[str]:
 
 
 def _import_place(source: SourceFile) -> tuple[int, str]:
-    """Return where our import goes: after the torch imports, else after the last import."""
+    """Return where our import goes: after the torch imports, else after the last import.
+
+    Only imports above the first definition count: what follows it may be too late for a class.
+    """
+    head = list(takewhile(lambda node: not _defines(node), source.tree.body))
     best: ast.stmt | None = None
-    for node in source.tree.body:
+    for node in head:
         torch_import = isinstance(node, ast.Import | ast.ImportFrom) and _names_torch(node)
         if torch_import:
             best = node
     if best is None:
-        imports = [
-            n for n in source.tree.body if isinstance(n, ast.Import | ast.ImportFrom | ast.Try)
-        ]
-        tries = [n for n in source.tree.body if isinstance(n, ast.Try | ast.If)]
+        imports = [n for n in head if isinstance(n, ast.Import | ast.ImportFrom | ast.Try)]
+        tries = [n for n in head if isinstance(n, ast.Try | ast.If)]
         guarded = [n for n in tries if any(_is_import(inner) for inner in module_level([n]))]
         candidates = sorted([*imports, *guarded], key=lambda n: n.lineno)
         best = candidates[-1] if candidates else None
@@ -289,6 +292,17 @@ def _import_place(source: SourceFile) -> tuple[int, str]:
     if best is None:
         return 0, ""
     return source.next_line(source.span(best).end), ""
+
+
+def _defines(node: ast.stmt) -> bool:
+    """Say whether a statement is, or may build, something that is ported."""
+    if isinstance(node, ast.Assign):
+        return any(
+            isinstance(inner, ast.Attribute | ast.Name)
+            and (inner.attr if isinstance(inner, ast.Attribute) else inner.id) == "Sequential"
+            for inner in ast.walk(node.value)
+        )
+    return isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def _is_import(node: ast.stmt) -> bool:
