@@ -53,25 +53,28 @@ class Profiler:
 
     def profile(self) -> Profile | None:
         """Return the times of the last forward, `None` before the first one."""
-        if self._spec is None or len(self._times) < 2:
+        found = self.times()
+        if found is None:
             return None
-        seconds = self._seconds()
-        levels = levels_of(self._spec)
+        spec, seconds = found
+        levels = levels_of(spec)
         nodes = tuple(
             NodeTiming(
-                id=self._spec.nodes[node].name,
+                id=spec.nodes[node].name,
                 index=node,
-                tags=self._tags(node),
+                tags=spec.tags_of(node),
                 duration=took,
                 level=levels[node],
             )
-            for node, took in zip(self._nodes[1:], seconds, strict=True)
+            for node, took in seconds.items()
         )
-        return Profile(total=sum(seconds), nodes=nodes, clock=self.clock)
+        return Profile(total=sum(seconds.values()), nodes=nodes, clock=self.clock)
 
-    def _tags(self, node: int) -> tuple[str, ...]:
-        assert self._spec is not None
-        return self._spec.tags_of(node)
+    def times(self) -> tuple[GraphSpec, dict[int, float]] | None:
+        """Return the description that ran last and the seconds of its nodes."""
+        if self._spec is None or len(self._times) < 2:
+            return None
+        return self._spec, dict(zip(self._nodes[1:], self._seconds(), strict=True))
 
     def _seconds(self) -> list[float]:
         pairs = zip(self._times[:-1], self._times[1:], strict=True)

@@ -48,7 +48,7 @@ def heat_colour(share: float) -> str:
 
 def ink_on(share: float) -> str:
     """Return the text colour that reads well on the colour of a share."""
-    return "#ffffff" if share > 0.55 else "#1b1f24"
+    return "#ffffff" if share > 0.69 else "#1b1f24"
 
 
 def style_sheet() -> str:

@@ -1,0 +1,299 @@
+"""Heat maps: what each node costs in time, in time of its backward pass, or in memory.
+
+Times of a forward come from the profile of the model itself.  Backward and memory are measured by one run
+of a copy, so that gradients, running statistics and the random state stay as they are.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, final
+
+import torch
+
+from flodl.errors import GraphError
+from flodl.graph.drawing import part_of
+from flodl.graph.graph import Graph
+from flodl.graph.paths import graph_only
+from flodl.graph.taps import Watch
+from flodl.observe.duration import short_time
+from flodl.visual.part import Heat, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from torch import nn
+
+    from flodl.spec.graph import GraphSpec
+
+Measure = Literal["backward", "memory"]
+Values = dict[int, Any]
+
+
+def profiled_part(module: nn.Module) -> Part:
+    """Return a graph with the times of its last forward as heat, nested graphs too.
+
+    Args:
+        module: a graph that is being profiled.
+
+    Raises:
+        GraphError: there is no profile.
+    """
+    graph = graph_only(module)
+    if _times(graph) is None:
+        message = "there is no profile to draw: enable_profiling(), then call the model"
+        raise GraphError(message)
+    return _with_times(graph, part_of(graph))
+
+
+def measured_part(module: nn.Module, measure: Measure, *inputs: Any, **named: Any) -> Part:
+    """Run a copy of a graph once and return it with shapes, and with what was measured as heat.
+
+    Args:
+        module: a graph.
+        measure: `backward` for the time of the backward pass, `memory` for new storage.
+        *inputs: example inputs, as for a call.
+        **named: keyword inputs.
+
+    Raises:
+        GraphError: the module is no graph, or nothing of its output can be differentiated.
+    """
+    twin = copy.deepcopy(graph_only(module))
+    runs = _Runs()
+    with torch.random.fork_rng(), torch.enable_grad():
+        # The first call of a flow that sees values records it, and notes nothing.
+        twin(*inputs, **named)
+        _watch(twin, runs)
+        output = twin(*inputs, **named)
+        if measure == "backward":
+            found = _Measured(_backward_seconds(twin, runs, output), short_time)
+        else:
+            found = _Measured(_new_bytes(twin, runs, inputs, named), bytes_text)
+    part = _decorated(twin, part_of(twin), runs, found)
+    title = "backward time" if measure == "backward" else "memory of the values"
+    total = found.text(sum(heat.amount for heat in part.heat.values()))
+    return replace(part, measure=title, total=total)
+
+
+def shaped_part(module: nn.Module, *inputs: Any, **named: Any) -> Part:
+    """Run a copy of a graph once and return it with the shapes of its values.
+
+    Args:
+        module: a graph.
+        *inputs: example inputs, as for a call.
+        **named: keyword inputs.
+
+    Raises:
+        GraphError: the module is no graph.
+    """
+    twin = copy.deepcopy(graph_only(module))
+    runs = _Runs()
+    with torch.random.fork_rng(), torch.no_grad():
+        twin(*inputs, **named)
+        _watch(twin, runs)
+        twin(*inputs, **named)
+    return _decorated(twin, part_of(twin), runs, _Measured({}, str))
+
+
+# ---- times ---------------------------------------------------------------------------------------
+
+
+def _times(graph: Graph) -> tuple[GraphSpec, Mapping[int, float]] | None:
+    for plans in graph._plans.values():
+        profiler = plans.watch.profiler
+        found = profiler.times() if profiler is not None else None
+        if found is not None:
+            return found
+    return None
+
+
+def _with_times(graph: Graph, part: Part) -> Part:
+    found = _times(graph)
+    modules = dict(graph.named_modules(remove_duplicate=False))
+    inner = {
+        path: _with_times(nested, each)
+        for path, each in part.inner.items()
+        if isinstance(nested := modules[path], Graph)
+    }
+    if found is None:
+        return replace(part, inner=inner)
+    spec, times = found
+    heat = {
+        node: Heat(amount=seconds, text=short_time(seconds)) for node, seconds in times.items()
+    }
+    total = short_time(sum(times.values()))
+    return replace(part, spec=spec, inner=inner, heat=heat, measure="forward time", total=total)
+
+
+# ---- one run of a copy ---------------------------------------------------------------------------
+
+
+@final
+class _Runs:
+    """The values of the nodes of every graph in a run, by the identity of the graph."""
+
+    def __init__(self) -> None:
+        self.values: dict[int, Values] = {}
+        self.specs: dict[int, GraphSpec] = {}
+
+    def nodes(self) -> Iterator[tuple[tuple[int, int], Any]]:
+        """Yield graph and node, and its value, in the order in which the graphs ended."""
+        for graph, values in self.values.items():
+            for node, value in values.items():
+                if self.specs[graph].nodes[node].kind != "input":
+                    yield (graph, node), value
+
+    def entered(self, graph: int) -> Iterator[torch.Tensor]:
+        """Yield the tensors that came into a graph."""
+        for node, value in self.values[graph].items():
+            if self.specs[graph].nodes[node].kind == "input":
+                yield from _tensors(value)
+
+
+def _watch(graph: Graph, runs: _Runs) -> None:
+    for each in graph.modules():
+        if isinstance(each, Graph):
+            for plans in each._plans.values():
+                plans.watched(Watch(inspect=_note(runs, id(each))))
+
+
+def _note(runs: _Runs, graph: int) -> Callable[[GraphSpec, Values], None]:
+    def note(spec: GraphSpec, values: Values) -> None:
+        runs.specs[graph] = spec
+        runs.values[graph] = values
+
+    return note
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """Amounts by graph and node, and how to write one."""
+
+    amounts: Mapping[tuple[int, int], float]
+    text: Callable[[float], str]
+
+
+def _decorated(graph: Graph, part: Part, runs: _Runs, measured: _Measured) -> Part:
+    """Return a part with shapes and amounts; a nested graph costs what its nodes cost together."""
+    modules = dict(graph.named_modules(remove_duplicate=False))
+    inner = {
+        path: _decorated(nested, each, runs, measured)
+        for path, each in part.inner.items()
+        if isinstance(nested := modules[path], Graph)
+    }
+    spec = runs.specs.get(id(graph), part.spec)
+    values = runs.values.get(id(graph), {})
+    heat: dict[int, Heat] = {}
+    for (owner, node), own in measured.amounts.items():
+        if owner == id(graph):
+            nested_part = inner.get(spec.nodes[node].target)
+            below = nested_part.heat.values() if nested_part is not None else ()
+            amount = own + sum(each.amount for each in below)
+            heat[node] = Heat(amount=amount, text=measured.text(amount))
+    shapes = {node: shape for node, value in values.items() if (shape := _shape(value))}
+    return replace(part, spec=spec, inner=inner, shapes=shapes, heat=heat)
+
+
+def _shape(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return ""
+    return "\u00d7".join(map(str, value.shape)) or "scalar"
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _tensors(each)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _tensors(each)
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+def _new_bytes(
+    graph: Graph, runs: _Runs, inputs: tuple[Any, ...], named: Mapping[str, Any]
+) -> dict[tuple[int, int], float]:
+    """Count the bytes of storage that each node made; views and values that came in count as none."""
+    known = {
+        _storage(each)
+        for each in (*graph.parameters(), *graph.buffers(), *_tensors([inputs, dict(named)]))
+    }
+    amounts: dict[tuple[int, int], float] = {}
+    entered = {graph: set(map(_storage, runs.entered(graph))) for graph in runs.values}
+    for place, value in runs.nodes():
+        amounts[place] = 0
+        for tensor in _tensors(value):
+            if _storage(tensor) not in known | entered[place[0]]:
+                known.add(_storage(tensor))
+                amounts[place] += tensor.untyped_storage().nbytes()
+    return amounts
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def bytes_text(count: float) -> str:
+    """Return a number of bytes as people read it.
+
+    Example:
+        >>> from flodl.graph.heat import bytes_text
+        >>> bytes_text(512), bytes_text(3 << 20)
+        ('512 B', '3.0 MiB')
+    """
+    size, unit = count, "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{count:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+# ---- backward ------------------------------------------------------------------------------------
+
+
+def _backward_seconds(graph: Graph, runs: _Runs, output: Any) -> dict[tuple[int, int], float]:
+    """Time the backward pass of each node: from the arrival of its gradient to the next arrival."""
+    losses = [each.float().sum() for each in _tensors(output) if each.requires_grad]
+    if not losses:
+        message = (
+            "nothing of the output can be differentiated, so there is no backward pass to time"
+        )
+        raise GraphError(message)
+    arrivals: list[tuple[float, tuple[int, int]]] = []
+    for place, value in runs.nodes():
+        for tensor in _tensors(value):
+            if tensor.requires_grad:
+                tensor.register_hook(_arrival(arrivals, place))  # type: ignore[no-untyped-call]
+    wanted = [each for each in graph.parameters() if each.requires_grad]
+    torch.autograd.grad(losses, wanted, allow_unused=True)
+    _synchronize(output)
+    ended = time.perf_counter()
+    seconds: dict[tuple[int, int], float] = {}
+    following = [at for at, _ in arrivals[1:]] + [ended]
+    for (at, place), then in zip(arrivals, following, strict=True):
+        seconds[place] = seconds.get(place, 0.0) + then - at
+    return seconds
+
+
+def _arrival(
+    arrivals: list[tuple[float, tuple[int, int]]], place: tuple[int, int]
+) -> Callable[[torch.Tensor], None]:
+    def arrived(gradient: torch.Tensor) -> None:
+        _synchronize(gradient)
+        arrivals.append((time.perf_counter(), place))
+
+    return arrived
+
+
+def _synchronize(value: Any) -> None:
+    """Wait for the device, so that a time on the host is a time of the work."""
+    if any(each.is_cuda for each in _tensors(value)):
+        torch.cuda.synchronize()

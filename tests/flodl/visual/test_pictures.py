@@ -1,0 +1,317 @@
+"""Pictures of real graphs: what they say, heat maps, pages, DOT and Mermaid."""
+
+import itertools
+import json
+import re
+import time
+import xml.etree.ElementTree as ET
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from flodl import Add, Flow, FlowBuilder, FlowModule, GraphError
+from flodl.graph import timing
+from flodl.graph.drawing import part_of
+from flodl.graph.heat import measured_part, profiled_part, shaped_part
+from flodl.visual.assemble import View, assemble
+from flodl.visual.dot import dot_of
+from flodl.visual.layout import lay_out
+from flodl.visual.mermaid import mermaid_text
+from flodl.visual.page import html_text
+from flodl.visual.svg import svg_text
+from flodl.visual.theme import heat_colour, ink_on
+
+pytestmark = pytest.mark.torch
+
+
+class Block(FlowModule):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.lin = nn.LayerNorm(width), nn.Linear(width, width)
+
+    def flow(self, x: Flow) -> Flow:
+        return x + x.through(self.norm).through(self.lin).through(F.gelu)
+
+
+class Net(FlowModule):
+    def __init__(self, count=3):
+        super().__init__()
+        self.stem = nn.Linear(4, 8)
+        self.blocks = nn.ModuleList(Block(8) for _ in range(count))
+        self.head = nn.Linear(8, 2)
+
+    def flow(self, x: Flow) -> Flow:
+        return x.through(self.stem).tag("stem").through(self.blocks).through(self.head)
+
+
+class Flat(FlowModule):
+    """The blocks of `Net`, written out in one flow."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(8) for _ in range(count))
+        self.lins = nn.ModuleList(nn.Linear(8, 8) for _ in range(count))
+        self.head = nn.Linear(8, 2)
+
+    def flow(self, x: Flow) -> Flow:
+        for norm, lin in zip(self.norms, self.lins, strict=True):
+            x = x + x.through(norm).through(lin).through(F.gelu)
+        batch = x.size(0)
+        return x.view(batch, -1).through(self.head)
+
+
+class Sleepy(nn.Module):
+    def forward(self, x):
+        time.sleep(0.05)
+        return 2 * x
+
+
+def titles(scene):
+    return [box.title for box in scene.boxes]
+
+
+def test_a_scene_has_a_box_per_step_and_a_link_per_value():
+    graph = (
+        FlowBuilder.from_(nn.Linear(4, 4)).split(nn.ReLU(), nn.Tanh()).merge(Add()).tag("sum")
+        .through(nn.Linear(4, 2)).build()
+    )  # fmt: skip
+    scene = assemble(part_of(graph), View())
+    assert titles(scene) == ["x", "Linear", "ReLU", "Tanh", "add", "Linear", "output"]
+    links = {(link.source, link.target) for link in scene.links}
+    assert links == {(0, 1), (1, 2), (1, 3), (2, 4), (3, 4), (4, 5), (5, 6)}
+    assert scene.boxes[4].tags == ("sum",)
+    assert scene.boxes[1].lines[-1] == "20 params"
+    assert "branch 1 of 2" in scene.boxes[2].note
+
+
+def test_sizes_are_left_out_but_their_readers_stay_linked():
+    net = Flat(1)
+    scene = assemble(part_of(net), View())
+    assert "size" not in " ".join(titles(scene))
+    view = titles(scene).index("view")
+    assert [link.source for link in scene.links if link.target == view] == [view - 1]
+
+
+def test_nested_graphs_are_one_box_until_they_are_opened():
+    part = part_of(Net())
+    closed, opened = assemble(part, View()), assemble(part, View(depth=1))
+    assert titles(closed).count("Block") == 3
+    assert not any(box.is_open for box in closed.boxes)
+    inner = next(box for box in opened.boxes if box.title == "Block").inner
+    assert titles(inner) == ["x", "LayerNorm", "Linear", "gelu", "+", "output"]
+    assert ">gelu<" not in svg_text(part)
+    assert svg_text(part, View(depth=1)).count(">gelu<") == 3
+
+
+def test_repeated_blocks_are_folded_in_large_graphs_only():
+    assert "repeat" not in [box.role for box in assemble(part_of(Flat(2)), View()).boxes]
+    scene = assemble(part_of(Flat(12)), View())
+    (repeat,) = [box for box in scene.boxes if box.role == "repeat"]
+    assert (repeat.title, repeat.times) == ("12 times", 12)
+    assert titles(repeat.inner) == ["x", "LayerNorm", "Linear", "gelu", "+"]
+    assert [box.lines[0] for box in repeat.inner.boxes[1:3]] == ["norms.*", "lins.*"]
+    whole = assemble(part_of(Flat(12)), View(fold=False))
+    assert titles(whole).count("gelu") == 12
+
+
+def test_blocks_of_other_widths_are_not_folded_together():
+    class Uneven(FlowModule):
+        def __init__(self):
+            super().__init__()
+            widths = [4] * 12 + [6] * 12
+            self.lins = nn.ModuleList(
+                nn.Linear(a, b) for a, b in itertools.pairwise(widths)
+            )
+
+        def flow(self, x: Flow) -> Flow:
+            for lin in self.lins:
+                x = x.through(lin).through(torch.relu)
+            return x
+
+    scene = assemble(part_of(Uneven()), View())
+    assert [box.times for box in scene.boxes if box.role == "repeat"] == [11, 11]
+
+
+def test_a_thousand_steps_stay_readable_and_quick():
+    scene = assemble(part_of(Flat(250)), View())
+    assert len(scene.boxes) < 10
+    started = time.process_time()
+    text = svg_text(part_of(Flat(250)), View(fold=False))
+    assert time.process_time() - started < 5
+    assert len(text) < 1_500_000
+
+
+def test_svg_is_xml_and_needs_nothing_from_outside():
+    text = svg_text(part_of(Net()), View(depth=1))
+    root = ET.fromstring(text)
+    assert root.get("viewBox").startswith("0 0 ")
+    assert "prefers-color-scheme:dark" in text
+    assert not re.search(r"href|url\(|<script", text)
+
+
+def test_the_page_carries_every_scene_and_its_geometry():
+    text = html_text(part_of(Net()), View())
+    scenes = json.loads(re.search(r'id="fd-data">(.*?)</script>', text, re.DOTALL)[1])
+    assert len(scenes) == 4
+    outer = scenes[0]
+    assert [box["inner"] for box in outer["boxes"] if box["inner"] >= 0] == [1, 2, 3]
+    assert len(outer["gaps"]) == len(outer["rows"])
+    assert all(len(scene["ways"]) == len(scene["ports"]) for scene in scenes)
+    assert "http" not in text.replace("http://www.w3.org", "")
+
+
+def test_tags_that_look_like_markup_are_escaped():
+    graph = FlowBuilder.from_(nn.Linear(2, 2)).tag("a<b>&c").build()
+    part = part_of(graph)
+    ET.fromstring(svg_text(part))
+    assert "#a&lt;b&gt;&amp;c" in svg_text(part)
+    assert "</script>" not in html_text(part).split('id="fd-data">')[1].split("</script>")[0]
+    assert "a#60;b#62;" in mermaid_text(part)
+
+
+def test_dot_has_levels_tags_and_no_phantom_nodes():
+    graph = (
+        FlowBuilder.from_(nn.Linear(4, 4))
+        .split(nn.ReLU(), nn.Tanh())
+        .merge(Add())
+        .tag("sum")
+        .build()
+    )
+    text = dot_of(part_of(graph))
+    defined = set(re.findall(r"^\s*(\w+) \[label", text, re.MULTILINE))
+    used = {name for edge in re.findall(r"(\w+) -> (\w+);", text) for name in edge}
+    assert used <= defined
+    assert text.count("subgraph cluster_level_") == 4
+    level = text.split("cluster_level_2")[1].split("}")[0]
+    assert "ReLU" in level
+    assert "Tanh" in level
+    assert "#sum" in text
+    assert "[20 params]" in text
+
+
+def test_mermaid_defines_what_it_links():
+    text = mermaid_text(part_of(Flat(12)))
+    defined = set(re.findall(r"^\s*(?:subgraph )?(n[\d_]+)[\[({]", text, re.MULTILINE))
+    used = {name for edge in re.findall(r"(n[\d_]+) --> (n[\d_]+)", text) for name in edge}
+    assert used
+    assert used <= defined
+    assert text.count("subgraph") == text.count("end\n")
+
+
+def test_a_profile_colours_the_slow_step():
+    graph = FlowBuilder.from_(nn.Linear(4, 4)).through(Sleepy()).tag("slow").build()
+    with pytest.raises(GraphError, match="enable_profiling"):
+        profiled_part(graph)
+    timing.enable_profiling(graph)
+    graph(torch.ones(2, 4))
+    scene = assemble(profiled_part(graph), View())
+    heats = {box.title: box.heat for box in scene.boxes}
+    assert heats["Sleepy"] == 1.0
+    assert 0 < heats["Linear"] < 0.5
+    assert heats["output"] is None
+    assert scene.legend.startswith("forward time: ")
+    assert heat_colour(1.0) in svg_text(profiled_part(graph))
+
+
+def test_a_profile_colours_nested_graphs_on_one_scale():
+    net = Net()
+    net(torch.ones(2, 4))
+    timing.enable_profiling(net)
+    net(torch.ones(2, 4))
+    scene = assemble(profiled_part(net), View(depth=1))
+    blocks = [box for box in scene.boxes if box.title == "Block"]
+    for block in blocks:
+        inner = [box.heat for box in block.inner.boxes if box.heat is not None]
+        assert len(inner) == 4
+        assert max(inner) <= block.heat
+
+
+def test_memory_counts_new_storage_once():
+    class Views(FlowModule):
+        def flow(self, x: Flow) -> Flow:
+            big = torch.cat([x, x, x], dim=1)
+            return big.view(-1).sum()
+
+    part = measured_part(Views(), "memory", torch.ones(2, 4))
+    sizes = {part.spec.nodes[node].target: heat.amount for node, heat in part.heat.items()}
+    assert sizes["torch.cat"] == 2 * 12 * 4
+    assert sizes["view"] == 0
+    assert sizes["sum"] >= 4
+    assert part.total == f"{sum(sizes.values()):.0f} B"
+
+
+def test_memory_of_a_nested_graph_is_that_of_its_steps():
+    part = measured_part(Net(1), "memory", torch.ones(2, 4))
+    (block,) = part.inner.values()
+    (node,) = [n for n in part.heat if part.spec.nodes[n].target == "blocks.0"]
+    assert part.heat[node].amount == sum(heat.amount for heat in block.heat.values()) > 0
+    (stem,) = [n for n in part.heat if part.spec.nodes[n].target == "stem"]
+    assert part.heat[stem].amount == 2 * 8 * 4
+
+
+class SlowGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        time.sleep(0.05)
+        return gradient
+
+
+def test_backward_time_belongs_to_the_step_whose_gradient_was_slow():
+    graph = (
+        FlowBuilder.from_(nn.Linear(4, 4)).through(SlowGradient.apply).tag("slow")
+        .through(nn.Linear(4, 2)).build()
+    )  # fmt: skip
+    x = torch.ones(2, 4)
+    part = measured_part(graph, "backward", x)
+    hottest = max(part.heat, key=lambda node: part.heat[node].amount)
+    assert part.spec.tags_of(hottest) == ("slow",)
+    assert all(each.grad is None for each in graph.parameters())
+    with pytest.raises(GraphError, match="no backward pass"):
+        measured_part(FlowBuilder.from_(torch.relu).build(), "backward", x)
+
+
+def test_measuring_leaves_the_model_and_the_random_state_alone():
+    net = FlowBuilder.from_(nn.BatchNorm1d(4)).through(nn.Dropout(0.5)).build()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    state = torch.get_rng_state()
+    measured_part(net, "memory", torch.randn(8, 4) * 0 + 3)
+    torch.set_rng_state(state)
+    shaped_part(net, torch.ones(8, 4))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
+def test_shapes_are_drawn():
+    scene = assemble(shaped_part(Net(), torch.ones(5, 4)), View())
+    linear = next(box for box in scene.boxes if box.title == "Linear")
+    assert linear.lines == ("stem", "5\u00d78 \u00b7 40 params")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 0.68, 0.7, 1.0])
+def test_text_on_heat_has_contrast(share):
+    def light(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    one, two = sorted((light(heat_colour(share)), light(ink_on(share))))
+    assert (two + 0.05) / (one + 0.05) > 3.9
+
+
+def test_heat_colours_get_darker():
+    def lightness(colour):
+        return sum(int(colour[i : i + 2], 16) for i in (1, 3, 5))
+
+    steps = [lightness(heat_colour(step / 20)) for step in range(21)]
+    assert steps == sorted(steps, reverse=True)
+
+
+def test_the_layout_of_a_drawing_is_the_same_every_time():
+    part = part_of(Net())
+    assert lay_out(assemble(part, View())) == lay_out(assemble(part, View()))
