@@ -103,6 +103,7 @@ class Session:
 
     def _run(self, found: CommandEntry, leading: Leading) -> int:
         """`fdl run TASK`: the words of the task must not go through another parser."""
+        self.schema = f"fdl.{found.name}/1"
         inner = read_leading(leading.rest[1:])
         if inner.help or not inner.rest:
             return self._command(found, ("--help",))

@@ -129,6 +129,6 @@ def _unknown(word: str) -> UsageError:
     near = difflib.get_close_matches(word, known, n=1)
     return UsageError(
         error_id="option-unknown",
-        message=f"there is no option `{word}` before the command's name",
+        message=f"there is no option `{word}` before the name of a command or task",
         hint=f"did you mean `{near[0]}`?" if near else "see `fdl --help`",
     )
