@@ -1,0 +1,407 @@
+"""`fdl TASK` as people use it: a process, its streams, its exit code, its signals."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytestmark = pytest.mark.slow  # every test starts several processes
+
+FDL = [sys.executable, "-P", "-m", "fdl_cli"]
+ECHO = "import json, os, sys; print(json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]))"
+MANIFEST = f"""
+description: a project
+env: {{LEVEL: project}}
+commands:
+  echo:
+    description: Print what arrives
+    run: [{sys.executable}, -ISc, {json.dumps(ECHO)}]
+    forward: auto
+  line: {{run: 'echo line'}}
+  code: {{run: exit 7}}
+  kill: {{run: kill -TERM $$}}
+  wait: {{run: "trap 'echo got it; exit 9' TERM; echo ready; while :; do sleep 0.05; done"}}
+  forever: {{run: [/usr/bin/yes]}}
+  where: {{run: pwd, cwd: sub}}
+  secret: {{run: 'true', hidden: true}}
+  ask: {{run: echo done, confirm: "Delete everything?"}}
+  lost: {{run: [no-such-program-here]}}
+  nowhere: {{run: 'true', cwd: no/such/folder}}
+  train:
+    entry: [{sys.executable}, train.py]
+    options: {{lr: 0.1}}
+    commands:
+      quick: {{description: A fast one, options: {{lr: 5}}}}
+"""
+TRAIN = """
+import argparse, sys
+p = argparse.ArgumentParser(description="Train it.")
+p.add_argument("--lr", type=float, default=1.0, help="learning rate")
+p.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+a = p.parse_args()
+print(sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "fdl.yml").write_text(MANIFEST)
+    (tmp_path / "fdl.ci.yml").write_text("commands: {line: {run: echo ci}}\nenv: {LEVEL: ci}\n")
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "sub" / "deep").mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.fixture
+def run(project):
+    def start(*words, cwd=None, stdin=subprocess.DEVNULL, environ=None, **settings):
+        merged = {**os.environ, "FDL_IN_CONTAINER": "0", **(environ or {})}
+        return subprocess.run(
+            [*FDL, *words], cwd=cwd or project, env=merged, stdin=stdin, capture_output=True,
+            text=True, timeout=60, check=False, **settings,
+        )  # fmt: skip
+
+    return start
+
+
+def arrived(done):
+    return json.loads(done.stdout)
+
+
+def test_a_task_runs_from_any_folder_of_the_project(run, project):
+    for folder in (project, project / "sub" / "deep"):
+        words, cwd, environ = arrived(run("echo", cwd=folder))
+        assert words == []
+        assert cwd == str(project)
+        assert environ["LEVEL"] == "project"
+        assert environ["FDL_TASK"] == "echo"
+        assert environ["FDL_ROOT"] == str(project)
+    assert run("where").stdout == f"{project}/sub\n"
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=10), max_size=4
+    )
+)
+def test_arguments_arrive_byte_for_byte(run, words):
+    assert arrived(run("echo", "--", *words))[0] == words
+    assert arrived(run("run", "echo", "--", *words))[0] == words
+
+
+def test_the_hard_arguments_arrive(run):
+    hard = ["a b", "'", '"', "$HOME", ";", "*", "a\nb", "", "--", "-v", "--env", "-n", "`x`", "\\"]
+    assert arrived(run("echo", "--", *hard))[0] == hard
+    assert arrived(run("-q", "echo", "--", *hard))[0] == hard
+    assert arrived(run("echo", "-v", "--json", "-k", "x"))[0] == ["-v", "--json", "-k", "x"]
+
+
+def test_bytes_that_are_no_text_arrive(project):
+    program = "import os, sys; sys.stdout.buffer.write(os.fsencode(sys.argv[1]))"
+    (project / "fdl.yml").write_text(
+        f"commands: {{raw: {{run: [{sys.executable}, -ISc, {json.dumps(program)}]}}}}"
+    )
+    for words in (("raw", "--"), ("-q", "raw", "--")):
+        done = subprocess.run(
+            [*FDL, *words, b"\xff\xfe"], cwd=project, capture_output=True, check=True
+        )
+        assert done.stdout == b"\xff\xfe"
+
+
+def test_exit_codes_and_signals_are_the_tasks_own(run):
+    for prefix in ((), ("-q",), ("run", "--wait")):
+        assert run(*prefix, "code").returncode == 7
+        killed = run(*prefix, "kill").returncode
+        assert killed == (143 if "--wait" in prefix else -signal.SIGTERM)
+
+
+@pytest.mark.parametrize("words", [("wait",), ("run", "--wait", "wait")])
+def test_a_signal_reaches_the_task(project, words):
+    with subprocess.Popen(
+        [*FDL, *words], cwd=project, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == "got it\n"
+        assert process.wait(20) == 9
+
+
+def test_a_closed_pipe_ends_the_task_as_any_program(project):
+    for words in ("forever", "-q forever"):
+        line = f"{sys.executable} -P -m fdl_cli {words} | head -n 1; echo ${{PIPESTATUS[0]}}"
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=project, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "y\n141\n"
+        assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "printed"),
+    [
+        (["line"], {}, "line\n"),
+        (["ci", "line"], {}, "ci\n"),
+        (["@ci", "line"], {}, "ci\n"),
+        (["--env", "ci", "line"], {}, "ci\n"),
+        (["--env=ci", "line"], {}, "ci\n"),
+        (["line", "--env", "ci"], {}, "ci\n"),
+        (["line"], {"FDL_ENV": "ci"}, "ci\n"),
+        (["run", "--env", "ci", "line"], {}, "ci\n"),
+        (["--env", "ci", "run", "line"], {}, "ci\n"),
+    ],
+)
+def test_every_way_to_name_an_overlay(run, words, environ, printed):
+    assert run(*words, environ=environ).stdout == printed
+
+
+def test_the_local_overlay_lies_on_top(run, project):
+    (project / "fdl.local.yml").write_text("commands: {line: {run: echo local}}")
+    assert run("line").stdout == "local\n"
+    assert run("ci", "line").stdout == "local\n"
+
+
+def test_a_change_of_any_layer_is_seen_at_once(run, project):
+    assert run("line").stdout == run("line").stdout == "line\n"
+    (project / "fdl.yml").write_text(MANIFEST.replace("echo line", "echo lines"))
+    assert run("line").stdout == "lines\n"
+    (project / "fdl.local.yml").write_text("commands: {line: {run: echo local}}")
+    assert run("line").stdout == "local\n"
+    (project / "fdl.local.yml").unlink()
+    assert run("line").stdout == "lines\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error", "hint"),
+    [
+        (["ehco"], 4, "error[task-unknown]", "did you mean `fdl echo`?"),
+        (["prot"], 4, "error[task-unknown]", "did you mean `fdl port`?"),
+        (["line", "-x"], 2, "error[task-arguments]", "write `fdl line -- -x`"),
+        (["--env", "zz", "line"], 4, "error[overlay-unknown]", "this project has: ci"),
+        (["@zz", "line"], 4, "error[overlay-unknown]", "ci"),
+        (["ci"], 2, "error[usage]", "fdl tasks"),
+        (["ci", "@ci", "line"], 4, "error[task-unknown]", "fdl"),
+        (["lost"], 5, "error[program-missing]", "fdl why lost"),
+        (["nowhere"], 5, "error[folder-missing]", "fdl why nowhere"),
+        (["ask"], 7, "error[needs-terminal]", "--yes"),
+        (["line", "--docker"], 2, "error[task-arguments]", "docker: SERVICE"),
+        (["train", "--lrr", "1"], 2, "error[task-option]", "did you mean `--lr`?"),
+        (["train", "--device", "tpu"], 2, "error[task-option]", "cpu"),
+        (["train", "extra"], 2, "error[task-option]", "--help"),
+        (["--json", "line"], 2, '"id": "usage"', "fdl -n --json line"),
+        (["run", "--zzz", "line"], 2, "error[option-unknown]", "fdl"),
+        (["-n"], 0, "", ""),
+        (["--env"], 0, "", ""),
+    ],
+)
+def test_what_is_wrong_is_said(run, words, code, error, hint):
+    done = run(*words)
+    said = done.stderr + done.stdout
+    assert done.returncode == code, said
+    assert error in said
+    assert hint in said
+    assert "Traceback" not in said
+
+
+def test_a_word_that_is_a_task_and_an_overlay_is_refused(run, project):
+    (project / "fdl.line.yml").write_text("{}")
+    done = run("line")
+    assert done.returncode == 2
+    assert "error[word-ambiguous]" in done.stderr
+    assert run("run", "line").stdout == "line\n"
+    assert run("--env", "line", "code").returncode == 7
+
+
+def test_an_invalid_manifest_stops_tasks_and_nothing_else(run, project):
+    (project / "fdl.yml").write_text("commands:\n  line:\n    rum: echo\n")
+    done = run("line")
+    assert done.returncode == 3
+    assert f"error[manifest-invalid]: {project}/fdl.yml:3:5: unknown key `rum`" in done.stderr
+    assert "did you mean `run`?" in done.stderr
+    shown = run()
+    assert shown.returncode == 0
+    assert "unknown key `rum`" in shown.stdout
+    assert run("--version").returncode == 0
+
+
+def test_outside_a_project(run, tmp_path_factory):
+    empty = tmp_path_factory.mktemp("empty")
+    done = run("line", cwd=empty)
+    assert (done.returncode, "error[command-unknown]" in done.stderr) == (2, True)
+    done = run("tasks", cwd=empty)
+    assert (done.returncode, "error[project-missing]" in done.stderr) == (4, True)
+
+
+def test_a_dry_run_prints_the_command_and_runs_nothing(run, project):
+    done = run("-n", "echo", "--", "a b")
+    assert done.returncode == 0
+    again = subprocess.run(done.stdout, shell=True, capture_output=True, text=True, check=True)
+    assert arrived(again)[0] == ["a b"]
+    document = json.loads(run("-n", "--json", "code").stdout)
+    assert document["data"]["plan"]["argv"] == ["sh", "-c", "exit 7", "fdl-code"]
+    assert run("code", "-n").returncode == 0
+
+
+def test_why_names_the_file_and_line_of_everything(run, project):
+    document = json.loads(run("why", "line", "--env", "ci", "--json").stdout)
+    plan = document["data"]
+    setting = {item["key"]: item for item in plan["settings"]}["run"]
+    assert setting["value"] == "echo ci"
+    assert (setting["file"], setting["line"]) == (f"{project}/fdl.ci.yml", 1)
+    level = {item["name"]: item for item in plan["variables"]}["LEVEL"]
+    assert (level["value"], level["file"], level["line"]) == ("ci", f"{project}/fdl.ci.yml", 2)
+    text = run("ci", "why", "line").stdout
+    assert f"run: echo ci  ({project}/fdl.ci.yml:1)" in text
+
+
+def test_config_show_is_the_merged_manifest(run, project):
+    import yaml
+
+    shown = run("config", "show", "ci", "--origin").stdout
+    merged = yaml.safe_load(shown)
+    assert merged["commands"]["line"]["run"] == "echo ci"
+    assert merged["commands"]["echo"]["run"] == yaml.safe_load(MANIFEST)["commands"]["echo"]["run"]
+    assert merged["commands"]["train"] == yaml.safe_load(MANIFEST)["commands"]["train"]
+    places = re.findall(r"# (fdl\S*\.yml):(\d+)$", shown, re.MULTILINE)
+    for file, line in places:
+        assert (project / file).read_text().splitlines()[int(line) - 1].strip()
+    leaves = [line for line in shown.splitlines() if not line.endswith(":")]
+    assert len(places) == len(leaves)
+    assert run("--env", "ci", "config", "show").stdout == run("ci", "config", "show").stdout
+
+
+def test_tasks_are_listed_with_their_places(run, project):
+    data = json.loads(run("tasks", "--json").stdout)["data"]
+    lines = MANIFEST.splitlines()
+    for task in data["tasks"]:
+        assert lines[task["line"] - 1].strip().startswith(f"{task['name']}:")
+    names = [task["name"] for task in data["tasks"]]
+    assert "secret" not in names
+    assert "secret" in run("tasks", "--all").stdout
+    assert data["overlays"] == ["ci"]
+    assert "Print what arrives" in run().stdout
+
+
+def test_the_help_of_a_task_does_not_run_it(run):
+    shown = run("train", "--help").stdout
+    assert "Usage: fdl train [TASK] [OPTIONS]" in shown
+    assert "--lr NUMBER" in shown
+    assert "learning rate" in shown
+    assert "default 1.0" in shown
+    assert "--device cpu|cuda" in shown
+    assert "quick  A fast one" in shown
+    assert "fdl line -- --help" in run("line", "--help").stdout
+
+
+def test_presets_and_options_reach_the_entry(run):
+    assert run("train").stdout == "['--lr=0.1']\n"
+    assert run("train", "quick").stdout == "['--lr=5']\n"
+    assert run("train", "quick", "--lr", "2", "--device", "cpu").stdout == (
+        "['--lr', '2', '--device', 'cpu']\n"
+    )
+    states = json.loads(run("schema", "list", "--json").stdout)["data"]["entries"]
+    assert [(s["task"], s["state"], s["options"]) for s in states] == [
+        ("train", "fresh", ["lr", "device"])
+    ]
+
+
+def test_a_changed_entry_is_asked_again(run, project):
+    assert run("train", "--momentum", "1").returncode == 2
+    (project / "train.py").write_text(TRAIN.replace('"--device"', '"--momentum"'))
+    states = json.loads(run("schema", "list", "--json").stdout)["data"]["entries"]
+    assert states[0]["state"] == "stale"
+    assert "choices" not in run("train", "--momentum", "cpu").stderr
+    assert run("train", "--momentum", "cpu").returncode == 0
+    assert run("schema", "clear").returncode == 0
+    states = json.loads(run("schema", "list", "--json").stdout)["data"]["entries"]
+    assert states[0]["state"] == "missing"
+    assert "fresh" in run("schema", "refresh", "train").stdout
+
+
+def test_runs_are_recorded_and_repeated(run, project):
+    run("echo", "--", "a b")
+    run("run", "--wait", "code")
+    records = json.loads(run("runs", "--json").stdout)["data"]["runs"]
+    code, echo = records[:2]
+    assert (code["task"], code["exit_code"]) == ("code", 7)
+    assert (echo["exit_code"], echo["words"]) == (None, ["echo", "--", "a b"])
+    assert arrived(run("rerun", echo["id"]))[0] == ["a b"]
+    (project / "fdl.local.yml").write_text("env: {LEVEL: changed}")
+    again = run("rerun", echo["id"])
+    assert "warning[manifest-changed]" in again.stderr
+    assert arrived(again)[2]["LEVEL"] == "changed"
+    assert run("rerun", "nope").returncode == 4
+    assert "a b" in run("runs", echo["id"]).stdout
+
+
+def test_recording_can_be_off_and_cannot_stop_a_task(run, project, tmp_path_factory):
+    state = tmp_path_factory.mktemp("state")
+    off = {"XDG_STATE_HOME": str(state), "FDL_NO_RECORD": "1"}
+    assert run("line", environ=off).stdout == "line\n"
+    assert not list(state.iterdir())
+    nowhere = {"XDG_STATE_HOME": "/proc/nowhere", "XDG_CACHE_HOME": "/proc/nowhere"}
+    assert run("line", environ=nowhere).stdout == "line\n"
+    assert run("line", environ=nowhere).stderr == ""
+
+
+def test_the_commit_is_recorded(run, project):
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
+        subprocess.run([*git, *words], cwd=project, check=True, capture_output=True)
+    asked = ["git", "rev-parse", "HEAD"]
+    head = subprocess.run(asked, cwd=project, capture_output=True, text=True, check=True)
+    run("line")
+    subprocess.run(["git", "pack-refs", "--all"], cwd=project, check=True)
+    run("line")
+    for record in json.loads(run("runs", "--limit", "2", "--json").stdout)["data"]["runs"]:
+        assert record["git"] == head.stdout.strip()
+
+
+def test_a_question_is_asked_on_a_terminal(project):
+    for answer, printed in ((b"y\n", b"done"), (b"n\n", b"error[declined]")):
+        master, slave = pty.openpty()
+        process = subprocess.Popen(
+            [*FDL, "ask"], cwd=project, stdin=slave, stdout=slave, stderr=slave,
+            env={**os.environ, "FDL_IN_CONTAINER": "0"},
+        )  # fmt: skip
+        os.close(slave)
+        os.write(master, answer)
+        written = b""
+        while True:
+            try:
+                chunk = os.read(master, 4096)
+            except OSError:
+                break
+            written += chunk
+        process.wait(20)
+        os.close(master)
+        assert b"Delete everything? [y/N]" in written
+        assert printed in written
+
+
+def test_no_python_stays_behind(project):
+    (project / "fdl.yml").write_text("commands: {id: {run: 'echo $$; sleep 5'}}")
+    for words in (["id"], ["-q", "id"]):
+        with subprocess.Popen(
+            [*FDL, *words], cwd=project, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout.readline().strip() == str(process.pid)
+            name = Path(f"/proc/{process.pid}/comm").read_text().strip()
+            process.kill()
+        assert not name.startswith("python")
+
+
+def test_ctrl_c_ends_a_task_at_once(project):
+    process = subprocess.Popen([*FDL, "forever"], cwd=project, stdout=subprocess.DEVNULL)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == -signal.SIGINT
