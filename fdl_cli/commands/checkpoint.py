@@ -102,7 +102,7 @@ def run_show(context: Context, options: ShowOptions) -> CommandResult[ShowData]:
         metadata={key: text for key, text in file.metadata.items() if key not in _LONG},
         listed=len(file.tensors) if options.all else min(len(file.tensors), _SHOWN),
     )
-    return CommandResult(schema="fdl.checkpoint-show/1", data=data)
+    return CommandResult(schema="fdl.checkpoint.show/1", data=data)
 
 
 def show_show(result: CommandResult[ShowData], console: Console) -> None:
@@ -190,7 +190,7 @@ def run_verify(context: Context, options: VerifyOptions) -> CommandResult[Verify
             found.append(VerifiedFile(file=path, sealed=False, problems=(damage.message,)))
     ok = not any(each.problems for each in found)
     return CommandResult(
-        schema="fdl.checkpoint-verify/1",
+        schema="fdl.checkpoint.verify/1",
         ok=ok,
         data=VerifyData(files=tuple(found)),
         exit_code=0 if ok else 1,
@@ -254,7 +254,7 @@ def run_diff(context: Context, options: DiffOptions) -> CommandResult[DiffData]:
     )
     difference = compare(first, second)
     return CommandResult(
-        schema="fdl.checkpoint-diff/1",
+        schema="fdl.checkpoint.diff/1",
         ok=difference.equal,
         data=DiffData(equal=difference.equal, difference=difference),
         exit_code=0 if difference.equal else 1,
@@ -340,7 +340,7 @@ def run_migrate(context: Context, options: MigrateOptions) -> CommandResult[Migr
         in_order=options.in_order,
         force=options.force,
     )
-    return CommandResult(schema="fdl.checkpoint-migrate/1", data=migrate(request))
+    return CommandResult(schema="fdl.checkpoint.migrate/1", data=migrate(request))
 
 
 def show_migrate(result: CommandResult[Migration], console: Console) -> None:
@@ -368,28 +368,28 @@ COMMAND = CommandGroup(
     },
     commands={
         "show": Command(
-            schema="fdl.checkpoint-show/1",
+            schema="fdl.checkpoint.show/1",
             data=ShowData,
             parse=parse_show,
             run=run_show,
             show=show_show,
         ),
         "verify": Command(
-            schema="fdl.checkpoint-verify/1",
+            schema="fdl.checkpoint.verify/1",
             data=VerifyData,
             parse=parse_verify,
             run=run_verify,
             show=show_verify,
         ),
         "diff": Command(
-            schema="fdl.checkpoint-diff/1",
+            schema="fdl.checkpoint.diff/1",
             data=DiffData,
             parse=parse_diff,
             run=run_diff,
             show=show_diff,
         ),
         "migrate": Command(
-            schema="fdl.checkpoint-migrate/1",
+            schema="fdl.checkpoint.migrate/1",
             data=Migration,
             parse=parse_migrate,
             run=run_migrate,
