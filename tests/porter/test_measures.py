@@ -27,7 +27,7 @@ def forwards(package):
                     f"{file.name}:{name}",
                     before[name]["forward"],
                     after[name]["flow"],
-                    set(after[name]),
+                    known,
                 )
 
 
