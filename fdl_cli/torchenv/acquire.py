@@ -52,6 +52,14 @@ class Closure:
 def find_closure(plan: SetupPlan, request: SetupRequest, pip: Pip, console: Console) -> Closure:
     """Let pip resolve the chosen build, and ask for the sizes of the files."""
     require_plain_layout(plan)
+    if plan.view.kind == "table":
+        raise EnvironmentLackingError(
+            error_id="no-package-source",
+            message=f"{plan.choice.name} cannot be fetched: neither download.pytorch.org nor "
+            "an index that pip is configured with can be read",
+            hint="check the network and HTTPS_PROXY; or bring wheels: `fdl libtorch download "
+            "--to DIR` elsewhere, then `fdl setup --find-links DIR`",
+        )
     with _package_options(plan, request) as options:
         needed = tuple(
             replace(item, artefact=_without_link(item.artefact))

@@ -75,7 +75,7 @@ def configured_links(
     Raises:
         EnvironmentLackingError: pip's indexes hold nothing, or cannot be reached.
     """
-    done = _pip(pip, ("index", "versions", project, "-vvv", *offline), echo=None)
+    done = _pip(pip, ("index", "versions", project, "-vvv", "--retries", "1", *offline), echo=None)
     links = tuple(_links(done.stdout + done.stderr))
     if not links:
         raise EnvironmentLackingError(

@@ -192,7 +192,9 @@ def _plan_elsewhere(
 
 def _files(context: Context, plan: SetupPlan, request: SetupRequest) -> tuple[FileData, ...]:
     """Return the files that would be fetched; none when there is nothing to fetch."""
-    if not any(action.kind == "download" for action in plan.actions()):
+    if plan.view.kind == "table" or not any(
+        action.kind == "download" for action in plan.actions()
+    ):
         return ()
     from fdl_cli.torchenv.acquire import find_closure
     from fdl_cli.torchenv.pip_tool import find_pip
@@ -231,7 +233,7 @@ def _data(
         choice=choice_data(plan.choice),
         facts=plan.facts,
         environment=str(plan.environment.folder),
-        index=plan.view.address_of(plan.choice.variant) or _source(plan),
+        index=_source(plan),
         files=files,
         download_bytes=sum(known) if files and len(known) == len(sizes) else None,
         actions=plan.actions(),
@@ -244,6 +246,11 @@ def _data(
 
 
 def _source(plan: SetupPlan) -> str:
+    address = plan.view.address_of(plan.choice.variant)
+    if address is not None and plan.view.kind != "table":
+        return address
     if plan.view.kind == "wheels":
         return "folders of wheels"
+    if plan.view.kind == "table":
+        return "nowhere: no index can be read"
     return "the indexes that pip is configured with"

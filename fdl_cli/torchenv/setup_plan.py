@@ -16,7 +16,7 @@ from fdl_cli.torchenv.catalogue import Catalogue, PlatformKey, load
 from fdl_cli.torchenv.choose import choose
 from fdl_cli.torchenv.index import IndexView
 from fdl_cli.torchenv.installed import InstalledTorch, read_installed, read_record
-from fdl_cli.torchenv.notices import BLOCKING
+from fdl_cli.torchenv.notices import BLOCKING, warn
 from fdl_cli.torchenv.pip_tool import configured_links, find_pip
 from fdl_cli.torchenv.project_files import FileEdit, local_edit, pin_edits
 from fdl_cli.torchenv.refusals import require_platform
@@ -91,6 +91,9 @@ def make_plan(context: Context, request: SetupRequest) -> SetupPlan:
     cache = request.cache_dir or context.directories.cache
     view = find_source(request, environment, key, catalogue, cache)
     choice = choose(facts, request.wishes, catalogue, view.held)
+    if view.kind == "table":
+        unread = warn("index_unreachable", catalogue.as_of)
+        choice = replace(choice, warnings=(*choice.warnings, unread))
     installed = read_installed(environment)
     choice, kept_notices = _spare_gpu_build(choice, installed, request.wishes)
     address = view.address_of(choice.variant)
@@ -160,7 +163,16 @@ def _configured(
     cache: Path,
     problem: FdlError,
 ) -> IndexView:
-    links = configured_links(find_pip(environment), "torch")
+    try:
+        links = configured_links(find_pip(environment), "torch")
+    except FdlError:
+        # No source at all: the table still makes a plan, which says what it rests on.
+        return IndexView(
+            kind="table",
+            address=f"{indexes.OFFICIAL}/{{variant}}",
+            held=None,
+            taken_at=None,
+        )
     held = indexes.held_files(links, key, untagged_variants(catalogue, key))
     import time
 

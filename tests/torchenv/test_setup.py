@@ -242,6 +242,18 @@ def test_without_an_index_pip_serves_and_it_says_so(project):
     assert "index-unreachable" in {warning["id"] for warning in document["warnings"]}
 
 
+def test_without_any_index_the_table_plans_and_the_installation_says_why_not(project):
+    environ = project.environ()
+    nowhere = {"HTTPS_PROXY": "http://127.0.0.1:9", "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
+    project.environ = lambda: {**environ, **nowhere}
+    document = project.fdl("setup", "--dry-run")
+    assert "index_unreachable" in document["data"]["choice"]["warnings"]
+    assert document["data"]["files"] == []
+    document = project.fdl("setup", "-y", code=5)
+    assert document["error"]["id"] == "no-package-source"
+    assert "--find-links" in document["error"]["hint"]
+
+
 def test_a_disk_that_is_too_small_is_found_before_the_download(project, monkeypatch):
     from fdl_cli.errors import EnvironmentLackingError
     from fdl_cli.net.artefact import Artefact
