@@ -20,6 +20,7 @@ def _default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
+@final
 class AutocastGuard(torch.autocast):
     """A scope of mixed precision: `with AutocastGuard(torch.bfloat16):`."""
 
