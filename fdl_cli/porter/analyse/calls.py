@@ -107,7 +107,7 @@ def _torch(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int
         return Call(role="function", kind="flow")
     if dotted == "torch.tensor" and _any(arguments, MAY_FLOW):
         return Call(role="function", kind="flow")
-    if dotted.startswith("torch.cuda."):
+    if dotted.startswith(torch.PYTHON_PREFIXES):
         return Call(role="python", kind="python")
     if dotted in torch.SEQUENCE_RESULTS:
         return Call(role="torch", kind="flows")

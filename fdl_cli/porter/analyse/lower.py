@@ -153,7 +153,7 @@ class ExpressionReader:
         if value.kind in {"flow", "parameter", "maybe", "flows"}:
             if name in methods.SIZE_ATTRIBUTES:
                 return "size"
-            if name in methods.PYTHON_ATTRIBUTES:
+            if name in methods.PYTHON_ATTRIBUTES or name.startswith("is_"):
                 return "python"
             return "maybe" if value.kind == "maybe" else "flow"
         return value.kind if value.kind == "size" else "python"

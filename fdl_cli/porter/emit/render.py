@@ -44,15 +44,21 @@ class Renderer:
         """Return the expression as something that a step can be applied to."""
         return self.operand(expr, _ATOM)
 
-    def arguments(self, parts: tuple[Expr, ...], labels: tuple[str, ...]) -> list[str]:
-        """Return the arguments of a call; unpacked ones carry their stars in the source."""
+    def arguments(
+        self, parts: tuple[Expr, ...], labels: tuple[str, ...], *, ours: bool = False
+    ) -> list[str]:
+        """Return the arguments of a call; unpacked ones carry their stars in the source.
+
+        Keywords of the source keep their spacing; `ours` are not from there.
+        """
         texts = []
         for label, part in zip(labels, parts, strict=True):
             text = self.operand(part, 1)
             if label == "**":
                 text = f"**{text}"
             elif label and label != "*":
-                text = f"{label}{self._equals(part)}{text}"
+                sign = "=" if ours else self._equals(part)
+                text = f"{label}{sign}{text}"
             texts.append(text)
         return texts
 
@@ -72,7 +78,7 @@ class Renderer:
             case "also":
                 return [("also", self.arguments(parts, expr.labels))]
             case "also_with":
-                return [("also_with", self.arguments(parts, expr.labels))]
+                return [("also_with", self.arguments(parts, expr.labels, ours=True))]
             case "merge":
                 return self._merge(expr)
             case "repeat":

@@ -15,6 +15,7 @@ OPAQUE_PREFIXES: Final = (
     "torch.utils.",
     "torch.jit.",
     "torch.nn.utils.",
+    "torch.nn.parallel.",
     "torch.nn.init.",
     "torch.autograd.",
     "torch.distributed.",
@@ -29,6 +30,17 @@ OPAQUE: Final = frozenset({
     "torch.LongTensor", "torch.IntTensor", "torch.ByteTensor", "torch.BoolTensor",
     "torch.from_numpy",
 })  # fmt: skip
+# About the machine or the process, never about a value.
+PYTHON_PREFIXES: Final = (
+    "torch.accelerator.",
+    "torch.backends.",
+    "torch.compiler.",
+    "torch.cuda.",
+    "torch.mps.",
+    "torch.overrides.",
+    "torch.version.",
+    "torch.xpu.",
+)
 LEGACY_CONSTRUCTOR_PREFIX: Final = "torch.cuda."
 
 # Answered while recording; the result is plain Python.

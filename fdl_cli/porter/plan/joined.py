@@ -12,7 +12,7 @@ from fdl_cli.porter.ir.statements import Block, Stmt
 from fdl_cli.porter.plan.effects import effects
 from fdl_cli.porter.plan.lineage import Lineage, Lineages
 
-_SKIP_WORDS = ("skip", "short", "ident", "resid")
+_SKIP_WORDS = ("skip", "short", "ident")
 
 
 def join_residuals(block: Block, params: tuple[str, ...]) -> Block:
@@ -90,18 +90,21 @@ class _Joiner:
         if left.kind != "flow" or right.kind != "flow":
             return None
         ways = (self.lineages.of(left), self.lineages.of(right))
-        if _is_earlier(left, ways[0], ways[1]):
-            return _also(expr, left, right)
-        # The later value runs first: the earlier one must be nothing but a name.
-        if right.op == "name" and _is_earlier(right, ways[1], ways[0]):
-            return _also(expr, right, left)
+        for is_first in (_is_source, _is_skip):
+            if is_first(left, ways[0], ways[1]):
+                return _also(expr, left, right)
+            if is_first(right, ways[1], ways[0]):
+                return _also(expr, right, left)
         return None
 
 
-def _is_earlier(expr: Expr, own: Lineage, other: Lineage) -> bool:
-    """Say whether the other value was made of this one, or this one is its skip by name."""
-    if expr.op == "name" and own.same & other.by_stage:
-        return True
+def _is_source(expr: Expr, own: Lineage, other: Lineage) -> bool:
+    """Say whether the other value was made of this one, which is nothing but a name here."""
+    return expr.op == "name" and bool(own.same & other.by_stage)
+
+
+def _is_skip(expr: Expr, own: Lineage, other: Lineage) -> bool:
+    """Say whether both values come from one, and this one is the skip by its name."""
     says_skip = expr.op == "name" and any(word in expr.name for word in _SKIP_WORDS)
     return says_skip and bool(own.all & other.all) and bool(other.by_stage | own.by_stage)
 
