@@ -10,6 +10,7 @@ cost next to nothing, so that what is left is the cost of calling them.
 from __future__ import annotations
 
 import argparse
+import functools
 import resource
 import statistics
 import subprocess
@@ -127,13 +128,15 @@ def compare(rounds: int, repeats: int) -> None:
         with torch.set_grad_enabled(mode != "forward, no grad"):
             for _ in range(rounds):
                 for name, model in models.items():
-                    times[name].append(seconds(lambda model=model: action(model), repeats))
+                    times[name].append(seconds(functools.partial(action, model), repeats))
         base = times["hand-written"]
         for name, values in times.items():
             ratios = sorted(value / other for value, other in zip(values, base, strict=True))
             low, high = ratios[len(ratios) // 10], ratios[-1 - len(ratios) // 10]
             median = statistics.median(values) * 1e6
-            table[name].append(f"{median:7.1f} us {statistics.median(ratios):.2f} [{low:.2f}-{high:.2f}]")
+            table[name].append(
+                f"{median:7.1f} us {statistics.median(ratios):.2f} [{low:.2f}-{high:.2f}]"
+            )
     for name, cells in table.items():
         print(f"{name:24}" + "".join(f"{cell:>28}" for cell in cells))
 
@@ -141,7 +144,8 @@ def compare(rounds: int, repeats: int) -> None:
 def build_time() -> None:
     x = torch.randn(4, WIDTH)
     nodes = 5 * BLOCKS
-    per_node: dict[str, list[float]] = {"builder": [], "classes, recorded without a call": [], "rerecorded": []}
+    ways = ("builder", "classes, recorded without a call", "rerecorded")
+    per_node: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(9):
         parts = [nn.Linear(WIDTH, WIDTH) for _ in range(nodes)]
         start = time.perf_counter()
@@ -182,7 +186,9 @@ def compare_memory() -> None:
         found = {}
         for name in VARIANTS:
             argv = [sys.executable, __file__, "--memory", name, *(["--grad"] if grad else [])]
-            found[name] = float(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
+            found[name] = float(
+                subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+            )
         base = found["hand-written"]
         cells = ", ".join(f"{name} {value / base:.3f}" for name, value in found.items())
         print(f"peak memory {'with' if grad else 'without'} grad ({base:.0f} MiB = 1): {cells}")

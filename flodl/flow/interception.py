@@ -1,4 +1,4 @@
-"""While a flow is recorded, modules and plain functions such as `math.sqrt` become nodes when given a Flow."""
+"""While a flow is recorded, modules and functions such as `math.sqrt` become nodes when given a Flow."""
 
 from __future__ import annotations
 
