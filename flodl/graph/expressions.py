@@ -85,7 +85,10 @@ class Writer:
     def attribute(self, path: str) -> str:
         """Return the expression of a parameter, buffer or plain attribute."""
         container, _, name = path.rpartition(".")
-        return f"{self.module(container)}.{name}" if container else f"self.{name}"
+        owner = self.module(container) if container else "self"
+        if name.isidentifier() and not keyword.iskeyword(name):
+            return f"{owner}.{name}"
+        return f"getattr({owner}, {name!r})"  # an item of an nn.ParameterList
 
     def arguments(self, args: tuple[Arg, ...], kwargs: tuple[tuple[str, Arg], ...]) -> str:
         """Return a comma-separated argument list."""

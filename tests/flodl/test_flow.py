@@ -494,6 +494,24 @@ def test_cat_of_branches_equals_torch_cat():
     assert torch.equal(Cats()(x), both + both)
 
 
+def test_parameter_lists_and_dicts_are_read_live():
+    class Lists(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.items = nn.ParameterList([nn.Parameter(torch.randn(2)) for _ in range(2)])
+            self.table = nn.ParameterDict({"w": nn.Parameter(torch.randn(2))})
+
+        def flow(self, x):
+            return x * self.items[0] + self.items[1] * self.table["w"]
+
+    module, x = Lists(), torch.randn(3, 2)
+    for _ in range(2):
+        with torch.no_grad():
+            module.items[0].mul_(2)
+        expected = x * module.items[0] + module.items[1] * module.table["w"]
+        assert torch.equal(module(x), expected)
+
+
 def test_plans_are_bounded():
     class Flags(FlowModule):
         def flow(self, x, word):
