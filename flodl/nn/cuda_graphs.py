@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+CudaEvent = torch.cuda.Event
+CudaStream = torch.cuda.Stream
+
 CaptureMode = Literal["global", "thread_local", "relaxed"]
 
 

@@ -1,0 +1,79 @@
+"""Every row and every pair of programs of the migration guide computes the same on both sides."""
+
+import ast
+import builtins
+
+import pytest
+import torch
+
+from tests.flodl.migration import guide
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:.*scheduler.step:UserWarning"),
+]
+
+ROWS = guide.rows()
+PROGRAMS = guide.programs()
+
+
+def assert_same(left, right):
+    """Compare nests of tensors and plain values number by number, dtypes included."""
+    if isinstance(left, torch.Tensor):
+        assert isinstance(right, torch.Tensor)
+        torch.testing.assert_close(right, left, rtol=1e-6, atol=1e-7, equal_nan=True)
+    elif isinstance(left, list | tuple):
+        assert len(left) == len(right)
+        for one, two in zip(left, right, strict=True):
+            assert_same(one, two)
+    elif isinstance(left, float):
+        assert right == pytest.approx(left, rel=1e-6, abs=1e-9)
+    else:
+        assert left == right
+
+
+def test_the_guide_is_complete_as_read():
+    assert len(ROWS) > 240
+    assert len(PROGRAMS) >= 12
+    assert len(ROWS) == sum(line.startswith("| `") for line in guide.text().splitlines())
+    assert len(PROGRAMS) == guide.text().count("```python flodl")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{each.line} {each.flodl}" for each in ROWS])
+def test_rows(row, tmp_path):
+    sides = []
+    for side, code in (("torch", row.torch), ("flodl", row.flodl)):
+        names = guide.namespace(side, tmp_path)
+        sides.append(eval(code, names))
+    assert_same(*sides)
+
+
+@pytest.mark.parametrize("pair", PROGRAMS, ids=[each.section for each in PROGRAMS])
+def test_programs(pair, tmp_path):
+    results = []
+    for side, code in (("torch", pair.torch), ("flodl", pair.flodl)):
+        names = guide.namespace(side, tmp_path)
+        exec(code, names)
+        results.append(names["result"])
+    assert_same(*results)
+
+
+def test_the_left_side_needs_no_flodl():
+    ours = set(guide.flodl_names()) - set(guide.TORCH) - set(vars(builtins))
+    local = set(guide.namespace("torch", None))
+    for pair in (*ROWS, *PROGRAMS):
+        tree = ast.parse(pair.torch)
+        own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        assert not (used - own - local) & ours, pair
+
+
+def test_the_comparison_notices_a_difference():
+    with pytest.raises(AssertionError):
+        assert_same(torch.ones(2), torch.tensor([1.0, 1.1]))
+    with pytest.raises(AssertionError):
+        assert_same([1.0], [1.01])
+    with pytest.raises(AssertionError):
+        assert_same(torch.ones(2), torch.ones(2, dtype=torch.float64))
+    with pytest.raises(AssertionError):
+        assert_same((1,), (1, 2))
