@@ -49,6 +49,9 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
     CommandEntry(
         "api-ref", "fdl_cli.commands.api_ref", "explain a name of flodl, or a PyTorch one", "Help"
     ),
+    CommandEntry(
+        "skill", "fdl_cli.commands.skill", "teach coding assistants to use fdl", "Help"
+    ),
     CommandEntry("help", "fdl_cli.commands.help", "explain a topic, such as exit-codes", "Help"),
 )
 

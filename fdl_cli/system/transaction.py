@@ -92,11 +92,19 @@ def _move(root: Path, pending: Path, item: dict[str, Any]) -> None:
     target = root / item["path"]
     if item["staged"] is None:
         target.unlink(missing_ok=True)
+        _remove_empty(target.parent, root)
         return
     staged = pending / item["staged"]
     if staged.exists():  # else it was moved before the interruption
         target.parent.mkdir(parents=True, exist_ok=True)
         staged.replace(target)
+
+
+def _remove_empty(folder: Path, root: Path) -> None:
+    """Remove folders that a removed file leaves empty."""
+    while folder != root and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
 
 
 def _require_inside(root: Path, path: str) -> None:

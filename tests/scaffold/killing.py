@@ -5,7 +5,10 @@ import os
 import signal
 import sys
 
-MODULES = ("jinja2", "fdl_cli.commands.add", "fdl_cli.commands.init", "fdl_cli.scaffold.writing")
+MODULES = (
+    "jinja2", "fdl_cli.commands.add", "fdl_cli.commands.init", "fdl_cli.commands.skill",
+    "fdl_cli.scaffold.writing",
+)  # fmt: skip
 
 
 def arm(number: int) -> None:
