@@ -1,6 +1,7 @@
 """Make the HTTP client: time limits, proxies and certificates from the environment."""
 
 from typing import TYPE_CHECKING, Final
+from urllib.request import getproxies
 
 from fdl_cli import __version__
 from fdl_cli.errors import EnvironmentLackingError, FdlError, UsageError
@@ -22,12 +23,17 @@ def make_client(patience: Patience, proxy: str | None = None) -> "httpx.Client":
     """
     import httpx
 
+    from fdl_cli.net.fast_transport import FastTransport
+
     timeout = httpx.Timeout(patience.stall_seconds, connect=patience.connect_seconds)
+    # A given transport would hide the proxies of the environment from httpx.
+    direct = proxy is None and not getproxies()
     try:
         return httpx.Client(
             timeout=timeout,
             follow_redirects=True,
             proxy=proxy,
+            transport=FastTransport() if direct else None,
             headers={"User-Agent": USER_AGENT},
         )
     except (ValueError, httpx.InvalidURL) as problem:

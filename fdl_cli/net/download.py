@@ -133,21 +133,31 @@ class _Fetcher:
         if here is not None:
             return self._local(artefact, here)
         finished = self._store.finished(artefact)
-        if finished.is_file():
-            return self._done(artefact, finished, from_cache=True)
         try:
+            if self._is_whole(artefact, finished):
+                return self._done(artefact, finished, from_cache=True)
             with locked(
                 self._store.lock(artefact),
                 wait_seconds=self._patience.lock_seconds,
                 say=self._progress.say,
             ):
                 # Another process may have finished it while we waited.
-                if finished.is_file():
+                if self._is_whole(artefact, finished):
                     self._progress.advance(artefact.size or 0)
                     return self._done(artefact, finished, from_cache=True)
                 return self._done(artefact, self._from_network(artefact), from_cache=False)
         except OSError as problem:
             raise _cannot_write(self._store.folder, artefact, problem) from problem
+
+    def _is_whole(self, artefact: Artefact, finished: Path) -> bool:
+        """Say whether the cache has the file; a damaged one is removed."""
+        if not finished.is_file():
+            return False
+        if artefact.sha256 is None or sha256_of(finished) == artefact.sha256:
+            return True
+        self._progress.say(f"{artefact.name} in the cache is damaged; fetching it again")
+        finished.unlink()
+        return False
 
     def _done(self, artefact: Artefact, path: Path, *, from_cache: bool) -> Fetched:
         return Fetched(

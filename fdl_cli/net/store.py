@@ -80,11 +80,16 @@ class Store:
         self.note(artefact).unlink(missing_ok=True)
 
     def finish(self, artefact: Artefact) -> Path:
-        """Move a verified part to its final name, in one step."""
+        """Move a verified part to its final name, in one step.
+
+        A file with a checksum is checked again whenever it is taken from the cache, so a power
+        cut can do no harm; only one without is worth the wait for the disk.
+        """
         target = self.finished(artefact)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with self.part(artefact).open("rb") as file:
-            os.fsync(file.fileno())
+        if artefact.sha256 is None:
+            with self.part(artefact).open("rb") as file:
+                os.fsync(file.fileno())
         self.part(artefact).replace(target)
         self.note(artefact).unlink(missing_ok=True)
         return target

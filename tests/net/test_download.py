@@ -289,6 +289,15 @@ def test_a_cache_that_may_not_be_written_serves_what_it_has(store, monkeypatch):
         assert caught.value.error_id == "cache-not-writable"
 
 
+def test_a_damaged_file_in_the_cache_is_fetched_again(store):
+    with serve({f"/{NAME}": CONTENT}) as site:
+        item = artefact(site)
+        assert get(store, item) == CONTENT
+        store.finished(item).write_bytes(CONTENT[:-1] + b"?")
+        assert get(store, item) == CONTENT
+        assert len(site.log) == 2
+
+
 def test_many_files_at_once(store):
     rng = random.Random(3)
     files = {f"/f{number}.bin": rng.randbytes(50_000) for number in range(20)}
