@@ -1,0 +1,137 @@
+"""User code that is being compared cannot reach the network or write over the user's files."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
+from flodl.verify.containment import (
+    StopRunError,
+    contained,
+    stop_after_steps,
+    stop_at_first_backward,
+)
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path]:
+    project, workdir = tmp_path / "project", tmp_path / "work"
+    project.mkdir()
+    workdir.mkdir()
+    (project / "data.txt").write_text("data", encoding="utf-8")
+    return project, workdir
+
+
+def test_data_is_found_and_new_files_stay_in_scratch(places: tuple[Path, Path]) -> None:
+    project, workdir = places
+    before = Path.cwd()
+    with contained(workdir, (project,)):
+        assert Path("data.txt").read_text(encoding="utf-8") == "data"
+        Path("checkpoint.pt").write_text("new", encoding="utf-8")
+        Path("runs").mkdir()
+    assert Path.cwd() == before
+    assert [item.name for item in project.iterdir()] == ["data.txt"]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda file: file.write_text("gone", encoding="utf-8"),
+        lambda file: os.open("data.txt", os.O_WRONLY | os.O_APPEND),
+        lambda file: file.unlink(),
+        lambda file: file.with_name("made").mkdir(),
+        lambda file: file.rename(file.with_name("moved")),
+        lambda file: socket.create_connection(("192.0.2.1", 80), timeout=1),
+        lambda file: socket.getaddrinfo("example.org", 80),
+        lambda file: subprocess.run(["wget", "https://example.org"], check=False),
+        lambda file: os.system("curl https://example.org"),
+    ],
+    ids=[
+        "write", "append", "unlink", "mkdir", "rename", "connect", "lookup", "wget", "curl",
+    ],
+)  # fmt: skip
+def test_harm_is_refused(harm: object, places: tuple[Path, Path]) -> None:
+    project, workdir = places
+    file = project / "data.txt"
+    with contained(workdir, (project,)):
+        outcome = attempt(lambda: harm(file))
+    assert isinstance(outcome, Failure), outcome
+    assert "while a port is verified" in outcome.text
+    assert file.read_text(encoding="utf-8") == "data"
+    assert [item.name for item in project.iterdir()] == ["data.txt"]
+
+
+def test_the_guard_is_off_afterwards(places: tuple[Path, Path]) -> None:
+    project, workdir = places
+    with contained(workdir, (project,)):
+        pass
+    (project / "data.txt").write_text("mine", encoding="utf-8")
+
+
+def test_output_and_warnings_go_nowhere(
+    places: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, workdir = places
+    with contained(workdir, (project,)):
+        sys.stdout.write("noise")
+        warnings.warn("noise", stacklevel=1)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.slow  # the first optimizer of a process imports the compiler
+def test_a_run_stops_before_one_step_too_many() -> None:
+    parameter = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+    steps = 0
+
+    def train() -> None:
+        nonlocal steps
+        for _ in range(10):
+            parameter.sum().backward()
+            optimizer.step()
+            steps += 1
+
+    with stop_after_steps(2), pytest.raises(StopRunError):
+        train()
+    assert steps == 2
+    optimizer.step()
+
+
+def test_a_run_stops_at_its_first_backward() -> None:
+    value = torch.ones(1, requires_grad=True)
+    with pytest.raises(StopRunError), stop_at_first_backward():
+        value.sum().backward()
+    assert value.grad is None
+    value.sum().backward()
+    assert value.grad is not None
+
+
+def test_time_limits_nest_and_let_no_user_code_catch_them() -> None:
+    def run_for_ever() -> None:
+        while True:
+            attempt(lambda: sum(range(1000)))
+
+    with time_limit(30.0), pytest.raises(OutOfTimeError), time_limit(0.05):
+        run_for_ever()
+    with pytest.raises(OutOfTimeError), time_limit(0.0):
+        pass
+
+
+def test_a_failure_names_the_line_of_its_file() -> None:
+    def broken() -> None:
+        raise ValueError("first line\nsecond line")
+
+    outcome = attempt(broken, Path(__file__))
+    assert isinstance(outcome, Failure)
+    assert outcome.text == "ValueError: first line"
+    assert outcome.line == broken.__code__.co_firstlineno + 1
