@@ -56,14 +56,15 @@
   const topOf = (scene, row, item) =>
     scene.tops[row] + (scene.heights[row] - scene.size[item][1]) / 2;
 
-  const path = (scene, rows, way, port) => {
+  const path = (scene, rows, way, port, first) => {
     const target = way[way.length - 1];
     const end = scene.x[target] + port;
     const y = topOf(scene, rows[target], target);
     if (rows[target] - rows[way[0]] !== way.length - 1) return `M${end} ${y - 18}V${y}`;
-    let bottom = topOf(scene, rows[way[0]], way[0]) + scene.size[way[0]][1];
-    let text = `M${scene.x[way[0]]} ${bottom}`;
-    for (let i = 0; i + 1 < way.length; i++) {
+    const from = rows[way[first]];
+    const bottom = first ? scene.tops[from] + scene.heights[from] : topOf(scene, from, way[0]) + scene.size[way[0]][1];
+    let text = `M${scene.x[way[first]]} ${bottom}`;
+    for (let i = first; i + 1 < way.length; i++) {
       const start = scene.tops[rows[way[i]]] + scene.heights[rows[way[i]]];
       const stop = scene.tops[rows[way[i + 1]]];
       const to = i + 2 === way.length ? end : scene.x[way[i + 1]];
@@ -76,10 +77,12 @@
   const draw = (scene, parent) => {
     const rows = rowsOf(scene);
     scene.ways.forEach((way, number) => {
-      const port = scene.ports[number], target = way[way.length - 1];
-      make("path", { class: "fd-e", d: path(scene, rows, way, port) }, parent);
+      const port = scene.ports[number], target = way[way.length - 1], stub = scene.stubs[number];
+      if (stub === "") return;
+      make("path", { class: "fd-e", d: path(scene, rows, way, port, scene.starts[number]) }, parent);
       const y = topOf(scene, rows[target], target);
       make("path", { class: "fd-a", d: `M${scene.x[target] + port} ${y}l-3.5 -7h7z` }, parent);
+      if (stub) make("text", { class: "fd-m", x: scene.x[target] + port, y: y - 21 }, parent).textContent = stub;
     });
     scene.boxes.forEach((box, index) => {
       const [width, height] = scene.size[index];

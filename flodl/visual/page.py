@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flodl.visual.assemble import View, assemble
 from flodl.visual.layout import PADDING, TITLE_SIZE, closed_size, header_text, lay_out
-from flodl.visual.svg import closed_markup, legend_markup
+from flodl.visual.svg import closed_markup, legend_markup, shared_starts, stub_labels
 from flodl.visual.theme import style_sheet
 from flodl.visual.wording import text_width
 
@@ -87,6 +87,8 @@ def _scene(drawing: Drawing, scenes: list[dict[str, Any]]) -> int:
         "gaps": [round(top - end, 1) for top, end in zip(following, bottoms, strict=True)],
         "ways": drawing.ways,
         "ports": drawing.ports,
+        "starts": shared_starts(drawing),
+        "stubs": stub_labels(drawing),
     }
     return number
 

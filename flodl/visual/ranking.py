@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     Pairs = Iterable[tuple[int, int]]
 
-WAYPOINTS_PER_BOX = 20
+WAYPOINTS_PER_BOX = 8
 
 
 @final

@@ -69,28 +69,38 @@ def render(drawing: Drawing) -> str:
 
 def scene_lines(drawing: Drawing) -> list[str]:
     """Return the SVG elements of a drawing: links first, so that boxes lie on top."""
-    lines = [f"{_link(drawing, number)}\n" for number in range(len(drawing.ways))]
+    stubs = stub_labels(drawing)
+    links = (
+        _link(drawing, number, start, stubs.get(number))
+        for number, start in enumerate(shared_starts(drawing))
+    )
+    lines = [f"{link}\n" for link in links if link]
     lines += [f"{_box(placed)}\n" for placed in drawing.boxes]
     return lines
 
 
-def path_data(drawing: Drawing, number: int) -> str:
-    """Return the path of a link: straight down beside boxes, curved only between layers."""
+def path_data(drawing: Drawing, number: int, start: int = 0) -> str:
+    """Return the path of a link: straight down beside boxes, curved only between layers.
+
+    Args:
+        drawing: the drawing.
+        number: the link.
+        start: how many waypoints are left out because another link from the same box shows them.
+    """
     way = drawing.ways[number]
     row_of = drawing.row_of
     source, target = drawing.boxes[way[0]], drawing.boxes[way[-1]]
     end_x = drawing.centres[way[-1]] + drawing.ports[number]
     if _is_cut(drawing, number):
         return f"M{_n(end_x)} {_n(target.y - STUB)}V{_n(target.y)}"
-    bottom = source.y + source.height
-    parts = [f"M{_n(drawing.centres[way[0]])} {_n(bottom)}"]
-    for one, two in itertools.pairwise(way):
-        start = drawing.tops[row_of[one]] + drawing.heights[row_of[one]]
-        stop = drawing.tops[row_of[two]]
+    bottom = _lower(drawing, way[start]) if start else source.y + source.height
+    parts = [f"M{_n(drawing.centres[way[start]])} {_n(bottom)}"]
+    for one, two in itertools.pairwise(way[start:]):
+        leave, stop = _lower(drawing, one), drawing.tops[row_of[two]]
         x, to = drawing.centres[one], end_x if two == way[-1] else drawing.centres[two]
-        middle = _n((start + stop) / 2)
-        if start > bottom:
-            parts.append(f"V{_n(start)}")
+        middle = _n((leave + stop) / 2)
+        if leave > bottom:
+            parts.append(f"V{_n(leave)}")
         if abs(x - to) < 0.5:
             parts.append(f"V{_n(stop)}")
         else:
@@ -100,14 +110,51 @@ def path_data(drawing: Drawing, number: int) -> str:
     return "".join(parts)
 
 
-def _link(drawing: Drawing, number: int) -> str:
-    link, way = drawing.scene.links[number], drawing.ways[number]
+def _lower(drawing: Drawing, item: int) -> float:
+    row = drawing.row_of[item]
+    return drawing.tops[row] + drawing.heights[row]
+
+
+def shared_starts(drawing: Drawing) -> tuple[int, ...]:
+    """Return for each link how many waypoints an earlier link from the same box already shows."""
+    shown: dict[int, int] = {}
+    starts: list[int] = []
+    for number, way in enumerate(drawing.ways):
+        waypoints = 0 if _is_cut(drawing, number) else len(way) - 2
+        starts.append(min(waypoints, shown.get(way[0], 0)))
+        shown[way[0]] = max(waypoints, shown.get(way[0], 0))
+    return tuple(starts)
+
+
+def stub_labels(drawing: Drawing) -> dict[int, str]:
+    """Return what stands at links that are not drawn over their whole length.
+
+    Of all such links to one box only the first is shown, with the text; the others have none.
+    """
+    cut: dict[int, list[int]] = {}
+    for number, way in enumerate(drawing.ways):
+        if _is_cut(drawing, number):
+            cut.setdefault(way[-1], []).append(number)
+    labels: dict[int, str] = {}
+    for numbers in cut.values():
+        labels |= dict.fromkeys(numbers, "")
+        source = drawing.boxes[drawing.ways[numbers[0]][0]].box.title
+        labels[numbers[0]] = (
+            f"from {shortened(source, 18)}"
+            if len(numbers) == 1
+            else f"from {len(numbers)} earlier steps"
+        )
+    return labels
+
+
+def _link(drawing: Drawing, number: int, start: int, stub: str | None) -> str:
+    way = drawing.ways[number]
+    if stub == "":
+        return ""
     x, y = drawing.centres[way[-1]] + drawing.ports[number], drawing.boxes[way[-1]].y
     arrow = f'<path class="fd-a" d="M{_n(x)} {_n(y)}l-3.5 -7h7z"/>'
-    path = f'<path class="fd-e" d="{path_data(drawing, number)}"/>'
-    label = link.label
-    if _is_cut(drawing, number):
-        label = f"from {shortened(drawing.boxes[way[0]].box.title, 18)}"
+    path = f'<path class="fd-e" d="{path_data(drawing, number, start)}"/>'
+    label = stub or drawing.scene.links[number].label
     if not label:
         return path + arrow
     text = f'<text class="fd-m" x="{_n(x)}" y="{_n(y - STUB - 3)}">{escape(label)}</text>'

@@ -12,7 +12,7 @@ from flodl.visual.layout import lay_out
 from flodl.visual.ordering import ordered
 from flodl.visual.ranking import rank
 from flodl.visual.scene import Box, Link, Scene
-from flodl.visual.svg import path_data, render
+from flodl.visual.svg import path_data, render, shared_starts
 
 NUMBER = re.compile(r"([MVC])([-\d. ]+)")
 
@@ -149,6 +149,26 @@ def test_one_value_read_often_shares_its_waypoints():
     assert sum(map(len, ranked.rows)) - 21 == 19
 
 
+def test_shared_waypoints_are_drawn_once():
+    count = 12
+    links = [(i, i + 1) for i in range(count - 1)] + [(0, i) for i in range(2, count)]
+    scene = Scene(
+        title="shared",
+        boxes=tuple(Box(role="layer", title=str(i)) for i in range(count)),
+        links=tuple(Link(source=one, target=two) for one, two in links),
+    )
+    drawing = lay_out(scene)
+    starts = shared_starts(drawing)
+    seen = set()
+    for number, (way, start) in enumerate(zip(drawing.ways, starts, strict=True)):
+        steps = set(itertools.pairwise(way[start:]))
+        assert not steps & seen
+        seen |= steps
+        x, _ = NUMBER.match(path_data(drawing, number, start))[2].split()
+        assert float(x) == drawing.centres[way[start]]
+    assert seen == {pair for way in drawing.ways for pair in itertools.pairwise(way)}
+
+
 def test_far_links_are_cut_before_waypoints_explode():
     count = 400
     links = [(i, i + 1) for i in range(count - 1)] + [(i, count - 1) for i in range(count - 2)]
@@ -160,7 +180,10 @@ def test_far_links_are_cut_before_waypoints_explode():
         boxes=tuple(Box(role="layer", title=f"step{i}") for i in range(count)),
         links=tuple(Link(source=one, target=two) for one, two in links),
     )
-    assert "from step0<" in render(lay_out(scene))
+    text = render(lay_out(scene))
+    cut = sum(len(way) == 2 for way in ranked.ways[count - 1 :])
+    assert f"from {cut} earlier steps<" in text
+    assert text.count('class="fd-e"') == len(links) - cut + 1
 
 
 def step(name, *reads):

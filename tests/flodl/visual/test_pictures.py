@@ -121,9 +121,7 @@ def test_blocks_of_other_widths_are_not_folded_together():
         def __init__(self):
             super().__init__()
             widths = [4] * 12 + [6] * 12
-            self.lins = nn.ModuleList(
-                nn.Linear(a, b) for a, b in itertools.pairwise(widths)
-            )
+            self.lins = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
 
         def flow(self, x: Flow) -> Flow:
             for lin in self.lins:
