@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.porter.analyse.intents import training_blocks
+from fdl_cli.porter.analyse.script import analyse
 from fdl_cli.porter.ir.edits import ClassPlan
 from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyOutcome, VerifyRequest
 from fdl_cli.porter.ir.findings import (
@@ -23,7 +24,8 @@ from fdl_cli.porter.pipeline import Draft, draft, understand
 Verify = Callable[[VerifyRequest], VerifyOutcome]
 
 # Each round keeps at least one class more, so this only bounds the time of odd files.
-_MAX_ROUNDS = 5
+_MAX_ROUNDS = 6
+_CONTAINERS = ("list", "tuple", "dict", "NoneType", "int", "float")
 
 
 @final
@@ -89,6 +91,7 @@ def _prove(
 ) -> tuple[Draft, Mapping[str, ClassEvidence], tuple[FileWarning, ...]]:
     """Verify a draft; classes which turn out different are kept, and the rest verified again."""
     demoted: dict[str, Reason] = {}
+    cautious: frozenset[str] = frozenset()
     warnings: tuple[FileWarning, ...] = ()
     evidence: dict[str, ClassEvidence] = {}
     for _ in range(_MAX_ROUNDS):
@@ -98,14 +101,25 @@ def _prove(
         different = [name for name in outcome.different if name not in demoted]
         if not different:
             break
-        lines = {item.name: item.line for item in made.plan.classes}
-        for name in _innermost(made, different):
-            demoted[name] = _demotion(evidence[name], lines[name])
-        made = draft(made.source, made.script, demoted)
+        lists = frozenset(n for n in different if _takes_lists(evidence[n])) - cautious
+        if lists:
+            cautious |= lists
+        else:
+            lines = {item.name: item.line for item in made.plan.classes}
+            for name in _innermost(made, different):
+                demoted[name] = _demotion(evidence[name], lines[name])
+        made = draft(made.source, analyse(made.source, cautious), demoted)
         evidence = {}
         if not _ported(made):
             break
     return made, evidence, warnings
+
+
+def _takes_lists(item: ClassEvidence) -> bool:
+    """Say whether a value that was taken for a tensor is a container, or nothing, at run time."""
+    return any(
+        f"'{kind}' object has no attribute 'through'" in item.detail for kind in _CONTAINERS
+    )
 
 
 def _innermost(made: Draft, different: list[str]) -> list[str]:

@@ -129,6 +129,32 @@ def test_what_was_not_verified_is_said(tmp_path, runs, warning):
     assert {item.status for item in classes.values()} == {"graph"}
 
 
+def test_a_class_that_is_given_lists_is_written_with_call(tmp_path):
+    class Lists(Verifier):
+        def __call__(self, request):
+            outcome = super().__call__(request)
+            if "x.through(self.a)" not in self.texts[-1]:
+                return outcome
+            first = ClassEvidence(
+                name="Inner",
+                status="different",
+                detail="AttributeError: 'list' object has no attribute 'through'",
+                checks=(),
+                example="",
+                error_code="port-raises",
+                line=None,
+            )
+            return VerifyOutcome(
+                classes=(first, *outcome.classes[1:]), source_runs=True, error=None, seconds=0.1
+            )
+
+    classes, outcome, made = Lists(tmp_path).port()
+    assert outcome.status == "ported"
+    assert "return call(self.a, x)" in made
+    assert "x.also(self.inner)" in made
+    assert classes["Inner"].verify.status == "equal"
+
+
 def test_nothing_is_verified_unless_asked():
     outcome, _ = port_file(SOURCE.encode(), Path("model.py"), None)
     assert {item.verify.detail for item in outcome.classes} == {"not asked for"}

@@ -38,8 +38,13 @@ class MethodReader:
         functions: Mapping[str, FunctionFact] = self.functions
         return Environment(self.source, names, view, functions, self.module_classes, self_name)
 
-    def read(self, node: FunctionNode, view: ClassView) -> tuple[MethodIR, Kind]:
-        """Return the IR of a method, and the kind of what it returns."""
+    def read(
+        self, node: FunctionNode, view: ClassView, *, cautious: bool = False
+    ) -> tuple[MethodIR, Kind]:
+        """Return the IR of a method, and the kind of what it returns.
+
+        Read cautiously, no parameter is taken for a tensor: it may be a list of them.
+        """
         decorators = tuple(self.names.dotted(_called(item)) or ast.unparse(item)
                            for item in node.decorator_list)  # fmt: skip
         static = "staticmethod" in decorators
@@ -47,6 +52,8 @@ class MethodReader:
         self_name = "" if static or not arguments else arguments[0].arg
         env = self.environment(view, self_name)
         self._signature(env, node, static)
+        if cautious:
+            env.kinds = {n: "maybe" if k == "flow" else k for n, k in env.kinds.items()}
         for item, dotted in zip(node.decorator_list, decorators, strict=True):
             if dotted not in _PLAIN_DECORATORS:
                 env.refuse(item.lineno, "FDL315", f"the decorator `@{ast.unparse(item)}`")

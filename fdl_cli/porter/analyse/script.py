@@ -20,18 +20,19 @@ from fdl_cli.porter.parse.reader import SourceFile
 _NO_CLASS = ClassView(attributes={}, methods=frozenset(), results={})
 
 
-def analyse(source: SourceFile) -> ScriptIR:
-    """Understand a file."""
+def analyse(source: SourceFile, cautious: frozenset[str] = frozenset()) -> ScriptIR:
+    """Understand a file; the parameters of `cautious` classes are not taken for tensors."""
     names = collect(source.tree)
-    return _Script(source, names).read()
+    return _Script(source, names, cautious).read()
 
 
 @final
 class _Script:
     """The classes of one file, and what is shared while their methods are read."""
 
-    def __init__(self, source: SourceFile, names: Names) -> None:
+    def __init__(self, source: SourceFile, names: Names, cautious: frozenset[str]) -> None:
         self.source = source
+        self.cautious = cautious
         self.names = names
         self.nodes = list(class_nodes(source.tree))
         self.module_classes = _module_classes(names, [node for node, _ in self.nodes])
@@ -143,7 +144,8 @@ class _Script:
         # Twice: the second pass knows what the methods return that the first one has read.
         for _ in range(2 if len(wanted) > 1 else 1):
             view = self._view(facts)
-            read = [self.reader.read(nodes[name], view) for name in wanted]
+            careful = facts.name in self.cautious
+            read = [self.reader.read(nodes[name], view, cautious=careful) for name in wanted]
             if facts.top_level:
                 self.results[facts.name] = {method.name: kind for method, kind in read}
             methods = tuple(method for method, _ in read)
