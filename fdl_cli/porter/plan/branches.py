@@ -7,7 +7,9 @@ After:  x.split(self.a, (self.b, self.c)).merge(Cat(dim=1))
 from dataclasses import replace
 
 from fdl_cli.porter.ir.expressions import Expr, place
+from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block
+from fdl_cli.porter.plan.freshness import is_fresh
 from fdl_cli.porter.plan.pattern import Case, Match
 from fdl_cli.porter.plan.spine import head, spine
 from fdl_cli.porter.plan.stages import as_stage, branch
@@ -36,6 +38,16 @@ CASES = (
         after="""
             def flow(self, x):
                 return x.split(self.a, self.b, self.c).merge(Stack(dim=0)).through(self.head)
+        """,
+    ),
+    Case(
+        before="""
+            def forward(self, x):
+                return self.a(x) + self.b(x) + self.c(x)
+        """,
+        after="""
+            def flow(self, x):
+                return x.split(self.a, self.b, self.c).merge(Add())
         """,
     ),
     Case(
@@ -120,7 +132,7 @@ def _in_window(window: Window) -> Match | None:
         if word is None:
             continue
         result = _replaced(value, node, word)
-        if window.keeps_order(result):
+        if window.keeps_order(result, _inner_sums(node) if name == "Add" else frozenset()):
             return Match(count=window.count, stmt=window.finish(result))
     return None
 
@@ -155,6 +167,18 @@ def _merger(node: Expr) -> tuple[str, tuple[Expr, ...], Expr | None] | None:
     if items.op not in {"list", "tuple"}:
         return None
     return name, items.parts, rest[0] if rest else None
+
+
+def _inner_sums(node: Expr) -> frozenset[Span]:
+    """Return the sums inside a sum, if no branch hands on memory that a later one may write to."""
+    if not all(is_fresh(part) for part in _summands(node)):
+        return frozenset()
+    found = []
+    inner = node.parts[0]
+    while inner.op == "binary" and inner.name == "+":
+        found.append(place(inner))
+        inner = inner.parts[0]
+    return frozenset(span for span in found if span is not None)
 
 
 def _summands(node: Expr) -> tuple[Expr, ...]:

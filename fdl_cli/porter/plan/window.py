@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from fdl_cli.porter.ir.expressions import Expr, count_name, inside_scope, substitute
+from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, read_names
 from fdl_cli.porter.plan.effects import effects, statement_effects
 from fdl_cli.porter.plan.spine import straighten
@@ -54,11 +55,14 @@ class Window:
         joint = substitute(self.value, name, value)
         return replace(self, count=self.count + 1, value=joint)
 
-    def keeps_order(self, result: Expr) -> bool:
-        """Say whether a value does what the statements did, in the same order."""
+    def keeps_order(self, result: Expr, ignored: frozenset[Span] = frozenset()) -> bool:
+        """Say whether a value does what the statements did, in the same order.
+
+        What is `ignored` may be done later: nothing in between can change what it works on.
+        """
         done = [span for stmt in self.tail[-self.count : -1] for span in statement_effects(stmt)]
         done += list(effects(open_value(self.last)))
-        return done == list(effects(result))
+        return [span for span in done if span not in ignored] == list(effects(result))
 
     def finish(self, result: Expr) -> Stmt:
         """Return the one statement that stands for the window."""
