@@ -205,6 +205,7 @@ class DockerEngine:
             labels={DIGEST_LABEL: digest},
             network_mode=build.network,
             rm=True,
+            forcerm=True,
             decode=True,
         )
         for event in events:

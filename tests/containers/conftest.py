@@ -1,0 +1,115 @@
+"""A real Docker engine for the tests that need one: started here, with an image made here.
+
+No registry is asked: the base image holds this machine's own shell and a few programs.
+"""
+
+import os
+import shutil
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+BASE = "fdl-tests/base:1"
+PROGRAMS = ("sh", "cat", "id", "env", "touch", "sleep", "stty", "df", "tr", "ls", "seq", "test")
+
+
+def start_reason() -> str | None:
+    """Return why no engine can be started here, or None; installs one where that is fine."""
+    if os.name != "posix" or os.geteuid() != 0:
+        return "only root can start an engine of its own"
+    if shutil.which("dockerd") is not None:
+        return None
+    disposable = Path("/.dockerenv").exists() or os.environ.get("CI")
+    if not disposable or shutil.which("apt-get") is None:
+        return "dockerd is not installed (Debian: apt-get install docker.io)"
+    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for words in (["update"], ["install", "-y", "--no-install-recommends", "docker.io"]):
+        done = subprocess.run(
+            ["apt-get", "-qq", *words], env=environ, capture_output=True, timeout=240, check=False
+        )
+    return None if done.returncode == 0 else "docker.io could not be installed"
+
+
+def base_image(path: Path) -> None:
+    """Write a root file system with a shell: the programs of this machine and their libraries."""
+    files: set[Path] = set()
+    for name in PROGRAMS:
+        program = shutil.which(name, path="/usr/bin:/bin")
+        assert program is not None, name
+        files.add(Path(program))
+        listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
+        for word in listed.stdout.split():
+            if word.startswith("/"):
+                files.add(Path(word))
+    with tarfile.open(path, "w", dereference=True) as tar:
+        names = {
+            file: Path("bin", file.name) if file.name in PROGRAMS else file.relative_to("/")
+            for file in sorted(files)
+        }
+        folders = {parent for name in names.values() for parent in name.parents}
+        for folder in (*sorted(folders - {Path()}), *map(Path, ("etc", "proc"))):
+            add_folder(tar, folder, 0o755)
+        for folder in map(Path, ("tmp", "workspace")):
+            add_folder(tar, folder, 0o1777)
+        for file, name in names.items():
+            tar.add(file, arcname=str(name))
+
+
+def add_folder(tar: tarfile.TarFile, folder: Path, mode: int) -> None:
+    info = tarfile.TarInfo(str(folder))
+    info.type, info.mode = tarfile.DIRTYPE, mode
+    tar.addfile(info)
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start an engine and return its address; it ends with the tests."""
+    reason = start_reason()
+    if reason is not None:
+        pytest.skip(reason)
+    # A socket's path may have a hundred characters, and pytest's folders are longer.
+    folder = Path(os.environ.get("TMPDIR", "/tmp")) / f"fdl-engine-{os.getpid()}"
+    folder.mkdir(mode=0o755)
+    address = f"unix://{folder}/s.sock"
+    command = [
+        "dockerd", "--iptables=false", "--ip6tables=false", "--bridge=none",
+        "--storage-driver=vfs", "-H", address, "--data-root", f"{folder}/data",
+        "--exec-root", f"{folder}/exec", "-p", f"{folder}/pid",
+    ]  # fmt: skip
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        wait_until_ready(process, folder)
+        load_base(address, folder)
+        (folder / "s.sock").chmod(0o666)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(60)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_until_ready(process: "subprocess.Popen[bytes]", folder: Path) -> None:
+    deadline = time.monotonic() + 40
+    while not (folder / "s.sock").exists() or "API listen on" not in (folder / "log").read_text():
+        if process.poll() is not None or time.monotonic() > deadline:
+            last = (folder / "log").read_text().splitlines()[-1:]
+            pytest.skip(f"no engine can be started here: {last}")
+        time.sleep(0.1)
+
+
+def load_base(address: str, folder: Path) -> None:
+    import docker
+
+    base_image(folder / "base.tar")
+    api = docker.APIClient(base_url=address)
+    with (folder / "base.tar").open("rb") as file:
+        api.import_image_from_data(
+            file.read(), repository=BASE.split(":", maxsplit=1)[0], tag=BASE.split(":")[1],
+            changes=["ENV PATH=/bin"],
+        )  # fmt: skip
+    api.close()
