@@ -225,7 +225,6 @@ def _check(emitter: _Emitter, node: NodeSpec) -> None:
 
 def _free(emitter: _Emitter, node: NodeSpec) -> None:
     """Drop values that nobody reads any more, so that memory peaks where hand-written code peaks."""
-    inputs = {each.name for each in emitter.spec.inputs}
     dying = [
         emitter.variable[ref]
         for ref in dict.fromkeys(_statement_refs(emitter, node))
@@ -233,7 +232,7 @@ def _free(emitter: _Emitter, node: NodeSpec) -> None:
         and emitter.live.last_use[ref] <= node.index
         and emitter.holder.get(emitter.variable[ref]) == ref
         and ref not in emitter.live.metadata
-        and emitter.variable[ref] not in inputs
+        and emitter.spec.nodes[ref].kind != "input"  # the caller holds it anyway
     ]
     if dying:
         emitter.put(f"del {', '.join(dying)}")
