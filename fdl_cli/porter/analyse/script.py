@@ -53,6 +53,7 @@ class _Script:
                 models.append((facts, node))
         if models:
             self._understand_functions()
+        self.cautious |= self._given_containers()
         reached = self._reached_methods()
         tree = self.source.tree
         at, indent = _import_place(self.source)
@@ -65,6 +66,24 @@ class _Script:
             import_at=at,
             import_indent=indent,
         )
+
+    def _given_containers(self) -> frozenset[str]:
+        """Find the classes of this file that are called with a tuple or list somewhere in it."""
+        found: set[str] = set()
+        for node, _ in self.nodes:
+            facts = self.facts.get(node.name)
+            for inner in ast.walk(node):
+                match inner:
+                    case ast.Call(
+                        func=ast.Attribute(value=ast.Name(), attr=name),
+                        args=[ast.Tuple() | ast.List(), *_],
+                    ):
+                        fact = facts.attribute(name) if facts is not None else None
+                        if fact is not None and fact.constructor in self.module_classes:
+                            found.add(fact.constructor)
+                    case _:
+                        pass
+        return frozenset(found)
 
     def _understand_functions(self) -> None:
         """Find the functions whose operations can be recorded one by one."""
