@@ -11,7 +11,7 @@ from torch import nn
 from flodl.errors import FlowError
 from flodl.flow.callsite import call_site
 from flodl.flow.torch_call_names import VALUE_METHODS
-from flodl.flow.values import recorder_of
+from flodl.flow.values import leaves, recorder_of
 from flodl.spec.graph import Branch
 
 if TYPE_CHECKING:
@@ -62,12 +62,19 @@ def call_module(
 ) -> Any:
     """Record one call of a module that lives below the owner, or of any other one as a constant."""
     path = recorder.encoder.module_path(module)
+    if path is None and any(_holds_flow(value) for value in vars(module).values()):
+        # Made inside the flow from symbolic sizes, such as nn.Upsample(size=x.shape[2:]).
+        return module.forward(*args, **named)
     if path is None:
         key = recorder.encoder.constant(module, type(module).__name__, portable=False).key
         return recorder.step("function", key, args, named, compute=module)
     name = path.rpartition(".")[2] if path else "self"
     name = path.replace(".", "_") if name.isdigit() else name
     return recorder.step("module", path, args, named, compute=module, name=name)
+
+
+def _holds_flow(value: Any) -> bool:
+    return any(_is_flow(leaf) for leaf in leaves(value))
 
 
 def instantiate(kind: type[nn.Module]) -> nn.Module:

@@ -512,6 +512,20 @@ def test_parameter_lists_and_dicts_are_read_live():
         assert torch.equal(module(x), expected)
 
 
+def test_modules_made_in_a_flow_may_hold_symbolic_sizes():
+    class Resizes(FlowModule):
+        def flow(self, x, y):
+            y = nn.Upsample(size=x.size()[2:], mode="bilinear")(y)
+            return x.through(nn.Softmax(dim=1)) + y
+
+    module = Resizes()
+    for side in (4, 6):
+        x, y = torch.randn(1, 2, side, side), torch.randn(1, 2, 3, 3)
+        expected = x.softmax(1) + F.interpolate(y, size=(side, side), mode="bilinear")
+        for _ in range(2):
+            assert torch.equal(module(x, y), expected)
+
+
 def test_plans_are_bounded():
     class Flags(FlowModule):
         def flow(self, x, word):
