@@ -11,19 +11,9 @@ import pytest
 
 from fdl_cli.porter.port_file import port_file
 from tests.porter.verify.examining import examine_files, statuses
-from tests.porter.verify.package_models import MODELS, PackageModel
+from tests.porter.verify.package_models import MODELS, SEVEN, PackageModel
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
-
-SEVEN = (
-    "eval output",
-    "second batch size",
-    "train output",
-    "gradients",
-    "state_dict",
-    "initial weights",
-    "buffers",
-)
 
 
 class PortedTree:
