@@ -52,6 +52,10 @@ def _fast(words: tuple[str, ...]) -> int | None:
         if found is None:
             return None
         text = found
+    elif len(words) >= 2 and words[0] == "__complete":
+        from fdl_cli.commands.complete import answer
+
+        text = answer(words[1], words[2:], os.environ)
     else:
         _start_task(words)
         return None

@@ -69,6 +69,35 @@ def parameters(function: Callable[..., object]) -> tuple[str, ...]:
     )
 
 
+@final
+class ParameterFacts(NamedTuple):
+    """One parameter of a command: how it is written, and what it takes."""
+
+    is_option: bool
+    names: tuple[str, ...]
+    summary: str
+    takes_value: bool
+    choices: tuple[str, ...]
+    is_path: bool
+    repeats: bool
+
+
+def parameter_facts(function: Callable[..., object]) -> tuple[ParameterFacts, ...]:
+    """Return what is known of each parameter, those that all commands share included."""
+    return tuple(
+        ParameterFacts(
+            is_option=item.param_type_name == "option",
+            names=(*item.opts, *item.secondary_opts),
+            summary=" ".join(str(item.help or "").split()),
+            takes_value=not (vars(item).get("is_flag") or vars(item).get("count")),
+            choices=tuple(str(choice) for choice in vars(item.type).get("choices", ())),
+            is_path=item.type.name == "path",
+            repeats=bool(item.multiple if item.param_type_name == "option" else item.nargs != 1),
+        )
+        for item in _typer_command(function).params
+    )
+
+
 def _typer_command(function: Callable[..., object]) -> Any:
     # Without rich: its help costs twice the start-up time and is no easier to read.
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

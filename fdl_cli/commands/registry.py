@@ -24,6 +24,7 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
     CommandEntry(
         "port", "fdl_cli.commands.port", "turn PyTorch code into flow graphs, and prove it", "Work"
     ),
+    CommandEntry("graph", "fdl_cli.commands.graph", "draw the flow graph of a model", "Work"),
     CommandEntry(
         "checkpoint", "fdl_cli.commands.checkpoint", "look into checkpoints, check, migrate", "Work"
     ),
@@ -51,6 +52,12 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
     ),
     CommandEntry(
         "skill", "fdl_cli.commands.skill", "teach coding assistants to use fdl", "Help"
+    ),
+    CommandEntry(
+        "completions", "fdl_cli.commands.completions", "print a shell's completion script", "Help"
+    ),
+    CommandEntry(
+        "autocomplete", "fdl_cli.commands.autocomplete", "turn on completion in a shell", "Help"
     ),
     CommandEntry("help", "fdl_cli.commands.help", "explain a topic, such as exit-codes", "Help"),
 )
