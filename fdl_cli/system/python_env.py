@@ -68,6 +68,15 @@ def read_python(environment: Environment) -> PythonFacts:
     return _from_configuration(environment) or _from_interpreter(environment)
 
 
+def read_interpreter(interpreter: Path) -> PythonFacts:
+    """Return the facts of an interpreter outside of any environment, by starting it.
+
+    Raises:
+        FdlError: it cannot be started.
+    """
+    return _ask(interpreter, virtual=False)
+
+
 def this_python() -> PythonFacts:
     """Return the facts of the interpreter that runs `fdl`."""
     threaded = "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
@@ -114,12 +123,16 @@ def _from_configuration(environment: Environment) -> PythonFacts | None:
 
 
 def _from_interpreter(environment: Environment) -> PythonFacts:
-    done = run((environment.interpreter, "-I", "-c", _DESCRIBE), timeout=INTERPRETER_SECONDS)
+    return _ask(environment.interpreter, virtual=environment.kind == "venv")
+
+
+def _ask(interpreter: Path, *, virtual: bool) -> PythonFacts:
+    done = run((interpreter, "-I", "-c", _DESCRIBE), timeout=INTERPRETER_SECONDS)
     implementation, version, prefix = done.stdout.splitlines()[:3]
     return PythonFacts(
         version=version,
         implementation=implementation,
-        executable=str(environment.interpreter),
+        executable=str(interpreter),
         prefix=prefix,
-        virtual=environment.kind == "venv",
+        virtual=virtual,
     )

@@ -171,7 +171,11 @@ def _why(
         first += "; no GPU was found"
     if not build.known:
         first += " (its machine code is inferred from an older version until it is verified)"
-    return ". ".join((first, *(warning.message for warning in warnings)))
+    return ". ".join((first, *(_sentence(warning.message) for warning in warnings)))
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _target(wishes: Wishes, catalogue: Catalogue) -> NvidiaFacts:

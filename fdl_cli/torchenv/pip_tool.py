@@ -44,15 +44,17 @@ class Needed:
     artefact: Artefact
 
 
-def find_pip(environment: Environment) -> Pip:
+def find_pip(environment: Environment, python: Path | None = None) -> Pip:
     """Return a pip that can resolve for an environment: our own, the environment's, or uv's.
+
+    `python` is the interpreter of an environment that does not exist yet.
 
     Raises:
         EnvironmentLackingError: there is no pip anywhere.
     """
     exists = environment.kind != "missing"
-    interpreter = environment.interpreter if exists else Path(sys.executable)
-    aimed = ("--python", str(interpreter)) if exists else ()
+    interpreter = environment.interpreter if exists else python or Path(sys.executable)
+    aimed = ("--python", str(interpreter)) if interpreter != Path(sys.executable) else ()
     if importlib.util.find_spec("pip") is not None:
         return Pip(words=(sys.executable, "-m", "pip", *aimed), interpreter=interpreter)
     if exists and any(environment.folder.glob("lib/python3*/site-packages/pip")):

@@ -73,14 +73,17 @@ def require_existing(problem: Problem, wishes: Wishes, key: PlatformKey) -> None
             f"`{wishes.variant}` is not available on macOS: there is one build, with MPS",
             "leave out the variant: `fdl setup`",
         )
-    asked = f"{wishes.torch or 'any version'}+{wishes.variant or 'any'}"
+    asked = f"{wishes.torch or ''}+{wishes.variant}" if wishes.variant else f"{wishes.torch}"
     near = _nearest(problem, wishes)
     where = label(key) if problem.held is None else f"{label(key)} in this index"
+    # Only what was asked for is proposed in another form; the rest is still chosen.
+    variant = f"+{near.variant}" if near and wishes.variant else ""
+    option = f" --variant {near.variant}" if near and wishes.variant else ""
     raise _lacking(
         "torch-build-missing",
-        f"there is no torch build {asked} for {where}"
-        + (f"; the nearest is {near.name}" if near else ""),
-        f"`fdl setup --torch {near.version} --variant {near.variant}`"
+        f"there is no torch build {asked.removeprefix('+')} for {where}"
+        + (f"; the nearest is {near.version}{variant}" if near else ""),
+        f"`fdl setup --torch {near.version}{option}`"
         if near
         else "see `fdl libtorch info` for what exists",
     )
@@ -137,16 +140,16 @@ def _nearest(problem: Problem, wishes: Wishes) -> Build | None:
         builds = existing(replace(free, kind=kind))
         if wishes.torch is not None and builds:
             wanted = numbers(wishes.torch)
-            return min(builds, key=lambda build: _distance(build, wanted))
+            older = [build for build in builds if build.key <= wanted]
+            return max(older, key=_key) if older else min(builds, key=_key)
         if builds:
-            return max(builds, key=lambda build: build.key)
-    return None
+            return max(builds, key=_key)
+    # Nothing of the wished kind exists here; the CPU build always does.
+    return max(existing(free), key=_key, default=None)
 
 
-def _distance(build: Build, wanted: tuple[int, ...]) -> tuple[int, int, int]:
-    padded = (*wanted, 0, 0)
-    own = (*build.key, 0, 0)
-    return (abs(own[0] - padded[0]), abs(own[1] - padded[1]), abs(own[2] - padded[2]))
+def _key(build: Build) -> tuple[int, ...]:
+    return build.key
 
 
 def _kind_of(variant: str | None) -> str | None:

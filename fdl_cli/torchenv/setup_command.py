@@ -41,7 +41,8 @@ def perform_setup(context: Context, options: SetupOptions) -> CommandResult[Setu
     from fdl_cli.torchenv.setup_run import run_setup
 
     if not plan.up_to_date and not options.yes:
-        show_setup(_data(plan, dry_run=True), context.console)
+        if not context.json:
+            show_setup(_data(plan, dry_run=True), context.console)
         if not context.console.confirm(f"install {plan.choice.name}?", flag="--yes", default=True):
             return _result(plan, dry_run=True)
     outcome = run_setup(plan, request, context.console)
@@ -199,7 +200,9 @@ def _files(context: Context, plan: SetupPlan, request: SetupRequest) -> tuple[Fi
     from fdl_cli.torchenv.acquire import find_closure
     from fdl_cli.torchenv.pip_tool import find_pip
 
-    closure = find_closure(plan, request, find_pip(plan.environment), context.console)
+    closure = find_closure(
+        plan, request, find_pip(plan.environment, request.python), context.console
+    )
     store = Store(plan.cache)
     return tuple(
         FileData(

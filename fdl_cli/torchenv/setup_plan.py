@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Final, final
 
 from fdl_cli.context import Context
-from fdl_cli.errors import FdlError, Notice, UsageError
+from fdl_cli.errors import ConflictError, FdlError, Notice, UsageError
 from fdl_cli.net.artefact import Patience
 from fdl_cli.system.collect import collect
-from fdl_cli.system.facts import SystemFacts
-from fdl_cli.system.python_env import Environment, find_environment, read_python
+from fdl_cli.system.facts import PythonFacts, SystemFacts
+from fdl_cli.system.python_env import Environment, find_environment, read_interpreter, read_python
 from fdl_cli.torchenv import index as indexes
 from fdl_cli.torchenv.builds import KeptBuild, build_name, read_build
 from fdl_cli.torchenv.catalogue import Catalogue, PlatformKey, load
@@ -17,7 +17,7 @@ from fdl_cli.torchenv.choose import choose
 from fdl_cli.torchenv.index import IndexView
 from fdl_cli.torchenv.installed import InstalledTorch, read_installed, read_record
 from fdl_cli.torchenv.notices import BLOCKING, warn
-from fdl_cli.torchenv.pip_tool import configured_links, find_pip
+from fdl_cli.torchenv.pip_tool import Pip, configured_links, find_pip
 from fdl_cli.torchenv.project_files import FileEdit, local_edit, pin_edits
 from fdl_cli.torchenv.refusals import require_platform
 from fdl_cli.torchenv.setup_data import Action, SetupRequest
@@ -85,7 +85,7 @@ def make_plan(context: Context, request: SetupRequest) -> SetupPlan:
     environment = find_environment(
         request.env, tuple(dict.fromkeys((root, context.cwd))), context.environ
     )
-    facts = collect(context.environ, root, read_python(environment))
+    facts = collect(context.environ, root, _python_of(environment, request.python))
     key = require_platform(facts.os, facts.python)
     catalogue = load()
     cache = request.cache_dir or context.directories.cache
@@ -109,6 +109,19 @@ def make_plan(context: Context, request: SetupRequest) -> SetupPlan:
         choice=choice, installed=installed, kept=read_build(store / name), edits=edits,
         up_to_date=done, notices=(*view.notices, *kept_notices),
     )  # fmt: skip
+
+
+def _python_of(environment: Environment, python: Path | None) -> PythonFacts:
+    """Return the interpreter to install for; `--python` is only for a new environment."""
+    if python is None:
+        return read_python(environment)
+    if environment.kind != "missing":
+        raise ConflictError(
+            error_id="environment-exists",
+            message=f"`--python` is for a new environment, and {environment.folder} exists",
+            hint="remove it first, or name another with `--env DIR`",
+        )
+    return read_interpreter(python)
 
 
 def find_store(context: Context, *, local: bool = False) -> Path:
@@ -146,7 +159,8 @@ def find_source(
     except FdlError as problem:
         if request.index_url is not None or request.mirror is not None:
             raise
-        return _configured(environment, key, catalogue, cache, problem)
+        pip = find_pip(environment, request.python)
+        return _configured(pip, key, catalogue, cache, problem)
 
 
 def _may_hold(view: IndexView, wishes: Wishes) -> bool:
@@ -157,14 +171,14 @@ def _may_hold(view: IndexView, wishes: Wishes) -> bool:
 
 
 def _configured(
-    environment: Environment,
+    pip: Pip,
     key: PlatformKey,
     catalogue: Catalogue,
     cache: Path,
     problem: FdlError,
 ) -> IndexView:
     try:
-        links = configured_links(find_pip(environment), "torch")
+        links = configured_links(pip, "torch")
     except FdlError:
         # No source at all: the table still makes a plan, which says what it rests on.
         return IndexView(

@@ -59,7 +59,7 @@ def run_setup(plan: SetupPlan, request: SetupRequest, console: Console) -> Setup
     if plan.installed is not None and plan.installed.name == plan.choice.name:
         return _adopt(plan, console)
     require_plain_layout(plan)
-    pip = find_pip(plan.environment)
+    pip = find_pip(plan.environment, request.python)
     build, proof = acquire(plan, request, pip, console)
     environment = plan.environment
     if environment.kind == "missing":

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -45,8 +46,6 @@ def test_an_empty_environment_gets_a_proved_torch(project, form):
 
 
 def test_a_new_environment_is_made_whole(project):
-    import shutil
-
     shutil.rmtree(project.folder / ".venv")
     project.setup()
     assert project.installed() == "2.12.1+cpu"
@@ -221,8 +220,6 @@ def test_offline_takes_what_the_cache_holds(project):
     environment = project.folder / ".venv"
     environment.rename(project.folder / "old")
     for build in (project.home / "data" / "libtorch").iterdir():
-        import shutil
-
         if build.is_dir():
             shutil.rmtree(build)
     project.make_environment()
@@ -252,6 +249,20 @@ def test_without_any_index_the_table_plans_and_the_installation_says_why_not(pro
     document = project.fdl("setup", "-y", code=5)
     assert document["error"]["id"] == "no-package-source"
     assert "--find-links" in document["error"]["hint"]
+
+
+def test_without_a_terminal_it_asks_for_the_flag(project):
+    document = project.fdl("setup", "--index-url", f"{project.index.url}/whl", code=7)
+    assert "--yes" in document["error"]["hint"]
+    assert "No module named 'torch'" in project.installed()
+
+
+def test_another_python_is_only_for_a_new_environment(project):
+    document = project.setup("--python", sys.executable, code=6)
+    assert document["error"]["id"] == "environment-exists"
+    shutil.rmtree(project.folder / ".venv")
+    project.setup("--python", sys.executable)
+    assert project.installed() == "2.12.1+cpu"
 
 
 def test_a_disk_that_is_too_small_is_found_before_the_download(project, monkeypatch):
