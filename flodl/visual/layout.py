@@ -135,10 +135,12 @@ def open_size(box: Box, drawing: Drawing) -> tuple[float, float]:
 
 def header_text(box: Box) -> str:
     """Return the header of an open box."""
+    tags = [tag_text(box)] if box.tags else []
     if box.role == "repeat":
-        return f"\u27f3 {box.title}" if box.title.endswith("times") else box.title
+        sign = "\u27f3 " if box.title.endswith("times") else ""
+        return "  ".join([f"{sign}{box.title}", *tags])
     extra = " \u00b7 ".join([*box.lines[:1], *([box.cost] if box.cost else [])])
-    return f"{box.title}{times_text(box)}" + (f"  {extra}" if extra else "")
+    return "  ".join([f"{box.title}{times_text(box)}", *([extra] if extra else []), *tags])
 
 
 def times_text(box: Box) -> str:

@@ -1,0 +1,213 @@
+"""`fdl graph`: draw the flow graph of a model, as a picture, a page, or text."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, final
+
+import typer
+
+from fdl_cli.commands.command import Command
+from fdl_cli.console import Console
+from fdl_cli.context import Context
+from fdl_cli.result import CommandResult
+
+HeatMap = Literal["none", "time", "backward", "memory"]
+_FORMATS = ("svg", "html", "dot", "mermaid")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphOptions:
+    """Which model to draw, how, and where to."""
+
+    model: str
+    files: Mapping[str, Path]
+    example: str
+    heat: HeatMap
+    depth: int
+    fold: bool | None
+    force: bool
+    timeout_s: float
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphData:
+    """What was drawn: `written` has a file per format; `text` is the flow when nothing was written."""
+
+    model: str
+    title: str
+    example: str
+    nodes: int
+    parameters: int
+    written: Mapping[str, Path]
+    text: str
+
+
+def parse(
+    model: Annotated[
+        str, typer.Argument(help="A graph in a file, such as model.py:Net.", metavar="FILE:NAME")
+    ],
+    *,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page where nested graphs open.")
+    ] = None,
+    dot: Annotated[Path | None, typer.Option("--dot", help="Write Graphviz source.")] = None,
+    mermaid: Annotated[
+        Path | None, typer.Option("--mermaid", help="Write a Mermaid flowchart for Markdown.")
+    ] = None,
+    example: Annotated[
+        str,
+        typer.Option("--example", help='How to make and call it: "Net(10): torch.randn(2, 3)".'),
+    ] = "",
+    heat: Annotated[
+        HeatMap, typer.Option("--heat", help="Colour steps by what they cost in a run.")
+    ] = "none",
+    depth: Annotated[
+        int, typer.Option("--depth", min=0, help="Open this many levels of nested graphs.")
+    ] = 0,
+    fold: Annotated[
+        bool | None,
+        typer.Option("--fold/--no-fold", help="Draw repeated blocks once; by size if not given."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, help="Seconds to import and run the model.")
+    ] = 120.0,
+) -> GraphOptions:
+    """Draw the flow graph of a model; without a file to write, print it as text."""
+    given = {"svg": svg, "html": html, "dot": dot, "mermaid": mermaid}
+    return GraphOptions(
+        model=model,
+        files={name: path for name, path in given.items() if path is not None},
+        example=example,
+        heat=heat,
+        depth=depth,
+        fold=fold,
+        force=force,
+        timeout_s=timeout,
+    )
+
+
+def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
+    """Import the file in a process of its own, draw the model, and write the pictures.
+
+    Raises:
+        UsageError: the model is not given as FILE:NAME.
+        NotFoundError: there is no such file, or no such model in it.
+        ConflictError: an output exists already.
+        OperationFailedError: the model cannot be imported, made or called.
+    """
+    from fdl_cli.errors import ConflictError
+    from fdl_cli.system.atomic import write_whole
+
+    file, name = _split(context, options.model)
+    targets = {form: context.cwd / path for form, path in options.files.items()}
+    for path in targets.values():
+        if path.exists() and not options.force:
+            raise ConflictError(
+                error_id="output-exists",
+                message=f"{path} exists already",
+                hint="choose another name, or overwrite it with --force",
+            )
+    answer = _ask_child(file, name, options, tuple(targets) or ("text",))
+    pictures = dict(answer["pictures"])
+    for form, path in targets.items():
+        write_whole(path, pictures[form].encode())
+    data = GraphData(
+        model=options.model,
+        title=answer["title"],
+        example=answer["example"],
+        nodes=answer["nodes"],
+        parameters=answer["parameters"],
+        written=targets,
+        text=pictures.get("text", ""),
+    )
+    return CommandResult(schema=COMMAND.schema, data=data)
+
+
+def show(result: CommandResult[GraphData], console: Console) -> None:
+    """Print the flow as text, or what was written."""
+    data = result.data
+    if data.text:
+        console.write(data.text)
+    for path in data.written.values():
+        console.line(f"wrote {path}")
+    console.note(f"{data.title}: {data.nodes} steps, {data.parameters:,} parameters")
+
+
+def _split(context: Context, model: str) -> tuple[Path, str]:
+    from fdl_cli.errors import NotFoundError, UsageError
+
+    place, colon, name = model.rpartition(":")
+    if not colon or not place or not name.isidentifier():
+        raise UsageError(
+            error_id="model-syntax",
+            message=f"`{model}` does not name a model in a file",
+            hint="write FILE:NAME, such as `fdl graph model.py:Net`",
+        )
+    file = context.cwd / place
+    if not file.is_file():
+        raise NotFoundError(
+            error_id="file-not-found",
+            message=f"there is no file {place}",
+            hint="the path is relative to the current folder",
+            file=place,
+        )
+    return file.resolve(), name
+
+
+def _ask_child(
+    file: Path, name: str, options: GraphOptions, formats: tuple[str, ...]
+) -> dict[str, Any]:
+    from fdl_cli.errors import NotFoundError, OperationFailedError
+    from fdl_cli.porter.verify.child import child_environment
+    from fdl_cli.system.process import run as run_process
+
+    request = {
+        "file": str(file),
+        "name": name,
+        "example": options.example,
+        "formats": formats,
+        "heat": options.heat,
+        "depth": options.depth,
+        "fold": options.fold,
+    }
+    with tempfile.TemporaryDirectory(prefix="fdl-graph-") as folder:
+        workdir = Path(folder)
+        asked, answered = workdir / "request.json", workdir / "response.json"
+        asked.write_text(json.dumps(request), encoding="utf-8")
+        completed = run_process(
+            (sys.executable, "-m", "flodl.render", asked, answered),
+            cwd=file.parent,
+            env=child_environment(workdir),
+            timeout=options.timeout_s,
+            check=False,
+        )
+        if not answered.is_file():
+            lines = completed.stderr.strip().splitlines()
+            raise OperationFailedError(
+                error_id="graph-child-died",
+                message=f"drawing {file.name} ended early: {lines[-1] if lines else 'no message'}",
+                hint="run the file with `python` first; torch must be installed: fdl setup",
+                file=str(file),
+            )
+        answer: dict[str, Any] = json.loads(answered.read_text(encoding="utf-8"))
+    if answer["error_id"]:
+        kind = NotFoundError if answer["error_id"] == "name-not-found" else OperationFailedError
+        raise kind(
+            error_id=answer["error_id"],
+            message=answer["message"],
+            hint=answer["hint"],
+            file=str(file),
+            line=answer["line"] or None,
+        )
+    return answer
+
+
+COMMAND = Command(schema="fdl.graph/1", data=GraphData, parse=parse, run=run, show=show)

@@ -1,0 +1,82 @@
+"""What `fdl graph` asks its child for, and what it gets: JSON files on both ways."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, final
+
+Heat = Literal["none", "time", "backward", "memory"]
+Format = Literal["svg", "html", "dot", "mermaid", "text"]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One model to draw.
+
+    Attributes:
+        file: the Python file, absolute.
+        name: a class, or a value, of the file.
+        example: `MODEL: ARGUMENTS` in Python, empty for none.
+        formats: what to make of it.
+        heat: what the colours show.
+        depth: how many levels of nested graphs stand open.
+        fold: whether repeated blocks are drawn once; `None` leaves it to the size.
+    """
+
+    file: Path
+    name: str
+    example: str
+    formats: tuple[Format, ...]
+    heat: Heat
+    depth: int
+    fold: bool | None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """The pictures, by format, or why there are none; `line` is a line of the user's file."""
+
+    title: str = ""
+    example: str = ""
+    nodes: int = 0
+    parameters: int = 0
+    pictures: tuple[tuple[Format, str], ...] = ()
+    error_id: str = ""
+    message: str = ""
+    hint: str = ""
+    line: int = 0
+
+
+@final
+class RenderError(Exception):
+    """The model cannot be drawn, for a reason that the user can do something about."""
+
+    def __init__(self, error_id: str, message: str, hint: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.error_id = error_id
+        self.message = message
+        self.hint = hint
+        self.line = line
+
+
+def read_request(path: Path) -> Request:
+    """Read the request file."""
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    return Request(
+        file=Path(fields["file"]),
+        name=fields["name"],
+        example=fields["example"],
+        formats=tuple(fields["formats"]),
+        heat=fields["heat"],
+        depth=fields["depth"],
+        fold=fields["fold"],
+    )
+
+
+def write_response(path: Path, response: Response) -> None:
+    """Write the response file."""
+    path.write_text(json.dumps(asdict(response)), encoding="utf-8")

@@ -1,0 +1,134 @@
+"""`fdl graph` as a process: pictures of a file's models, and what people see when it cannot draw."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+MODEL = """
+import torch
+from torch import nn
+from flodl import Flow, FlowModule
+
+class Block(FlowModule):
+    def __init__(self, width):
+        super().__init__()
+        self.lin = nn.Linear(width, width)
+
+    def flow(self, x: Flow) -> Flow:
+        return x + x.through(self.lin).through(torch.relu)
+
+class Net(FlowModule):
+    def __init__(self, depth=2):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(4) for _ in range(depth))
+
+    def flow(self, x: Flow) -> Flow:
+        if x.size(0) > 1:
+            x = x * 2
+        return x.through(self.blocks).tag("body")
+
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+
+def small():
+    return Net(1)
+
+ready = Net(3)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "model.py").write_text(MODEL)
+    return tmp_path
+
+
+def test_the_flow_is_printed_as_text(fdl, folder):
+    done = fdl("graph", "model.py:Block")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "Block(x)")
+    assert "lin = Linear(x)" in done.stdout
+    assert "Block: 4 steps" in done.stderr
+
+
+def test_every_format_is_written(fdl, folder):
+    done = fdl(
+        "graph", "model.py:ready", "--svg", "a.svg", "--html", "out/a.html", "--dot", "a.dot",
+        "--mermaid", "a.mmd", "--depth", "1", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)["data"]
+    assert set(data["written"]) == {"svg", "html", "dot", "mermaid"}
+    assert data["parameters"] == 3 * 20
+    picture = (folder / "a.svg").read_text()
+    ET.fromstring(picture)
+    assert picture.count(">relu<") == 3
+    assert "#body" in picture
+    assert (folder / "out" / "a.html").read_text().startswith("<!doctype html>")
+    assert (folder / "a.dot").read_text().startswith("digraph")
+    assert (folder / "a.mmd").read_text().startswith("flowchart TD")
+
+
+def test_the_example_decides_what_is_made_and_drawn(fdl, folder):
+    done = fdl(
+        "graph", "model.py:Net", "--example", "Net(5): torch.ones(1, 4)", "--svg", "one.svg"
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder / "one.svg").read_text().count(">Block<") == 5
+    assert "\u00d7</text>" not in (folder / "one.svg").read_text(), "a batch of one is not doubled"
+    assert "1\u00d74" in (folder / "one.svg").read_text()
+
+
+@pytest.mark.parametrize("heat", ["time", "backward", "memory"])
+def test_heat_maps_have_a_legend(fdl, folder, heat):
+    done = fdl("graph", "model.py:small", "--svg", "h.svg", "--heat", heat)
+    assert done.returncode == 0, done.stderr
+    legend = {"time": "forward time: ", "backward": "backward time: ", "memory": "memory of the"}
+    assert legend[heat] in (folder / "h.svg").read_text()
+
+
+def test_an_existing_file_is_kept_unless_forced(fdl, folder):
+    (folder / "a.svg").write_text("mine")
+    done = fdl("graph", "model.py:Net", "--svg", "a.svg")
+    assert done.returncode == 6
+    assert "error[output-exists]" in done.stderr
+    assert (folder / "a.svg").read_text() == "mine"
+    assert fdl("graph", "model.py:Net", "--svg", "a.svg", "--force").returncode == 0
+    assert (folder / "a.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["model.py"], 2, ["error[model-syntax]", "FILE:NAME"]),
+        (["other.py:Net"], 4, ["error[file-not-found]"]),
+        (["model.py:Nett"], 4, ["error[name-not-found]", "`Block`, `Net`, `ready`"]),
+        (["model.py:Plain"], 1, ["error[not-a-graph]", "fdl port model.py"]),
+        (["model.py:Net", "--example", "Net(1: 2"], 1, ["error[example-syntax]"]),
+        (["model.py:Net", "--example", "Net(1): torch.ones(2, 3)"], 1, ["error[example-fails]"]),
+        (["model.py:Net", "--example", "Net(None): 1"], 1, ["model.py:17", "making the model"]),
+    ],
+)
+def test_mistakes_say_what_to_do(fdl, folder, arguments, code, words):
+    done = fdl("graph", *arguments)
+    assert done.returncode == code, done.stderr
+    assert all(word in done.stderr for word in words), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_does_not_import_names_its_line(fdl, tmp_path):
+    (tmp_path / "broken.py").write_text("import torch\n\nraise ValueError('no data')\n")
+    done = fdl("graph", "broken.py:Net")
+    assert done.returncode == 1
+    assert "broken.py:3" in done.stderr
+    assert "ValueError: no data" in done.stderr
+
+
+def test_a_model_that_hangs_is_stopped(fdl, tmp_path):
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(60)\n")
+    done = fdl("graph", "slow.py:Net", "--timeout", "3")
+    assert done.returncode == 1
+    assert "error[" in done.stderr
