@@ -11,6 +11,7 @@ from fdl_cli.porter.ir.edits import ClassPlan
 from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyOutcome, VerifyRequest
 from fdl_cli.porter.ir.findings import (
     ClassOutcome,
+    FileError,
     FileOutcome,
     FileStatus,
     FileWarning,
@@ -25,6 +26,12 @@ Verify = Callable[[VerifyRequest], VerifyOutcome]
 
 # Each round keeps at least one class more, so this only bounds the time of odd files.
 _MAX_ROUNDS = 6
+_TOO_DEEP = FileError(
+    id="source-too-deep",
+    message="an expression is nested too deeply to be read",
+    hint="split the longest expression of the file into several statements",
+    line=None,
+)
 _CONTAINERS = ("list", "tuple", "dict", "NoneType", "int", "float")
 
 
@@ -49,9 +56,11 @@ def port_file(data: bytes, path: Path, proving: Proving | None) -> tuple[FileOut
     try:
         text, encoding = decode(data)
         source, script = understand(text, encoding)
+        made = draft(source, script, {})
     except UnreadableError as problem:
-        return _failed(problem), data
-    made = draft(source, script, {})
+        return _failed(problem.error), data
+    except RecursionError:
+        return _failed(_TOO_DEEP), data
     evidence: Mapping[str, ClassEvidence] = {}
     warnings: tuple[FileWarning, ...] = ()
     if proving is not None and _ported(made):
@@ -69,14 +78,14 @@ def port_file(data: bytes, path: Path, proving: Proving | None) -> tuple[FileOut
     return outcome, encode(made.text, encoding)
 
 
-def _failed(problem: UnreadableError) -> FileOutcome:
+def _failed(error: FileError) -> FileOutcome:
     return FileOutcome(
         status="failed",
         text="",
         classes=(),
         training=(),
         warnings=(),
-        error=problem.error,
+        error=error,
         plan="",
         ir="",
     )

@@ -155,6 +155,18 @@ def test_a_class_that_is_given_lists_is_written_with_call(tmp_path):
     assert classes["Inner"].verify.status == "equal"
 
 
+@pytest.mark.parametrize(
+    "expression", ["(" * 150 + "x" + ")" * 150, "-" * 900 + "x", "x" + ".t()" * 4000]
+)
+def test_deep_expressions_have_an_outcome(expression):
+    text = SOURCE.replace("return x * 2", f"return {expression}")
+    outcome, made = port_file(text.encode(), Path("deep.py"), None)
+    assert outcome.status in {"ported", "failed"}
+    if outcome.error is not None:
+        assert made == text.encode()
+        assert outcome.error.hint
+
+
 def test_nothing_is_verified_unless_asked():
     outcome, _ = port_file(SOURCE.encode(), Path("model.py"), None)
     assert {item.verify.detail for item in outcome.classes} == {"not asked for"}
