@@ -202,7 +202,7 @@ def default_tag(root: str, service: str) -> str:
 
     Example:
         >>> default_tag("/home/ada/My Project", "dev")
-        'fdl-my-project-52c2a44e-dev'
+        'fdl-my-project-2e7a218d-dev'
     """
     name = re.sub(r"[^a-z0-9]+", "-", Path(root).name.lower()).strip("-") or "project"
     return f"fdl-{name}-{zlib.crc32(root.encode(errors='surrogateescape')):08x}-{service}"

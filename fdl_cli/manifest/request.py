@@ -99,7 +99,7 @@ def prepare(request: Request, around: Surroundings) -> Invocation:
         table = lookup(request.project.manifest.table, task_path(found.names))
         if isinstance(table, Table) and trouble.path:
             error.file = str(request.project.manifest.root / table.place.file)
-            error.line = table.place.line
+            error.line, error.column = table.place.line, table.place.column
         raise error from trouble
 
 
