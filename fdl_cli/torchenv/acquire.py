@@ -173,7 +173,7 @@ def _make(
             variant=plan.choice.variant,
             python=python,
             folder=str(draft),
-            source=plan.view.address_of(plan.choice.variant) or plan.view.kind,
+            source=plan.view.public_address_of(plan.choice.variant) or plan.view.kind,
             bytes=tree_bytes(draft / "tree"),
             proved=now(),
             sm=plan.choice.sm,

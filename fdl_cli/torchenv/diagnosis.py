@@ -26,7 +26,10 @@ def diagnose(
         snapshot_age_s=snapshot_age(context.directories.cache),
     )
     checks = run_checks(seen)
-    return seen.facts, (*checks, _probe(seen)) if probe else checks
+    if not probe:
+        return seen.facts, checks
+    after = 1 + max(number for number, item in enumerate(checks) if item.group == "gpu")
+    return seen.facts, (*checks[:after], _probe(seen), *checks[after:])
 
 
 def write_report(facts: SystemFacts, checks: tuple[Check, ...], environ: Mapping[str, str]) -> str:

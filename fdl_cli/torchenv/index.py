@@ -3,6 +3,7 @@
 All variants are read or none, so that a plan never mixes two states of an index.
 """
 
+import re
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ FRESH_SECONDS: Final = 24 * 3600.0
 
 SourceKind = Literal["official", "index", "configured", "wheels", "table"]
 
+_CREDENTIALS: Final = re.compile(r"(?<=://)[^/@\s]+@")
 _PLATFORM_TAGS: Final[dict[PlatformKey, tuple[str, ...]]] = {
     "linux_x86_64": ("manylinux", "linux_x86_64"),
     "linux_aarch64": ("manylinux", "linux_aarch64"),
@@ -50,6 +52,21 @@ class IndexView:
         """Return the index that holds a variant; None when pip's configuration is the source."""
         return None if self.address is None else self.address.replace("{variant}", variant)
 
+    def public_address_of(self, variant: str) -> str | None:
+        """Return the same address as it may be written down: without credentials."""
+        address = self.address_of(variant)
+        return None if address is None else without_credentials(address)
+
+
+def without_credentials(address: str) -> str:
+    """Return an address without user name and password.
+
+    Example:
+        >>> without_credentials("https://ann:secret@host/whl")
+        'https://host/whl'
+    """
+    return _CREDENTIALS.sub("", address)
+
 
 def read_live(
     base: str, key: PlatformKey, table: tuple[Build, ...], cache: Path, patience: Patience,
@@ -61,7 +78,7 @@ def read_live(
         EnvironmentLackingError: the index cannot be read, or holds no torch for this platform.
     """
     kept = load_snapshot(cache)
-    source = f"{base}|{key}"
+    source = f"{without_credentials(base)}|{key}"
     known = kept if kept is not None and kept.source == source else None
     variants = sorted({build.variant for build in table})
     with make_client(patience, proxy) as client:
@@ -91,7 +108,14 @@ def read_live(
         )
     taken = time.time()
     save_snapshot(
-        cache, Snapshot(source=source, address=address, taken_at=taken, held=held, tags=tags)
+        cache,
+        Snapshot(
+            source=source,
+            address=without_credentials(address),
+            taken_at=taken,
+            held=held,
+            tags=tags,
+        ),
     )
     kind: SourceKind = "official" if base == OFFICIAL else "index"
     return IndexView(kind=kind, address=address, held=held, taken_at=taken)
@@ -102,7 +126,8 @@ def read_kept(
 ) -> IndexView | None:
     """Return the kept snapshot of an index, unless it is too old."""
     kept = load_snapshot(cache)
-    if kept is None or kept.source != f"{base}|{key}":
+    public = without_credentials(base)
+    if kept is None or kept.source != f"{public}|{key}":
         return None
     if longest is not None and time.time() - kept.taken_at > longest:
         return None
@@ -111,7 +136,8 @@ def read_kept(
     )
     return IndexView(
         kind=kind,
-        address=kept.address,
+        # What is kept has no credentials; the request brings them along again.
+        address=None if kept.address is None else kept.address.replace(public, base),
         held=kept.held,
         taken_at=kept.taken_at,
         notices=(_pip_notice(""),) if kind == "configured" else (),

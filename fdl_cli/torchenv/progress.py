@@ -24,6 +24,8 @@ class DownloadProgress:
         self._total = 0
         self._done = 0
         self._last = time.monotonic()
+        # Lines between the frames of a bar would tear it apart.
+        self._lines = not console.err.isatty()
 
     def __enter__(self) -> Self:
         self._bar = self._context.__enter__()
@@ -52,9 +54,9 @@ class DownloadProgress:
             if self._bar is not None:
                 self._bar.advance(delta)
             now = time.monotonic()
-            if now - self._last >= LINE_SECONDS:
+            if self._lines and now - self._last >= LINE_SECONDS:
                 self._last = now
-                self._console.detail(f"{self._done / MB:.0f} of {self._total / MB:.0f} MB")
+                self._console.note(f"{self._done / MB:.0f} of {self._total / MB:.0f} MB")
 
     def say(self, message: str) -> None:
         """Write a message."""

@@ -249,7 +249,7 @@ def _data(
 
 
 def _source(plan: SetupPlan) -> str:
-    address = plan.view.address_of(plan.choice.variant)
+    address = plan.view.public_address_of(plan.choice.variant)
     if address is not None and plan.view.kind != "table":
         return address
     if plan.view.kind == "wheels":

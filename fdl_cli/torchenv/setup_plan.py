@@ -96,7 +96,7 @@ def make_plan(context: Context, request: SetupRequest) -> SetupPlan:
         choice = replace(choice, warnings=(*choice.warnings, unread))
     installed = read_installed(environment)
     choice, kept_notices = _spare_gpu_build(choice, installed, request.wishes)
-    address = view.address_of(choice.variant)
+    address = view.public_address_of(choice.variant)
     edits = (
         local_edit(root, choice.variant),
         *pin_edits(root, choice.torch, choice.variant, address),

@@ -130,7 +130,7 @@ def _adopt(plan: SetupPlan, console: Console) -> SetupOutcome:
 def _write_record_and_pins(
     plan: SetupPlan, environment: Environment, build: KeptBuild | None, proof: Proof
 ) -> tuple[str, ...]:
-    source = plan.view.address_of(plan.choice.variant) or plan.view.kind
+    source = plan.view.public_address_of(plan.choice.variant) or plan.view.kind
     write_record(environment, build, plan.choice.name, proof, source)
     written: list[Path] = [environment.folder / RECORD_NAME]
     for edit in plan.edits:

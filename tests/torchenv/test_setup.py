@@ -265,6 +265,19 @@ def test_another_python_is_only_for_a_new_environment(project):
     assert project.installed() == "2.12.1+cpu"
 
 
+def test_credentials_of_an_index_are_written_nowhere(project):
+    (project.folder / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "0"\n')
+    address = project.index.url.replace("http://", "http://ann:s3cr3t@")
+    document = project.fdl("setup", "-y", "--index-url", f"{address}/whl")
+    assert project.installed() == "2.12.1+cpu"
+    assert "s3cr3t" not in json.dumps(document)
+    assert project.fdl("setup", "-y", "--index-url", f"{address}/whl")["data"]["changed"] is False
+    for root in (project.folder, project.home):
+        for path in root.rglob("*"):
+            if path.is_file() and path.suffix in (".json", ".txt", ".toml", ".yml"):
+                assert "s3cr3t" not in path.read_text(errors="replace"), path
+
+
 def test_a_disk_that_is_too_small_is_found_before_the_download(project, monkeypatch):
     from fdl_cli.errors import EnvironmentLackingError
     from fdl_cli.net.artefact import Artefact
