@@ -88,3 +88,11 @@ def test_reasons_are_explained_in_the_manual():
         assert re.fullmatch(r"FDL[234]\d\d", reason.code)
         assert f"| {reason.code} | {reason.title} | {reason.advice} |" in text
     assert set(re.findall(r"FDL\d{3}", text)) <= set(REASONS)
+
+
+def test_only_some_stages_see_the_syntax_tree():
+    root = Path(__file__).parents[2] / "fdl_cli" / "porter"
+    for room in ("ir", "knowledge", "plan", "report"):
+        for file in (root / room).glob("*.py"):
+            text = file.read_text(encoding="utf-8")
+            assert not re.search(r"^\s*(import|from) (ast|libcst)\b", text, re.MULTILINE), file
