@@ -52,20 +52,36 @@ def _intercepted_call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
 
 def _intercepted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function, updated=())
-    def call(*args: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         recorder = current_recorder()
-        if recorder is None or not _has_flow(args, {}):
-            return function(*args)
-        return recorder.step("function", name, args, compute=function)
+        if recorder is None or not _has_flow(args, kwargs):
+            return function(*args, **kwargs)
+        return recorder.step("function", name, args, kwargs, compute=function)
 
     return call
 
 
 _ORIGINALS: dict[str, Callable[..., Any]] = {name: vars(math)[name] for name in _MATH}
 _INTERCEPTED = {name: _intercepted(f"math.{name}", each) for name, each in _ORIGINALS.items()}
-# Classes of torch that take a dtype and know nothing of `__torch_function__`.
-_LIMITS: dict[str, Callable[..., Any]] = {"finfo": torch.finfo, "iinfo": torch.iinfo}
-_INTERCEPTED_LIMITS = {name: _intercepted(f"torch.{name}", each) for name, each in _LIMITS.items()}
+# Classes of torch that take a dtype and know nothing of `__torch_function__`; and functions that
+# take a number in place of a tensor: torch's parser believes `__class__` there, reads a Flow as if
+# it were a tensor in memory, and the process dies.
+_OF_TORCH: dict[str, Callable[..., Any]] = {
+    name: vars(torch)[name]
+    for name in (
+        "finfo", "iinfo", "where", "pow", "float_power", "remainder", "xlogy", "isin", "result_type",
+        "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+    )
+}  # fmt: skip
+_OF_SPECIAL: dict[str, Callable[..., Any]] = {
+    name: vars(torch.special)[name] for name in ("xlog1py", "xlogy", "zeta")
+}
+_INTERCEPTED_OF_TORCH = {
+    name: _intercepted(f"torch.{name}", each) for name, each in _OF_TORCH.items()
+}
+_INTERCEPTED_OF_SPECIAL = {
+    name: _intercepted(f"torch.special.{name}", each) for name, each in _OF_SPECIAL.items()
+}
 
 
 @contextmanager
@@ -76,19 +92,23 @@ def intercept_calls() -> Iterator[None]:
     """
     with _lock:
         _recordings.append(threading.get_ident())
-        _set(_intercepted_call, _INTERCEPTED, _INTERCEPTED_LIMITS)
+        _set(_intercepted_call, _INTERCEPTED, _INTERCEPTED_OF_TORCH, _INTERCEPTED_OF_SPECIAL)
     try:
         yield
     finally:
         with _lock:
             _recordings.pop()
             if not _recordings:
-                _set(_call, _ORIGINALS, _LIMITS)
+                _set(_call, _ORIGINALS, _OF_TORCH, _OF_SPECIAL)
 
 
 def _set(
-    call: Any, functions: dict[str, Callable[..., Any]], limits: dict[str, Callable[..., Any]]
+    call: Any,
+    of_math: dict[str, Callable[..., Any]],
+    of_torch: dict[str, Callable[..., Any]],
+    of_special: dict[str, Callable[..., Any]],
 ) -> None:
     nn.Module.__call__ = call  # type: ignore[method-assign]
-    vars(math).update(functions)
-    vars(torch).update(limits)
+    vars(math).update(of_math)
+    vars(torch).update(of_torch)
+    vars(torch.special).update(of_special)
