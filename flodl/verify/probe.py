@@ -21,6 +21,7 @@ from flodl.verify.variants import (
     batch_variants,
     optional_variants,
     scaled_variants,
+    shrunk_variants,
     size_variants,
 )
 
@@ -80,33 +81,36 @@ def probe_original(original: Side, case: Case, run: Runner) -> Abilities:
     plan, no_backward = _most_demanding_call(original, case, run)
     heavy = time.monotonic() - started > 2 * HEAVY_S
 
-    def find() -> tuple[Accepted, Accepted, Accepted, Accepted]:
+    def find() -> Abilities:
         subject = Subject.build(original, case.construction)
         arguments = unpack(case.inputs, original)
+        small: Accepted = ()
+        if heavy:
+            # A recorded batch may be large: compare on two of its samples, and once on all.
+            small = _accepted(subject, plan, shrunk_variants(arguments), 1)
+        if small:
+            arguments = unpack(small[0][1], original)
+            batch: Accepted = (("the batch size that was found", case.inputs),)
+        else:
+            batch = _accepted(subject, plan, batch_variants(arguments), 1)
         forward = subject.model.forward
         sizes = list(size_variants(arguments))[: 0 if heavy else MAX_SIZE_TRIES]
         scales = list(scaled_variants(arguments))[: 1 if heavy else 2]
         options = optional_variants(forward, arguments)[:MAX_OPTIONS]
-        return (
-            _accepted(subject, plan, batch_variants(arguments), 1),
-            _accepted(subject, plan, sizes, MAX_SIZES),
-            _accepted(subject, plan, scales, 2),
-            _accepted(subject, plan, options, MAX_OPTIONS),
+        return Abilities(
+            plan=replace(plan, inputs=small[0][1]) if small else plan,
+            batch=batch,
+            sizes=_accepted(subject, plan, sizes, MAX_SIZES),
+            scales=_accepted(subject, plan, scales, 2),
+            options=_accepted(subject, plan, options, MAX_OPTIONS),
+            no_backward=no_backward,
+            heavy=heavy,
         )
 
     found = run(original, find)
     if isinstance(found, Failure):
         raise UnusableCaseError(f"the original ran, then raised {found.text}", "original-raises")
-    batch, sizes, scales, options = found
-    return Abilities(
-        plan=plan,
-        batch=batch,
-        sizes=sizes,
-        scales=scales,
-        options=options,
-        no_backward=no_backward,
-        heavy=heavy,
-    )
+    return found
 
 
 def _most_demanding_call(original: Side, case: Case, run: Runner) -> tuple[Call, str]:

@@ -14,6 +14,7 @@ from flodl.verify.compare import Mismatch, find_mismatches
 from flodl.verify.ledger import Ledger
 from flodl.verify.probe import Abilities, probe_original
 from flodl.verify.protocol import Response
+from flodl.verify.recipes import Packed
 from flodl.verify.recorder import Case
 from flodl.verify.sides import Label, Side
 from flodl.verify.snapshot import Snapshot
@@ -84,7 +85,7 @@ class Trial:
         for check, variants in ((names.SIZES, able.sizes), (names.OPTIONAL, able.options)):
             for label, packed in variants:
                 with contextlib.suppress(Abandoned):
-                    self._alternate(check, label, replace(able.plan, inputs=packed))
+                    self._alternate(check, label, packed, able.plan)
 
     # -- the scenarios --------------------------------------------------------------------------
 
@@ -145,11 +146,12 @@ class Trial:
         self._compare_call(pair, train, names.TRAIN, "train with moved weights")
         if able.plan.backward:
             # Last: after steps on different gradients everything differs.
-            self._compare_steps(pair)
+            self._compare_steps(pair, able.plan.inputs)
 
-    def _alternate(self, check: str, label: str, train: Call) -> None:
+    def _alternate(self, check: str, label: str, packed: Packed, plan: Call) -> None:
         pair = self._build_pair("construction")
-        first = replace(train, inputs=self._case.inputs, seed=302)
+        train = replace(plan, inputs=packed)
+        first = replace(plan, seed=302)
         for call, where in (
             (replace(train, seed=300), f"train, {label}"),
             (replace(train, seed=301, mode="eval", backward=False), f"eval, {label}"),
@@ -211,17 +213,17 @@ class Trial:
             reason = "no output of the original depends on a parameter or an input"
             self._ledger.not_run(names.GRADIENTS, reason)
 
-    def _compare_steps(self, pair: tuple[Subject, Subject]) -> None:
+    def _compare_steps(self, pair: tuple[Subject, Subject], inputs: Packed) -> None:
         left, right = pair
         if not any(item.requires_grad for item in left.model.parameters()):
             self._ledger.not_run(names.STEPS, "the model has no parameters to train")
             return
         where = f"{NUM_STEPS} steps of SGD"
-        seen = self._on(self._original, lambda: left.train_steps(self._case.inputs, NUM_STEPS))
+        seen = self._on(self._original, lambda: left.train_steps(inputs, NUM_STEPS))
         if isinstance(seen, Failure):
             self._ledger.not_run(names.STEPS, f"the original raises {seen.text}")
             return
-        found = self._on(self._port, lambda: right.train_steps(self._case.inputs, NUM_STEPS))
+        found = self._on(self._port, lambda: right.train_steps(inputs, NUM_STEPS))
         if isinstance(found, Failure):
             self._ledger.port_failed(names.STEPS, found.text, found.line, where)
             raise Abandoned

@@ -43,6 +43,16 @@ def batch_variants(arguments: Arguments) -> Iterator[Variant]:
                 yield _rebatched(arguments, dim, size, 2)
 
 
+def shrunk_variants(arguments: Arguments) -> Iterator[Variant]:
+    """Yield the arguments with a batch of two, where it was larger."""
+    tensors = [item for _, item in tensors_in(arguments) if item.dim() > 0]
+    for dim in (0, 1):
+        sizes = [item.shape[dim] for item in tensors if item.dim() > dim]
+        for size in dict.fromkeys(sizes):
+            if size > 2:
+                yield _rebatched(arguments, dim, size, 2)
+
+
 def size_variants(arguments: Arguments) -> Iterator[Variant]:
     """Yield the arguments with one more, or one less, along each dimension after the first two.
 
