@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from flodl.errors import FlowError
+from flodl.flow.containers import DICTS, LISTS, TUPLES
 from flodl.flow.handle import Flow, Method
 from flodl.flow.naming import importable_name, plain_name
 from flodl.flow.values import dataclass_fields, is_named_tuple
@@ -59,11 +60,11 @@ class Encoder:
             return Literally(value)
         if kind is float:
             return Literally(value) if math.isfinite(value) else self.constant(value, "number")
-        if kind is tuple or kind is torch.Size:
+        if kind in TUPLES or kind is torch.Size:
             return Items("tuple", tuple(self.encode(item) for item in value))
-        if kind is list:
+        if kind in LISTS:
             return Items("list", tuple(self.encode(item) for item in value))
-        if kind is dict:
+        if kind in DICTS:
             keys = tuple(self.encode(key) for key in value)
             return Pairs(keys, tuple(self.encode(item) for item in value.values()))
         if kind is slice:
@@ -161,8 +162,8 @@ def _field(value: Any, name: str) -> Any:
 
 def _holds_flow(value: Any) -> bool:
     kind = type(value)
-    if kind in (tuple, list):
+    if kind in (*TUPLES, *LISTS):
         return any(_holds_flow(item) for item in value)
-    if kind is dict:
+    if kind in DICTS:
         return any(_holds_flow(item) for item in value.values())
     return kind is Flow

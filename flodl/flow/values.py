@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from flodl.flow.containers import DICTS, LISTS, TUPLES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
 def map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
     """Return the same nest with every leaf replaced by `leaf(value)`."""
     kind = type(value)
-    if kind is tuple:
+    if kind in TUPLES:
         return tuple(map_leaves(item, leaf) for item in value)
-    if kind is list:
+    if kind in LISTS:
         return [map_leaves(item, leaf) for item in value]
-    if kind is dict:
+    if kind in DICTS:
         return {key: map_leaves(item, leaf) for key, item in value.items()}
     if kind is slice:
         return slice(*(map_leaves(part, leaf) for part in (value.start, value.stop, value.step)))

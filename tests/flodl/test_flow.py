@@ -526,6 +526,29 @@ def test_modules_made_in_a_flow_may_hold_symbolic_sizes():
             assert torch.equal(module(x, y), expected)
 
 
+def test_containers_of_inputs_go_through_stages():
+    class Sum(nn.Module):
+        def forward(self, items, scale=1.0):
+            return sum(items[1:], items[0]) * scale
+
+    class Whole(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.sum = Sum()
+
+        def flow(self, items, pair, table):
+            total = items.through(self.sum, scale=2.0) + pair.through(self.sum)
+            return total + table.through(lambda values: values["w"])
+
+    module = Whole()
+    for count in (2, 3, 2):
+        items = [torch.randn(2) for _ in range(count)]
+        pair, w = (torch.randn(2), torch.randn(2)), torch.randn(2)
+        for _ in range(2):
+            expected = sum(items[1:], items[0]) * 2.0 + (pair[0] + pair[1]) + w
+            torch.testing.assert_close(module(items, pair, {"w": w}), expected)
+
+
 def test_plans_are_bounded():
     class Flags(FlowModule):
         def flow(self, x, word):
