@@ -9,9 +9,11 @@ from torch import nn
 from flodl.errors import GraphError
 from flodl.graph.fastcalls import must_run_plainly
 from flodl.graph.notes import explain
+from flodl.graph.picture_methods import AbstractPictureMethods
 from flodl.graph.plans import Plans
 from flodl.graph.program import Program
 from flodl.graph.state import Memory, detach_state, has_state, reset_state
+from flodl.graph.tree_methods import AbstractTreeMethods
 from flodl.spec.graph import GraphSpec, InputSpec, NodeSpec, Ref
 from flodl.spec.pretty import flow_text
 from flodl.visual.dot import dot_text
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 MAIN = "flow"
 
 
-class Graph(nn.Module):
+class Graph(AbstractTreeMethods, AbstractPictureMethods):
     """A flow graph; as a torch module it can be trained, saved, copied, compiled and exported like any.
 
     Graphs are made by `FlowBuilder.build()`, `Graph.from_sequential`, or by subclassing `FlowModule`.

@@ -10,6 +10,7 @@ from flodl.graph.observation import log_of
 from flodl.graph.paths import graph_only, tag_names
 from flodl.graph.profiling import Profiler
 from flodl.graph.taps import Watch
+from flodl.observe.metrics import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -78,6 +79,23 @@ def profile(module: nn.Module) -> Profile | None:
         if found is not None:
             return found
     return None
+
+
+def timing_of(module: nn.Module, tag: str) -> float | None:
+    """Return the seconds of a tagged node in the last forward; `None` before a profiled one.
+
+    Args:
+        module: a graph.
+        tag: one of its tags.
+
+    Raises:
+        UnknownNameError: the graph has no such tag.
+    """
+    known = tag_names(module, internal=True)
+    if tag not in known:
+        raise unknown("tag", tag, known)
+    found = profile(module)
+    return None if found is None else found.timing(tag)
 
 
 def collect_timings(module: nn.Module, tags: Iterable[str] = ()) -> None:

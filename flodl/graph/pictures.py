@@ -1,0 +1,204 @@
+"""Pictures of a graph as text, and written to files on request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flodl.graph.drawing import part_of
+from flodl.graph.heat import measured_part, profiled_part
+from flodl.graph.observation import log_of
+from flodl.graph.paths import specs_of
+from flodl.observe.export import csv_text, log_text, plot_text, write_text
+from flodl.visual.assemble import View
+from flodl.visual.dot import dot_of
+from flodl.visual.mermaid import mermaid_text
+from flodl.visual.page import html_text
+from flodl.visual.svg import svg_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from torch import nn
+
+    from flodl.graph.heat import Measure
+    from flodl.graph.observation import Kind
+
+    Target = str | Path | None
+
+
+def svg(
+    module: nn.Module, path: Target = None, *, depth: int = 0, fold: bool | None = None
+) -> str:
+    """Return the picture of a graph as SVG.
+
+    Args:
+        module: a graph.
+        path: where to write it too.
+        depth: how many levels of nested graphs stand open.
+        fold: whether repeated blocks are drawn once; by the size of the graph if not given.
+
+    Raises:
+        GraphError: the module is no graph, or its flow has not been recorded yet.
+    """
+    return _kept(svg_text(part_of(module), View(fold=fold, depth=depth)), path)
+
+
+def html(
+    module: nn.Module, path: Target = None, *, depth: int = 0, fold: bool | None = None
+) -> str:
+    """Return the picture of a graph as a page in which nested graphs open and close.
+
+    Args:
+        module: a graph.
+        path: where to write it too.
+        depth: how many levels of nested graphs stand open at first.
+        fold: whether repeated blocks are drawn once; by the size of the graph if not given.
+
+    Raises:
+        GraphError: the module is no graph, or its flow has not been recorded yet.
+    """
+    return _kept(html_text(part_of(module), View(fold=fold, depth=depth)), path)
+
+
+def mermaid(module: nn.Module, *, depth: int = 0, fold: bool | None = None) -> str:
+    """Return the picture of a graph as a Mermaid flowchart for Markdown.
+
+    Args:
+        module: a graph.
+        depth: how many levels of nested graphs stand open.
+        fold: whether repeated blocks are drawn once; by the size of the graph if not given.
+
+    Raises:
+        GraphError: the module is no graph, or its flow has not been recorded yet.
+    """
+    return mermaid_text(part_of(module), View(fold=fold, depth=depth))
+
+
+def dot_with_profile(module: nn.Module) -> str:
+    """Return a graph with the times of its last forward in the DOT language.
+
+    Args:
+        module: a graph that is being profiled.
+
+    Raises:
+        GraphError: there is no profile.
+    """
+    return dot_of(profiled_part(module))
+
+
+def svg_with_profile(module: nn.Module, path: Target = None, *, depth: int = 0) -> str:
+    """Return the picture of a graph as SVG, coloured by the times of its last forward.
+
+    Args:
+        module: a graph that is being profiled.
+        path: where to write it too.
+        depth: how many levels of nested graphs stand open.
+
+    Raises:
+        GraphError: there is no profile.
+    """
+    return _kept(svg_text(profiled_part(module), View(depth=depth)), path)
+
+
+def heat_map(
+    module: nn.Module,
+    measure: Measure,
+    *inputs: Any,
+    path: Target = None,
+    depth: int = 0,
+    **named: Any,
+) -> str:
+    """Run a copy of a graph and return its picture, coloured by backward time or by memory.
+
+    Args:
+        module: a graph.
+        measure: `backward` or `memory`.
+        *inputs: example inputs, as for a call.
+        path: where to write it too.
+        depth: how many levels of nested graphs stand open.
+        **named: keyword inputs.
+
+    Raises:
+        GraphError: the module is no graph, or its output cannot be differentiated.
+    """
+    part = measured_part(module, measure, *inputs, **named)
+    return _kept(svg_text(part, View(depth=depth)), path)
+
+
+def notebook_svg(module: nn.Module) -> str | None:
+    """Return the picture that a notebook shows, nothing before the flow is recorded.
+
+    Args:
+        module: a graph.
+    """
+    return svg(module) if any(True for _ in specs_of(module)) else None
+
+
+# ---- the history of metrics ----------------------------------------------------------------------
+
+
+def plot_html(
+    module: nn.Module, path: str | Path, names: Iterable[str] = (), kind: Kind = "metrics"
+) -> Path:
+    """Write a page with a chart of metrics.
+
+    Args:
+        module: any module.
+        path: the page.
+        names: metrics or groups; none for all, sorted.
+        kind: the metrics, or the times of tagged nodes.
+
+    Raises:
+        ValueError: there is no value yet.
+        UnknownNameError: there is no such metric.
+    """
+    title = f"{type(module).__name__} {kind}"
+    return write_text(path, plot_text(_columns(module, names, kind), title))
+
+
+def export_trends(
+    module: nn.Module, path: str | Path, names: Iterable[str] = (), kind: Kind = "metrics"
+) -> Path:
+    """Write metrics as CSV: the epoch from 1, then a column per metric.
+
+    Args:
+        module: any module.
+        path: the file.
+        names: metrics or groups; none for all, sorted.
+        kind: the metrics, or the times of tagged nodes.
+
+    Raises:
+        UnknownNameError: there is no such metric.
+    """
+    return write_text(path, csv_text(_columns(module, names, kind)))
+
+
+def write_log(
+    module: nn.Module, path: str | Path, total_epochs: int = 0, names: Iterable[str] = ()
+) -> Path:
+    """Write a line per epoch: metrics, duration and remaining time.
+
+    Args:
+        module: any module.
+        path: the file.
+        total_epochs: the planned number of epochs; without it no remaining time is stated.
+        names: metrics or groups; none for all.
+
+    Raises:
+        UnknownNameError: there is no such metric.
+    """
+    return write_text(path, log_text(log_of(module), total_epochs, names))
+
+
+def _columns(module: nn.Module, names: Iterable[str], kind: Kind) -> dict[str, tuple[float, ...]]:
+    log = log_of(module, kind)
+    chosen = tuple(names)
+    shown = log.expand(chosen) if chosen else tuple(sorted(log.names))
+    return {name: log.history(name) for name in shown}
+
+
+def _kept(text: str, path: Target) -> str:
+    if path is not None:
+        write_text(path, text)
+    return text

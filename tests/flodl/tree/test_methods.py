@@ -1,0 +1,171 @@
+"""The methods of graphs: a life of a model through them, and names that make way for members."""
+
+import copy
+import csv
+import inspect
+
+import pytest
+import torch
+from torch import nn
+
+from flodl import Flow, FlowBuilder, FlowModule, Graph
+from flodl.errors import UnknownNameError
+from flodl.graph.picture_methods import AbstractPictureMethods
+from flodl.graph.tree_methods import AbstractTreeMethods
+
+pytestmark = pytest.mark.torch
+
+
+def model():
+    encoder = FlowBuilder.from_(nn.Linear(4, 8)).tag("first").label("encoder").build()
+    return (
+        FlowBuilder.from_(encoder).through(nn.Tanh()).tag("code").through(nn.Linear(8, 1))
+        .tag("head").build()
+    )  # fmt: skip
+
+
+def test_a_training_run_with_metrics_trends_and_files(tmp_path):
+    torch.manual_seed(0)
+    net = model()
+    assert net.validate_path("encoder.first") == "tag"
+    assert net.freeze("encoder") == 2
+    optimizer = torch.optim.SGD(net.trainable_parameters(), lr=0.1)
+    x, y = torch.randn(16, 4), torch.randn(16, 1)
+    net.metric_log().set_mode("accuracy", "max")
+    for epoch in range(4):
+        loss = (net(x) - y).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        net.record("loss", loss.item())
+        net.record_scalar("accuracy", 0.1 * epoch)
+        net.record_at("encoder.norm", float(net.tagged_at("encoder.first").norm()))
+        net.collect_with(["code"], "norm")
+        net.flush()
+    assert net.flush_count() == 4
+    assert net.trend("loss").improving(4)
+    assert net.trend("accuracy").improving(4)
+    assert net.trends(["loss", "accuracy"]).all_improving(4)
+    assert net.trend_at("encoder.norm").stalled(4, 1e-6), "the encoder is frozen"
+    assert set(net.latest_metrics()) == {"loss", "accuracy", "code", "encoder.norm"}
+    assert net.eta(8) > 0
+    net.export_trends(tmp_path / "trends.csv", ["loss"])
+    rows = list(csv.reader((tmp_path / "trends.csv").read_text().splitlines()))
+    assert [row[0] for row in rows] == ["epoch", "1", "2", "3", "4"]
+    assert float(rows[1][1]) == pytest.approx(net.trend("loss").values[0], abs=1e-7)
+    net.plot_html(tmp_path / "plot.html")
+    assert '"accuracy"' in (tmp_path / "plot.html").read_text()
+    net.write_log(tmp_path / "run.log", 8)
+    assert (tmp_path / "run.log").read_text().startswith("epoch 1/8  ")
+    net.reset_trend()
+    assert net.trend("loss").is_empty
+    with pytest.raises(UnknownNameError):
+        net.trend("los")
+
+
+def test_times_and_pictures(tmp_path):
+    net, x = model(), torch.randn(2, 4)
+    assert not net.profiling()
+    net.enable_profiling()
+    for _ in range(2):
+        net(x)
+        net.collect_timings(["head"])
+        net.flush_timings()
+    assert net.timing("head") == net.profile().timing("head") > 0
+    assert len(net.timing_trend("head")) == 2
+    net.export_timing_trends(tmp_path / "times.csv")
+    assert (tmp_path / "times.csv").read_text().startswith("epoch,head\n")
+    net.plot_timings_html(tmp_path / "times.html")
+    assert "forward time" in net.svg_with_profile(tmp_path / "heat.svg")
+    assert (tmp_path / "heat.svg").read_text() == net.svg_with_profile()
+    assert "forward time" in net.dot_with_profile()
+    net.disable_profiling()
+    assert net.timing("head") is None
+    assert net.svg(tmp_path / "net.svg") == net.svg() == net._repr_svg_()
+    assert "Tanh" in net.mermaid()
+    assert "fd-data" in net.html()
+    assert "memory of the values" in net.heat_map("memory", x)
+
+
+def test_a_notebook_shows_nothing_before_the_flow_is_known():
+    class Asking(FlowModule):
+        def flow(self, x: Flow) -> Flow:
+            return x * 2 if x.size(0) > 1 else x
+
+    net = Asking()
+    assert net._repr_svg_() is None
+    net(torch.ones(2))
+    assert net._repr_svg_().startswith("<svg")
+
+
+class Taken(FlowModule):
+    """Uses names of methods for members, as a ported class may."""
+
+    def __init__(self):
+        super().__init__()
+        self.freeze = nn.Linear(2, 2)
+        self.eta = nn.Parameter(torch.full((2,), 3.0))
+        self.register_buffer("trend", torch.ones(2))
+        self.register_parameter("svg", None)
+        self.add_module("record", nn.Tanh())
+        self.html = "a plain value"
+
+    def flow(self, x: Flow) -> Flow:
+        return x.through(self.freeze).through(self.record) * self.eta + self.trend
+
+
+def test_members_take_the_names_of_methods():
+    net, x = Taken(), torch.randn(3, 2)
+    expected = torch.tanh(net.freeze(x)) * net.eta + net.trend
+    assert torch.equal(net(x), expected)
+    assert isinstance(net.freeze, nn.Linear)
+    assert net.svg is None
+    assert net.html == "a plain value"
+    assert [name for name, _ in net.named_parameters()] == ["eta", "freeze.weight", "freeze.bias"]
+    assert list(net.state_dict()) == ["eta", "trend", "freeze.weight", "freeze.bias"]
+    twin = copy.deepcopy(net).to(torch.float64)
+    assert twin.eta.dtype == twin.trend.dtype == torch.float64
+    assert twin(x.double()).dtype == torch.float64
+    assert torch.compile(net, backend="eager", fullgraph=True)(x).allclose(expected)
+
+
+def test_other_classes_and_other_names_keep_their_methods():
+    Taken()
+    assert model().freeze("head") == 2
+    assert Taken().thaw("freeze") == 2, "methods that nobody took still work"
+    assert inspect.isfunction(Graph.freeze)
+
+
+def test_a_class_may_define_such_methods_itself():
+    class Own(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.lin = nn.Linear(2, 2)
+
+        def freeze(self):
+            return "mine"
+
+        def flow(self, x: Flow) -> Flow:
+            return x.through(self.lin)
+
+    assert Own().freeze() == "mine"
+
+
+def test_builder_graphs_may_have_tags_named_like_methods():
+    net = FlowBuilder.from_(nn.Linear(2, 2)).tag("profile").through(nn.Tanh()).tag("svg").build()
+    x = torch.ones(1, 2)
+    assert torch.equal(net(x), net.tagged("svg"))
+    assert isinstance(net.svg, nn.Tanh)
+    assert Graph.svg(net).startswith("<svg")
+    assert net.freeze("profile") == 2
+    assert list(net.state_dict()) == ["profile.weight", "profile.bias"]
+    net.replace("svg", nn.ReLU())
+    assert torch.equal(copy.deepcopy(net)(x), torch.relu(net.profile(x)))
+    assert model().svg().startswith("<svg"), "other graphs are not touched"
+
+
+def test_every_method_says_what_it_does():
+    for owner in (AbstractTreeMethods, AbstractPictureMethods):
+        methods = [each for name, each in vars(owner).items() if callable(each)]
+        assert len(methods) > 15
+        assert all(each.__doc__ for each in methods)
