@@ -16,7 +16,7 @@ from flodl.checkpoint.format import (
     VERSION,
     Entry,
     Header,
-    checksum,
+    checksums,
     decode_header,
     header_length,
 )
@@ -107,10 +107,12 @@ class SafetensorsContents(AbstractContents):
         if not self.sealed:
             return ()
         stored = stored_table(self.metadata, "fdl.checksums", self.path)
+        entries = self._header.entries
+        found = checksums([self._bytes(each) for each in entries])
         return tuple(
             f"tensor {each.name!r} is damaged: its checksum does not match"
-            for each in self._header.entries
-            if stored.get(each.name) != checksum(self._bytes(each))
+            for each, actual in zip(entries, found, strict=True)
+            if stored.get(each.name) != actual
         )
 
 

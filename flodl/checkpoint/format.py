@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -20,7 +22,7 @@ from xxhash import xxh3_64_hexdigest
 from flodl.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import TypeAlias
 
     Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -32,6 +34,7 @@ MAX_HEADER: Final = 100_000_000
 _SEAL: Final = "fdl.seal"
 _NO_SEAL: Final = "0" * 16
 _METADATA: Final = "__metadata__"
+_WORTH_THREADS: Final = 32 << 20
 
 ITEM_SIZES: Final[dict[str, int]] = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2,
@@ -69,6 +72,15 @@ class Header:
 def checksum(data: Buffer) -> str:
     """Return the xxh3-64 of some bytes as 16 hexadecimal digits."""
     return xxh3_64_hexdigest(data)
+
+
+def checksums(buffers: Sequence[Buffer]) -> list[str]:
+    """Return the checksum of each of many buffers, on several cores where that pays."""
+    if sum(len(each) for each in buffers) < _WORTH_THREADS:
+        return [checksum(each) for each in buffers]
+    # xxhash lets go of the interpreter lock; memory, not the core, is the limit beyond a few threads.
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        return list(pool.map(checksum, buffers))
 
 
 def encode_header(entries: Iterable[Entry], metadata: Mapping[str, str]) -> bytes:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from flodl.checkpoint.commit import commit
 from flodl.checkpoint.contents import AbstractContents, Source, open_contents, stored_table
-from flodl.checkpoint.format import VERSION, Entry, checksum, encode_header
+from flodl.checkpoint.format import VERSION, Entry, checksums, encode_header
 from flodl.checkpoint.tensors import as_bytes, dtype_code, memory_of, on_host
 from flodl.checkpoint.topology import topology_of, unwrapped
 from flodl.errors import CheckpointError
@@ -166,7 +166,7 @@ def write(
         "fdl.created": datetime.now(UTC).isoformat(timespec="seconds"),
         "fdl.torch": torch.__version__,
         "fdl.checksums": json.dumps(
-            {name: checksum(as_bytes(each)) for name, each in held.items()}
+            dict(zip(held, checksums([as_bytes(each) for each in held.values()]), strict=True))
         ),
     }
     if tied:
