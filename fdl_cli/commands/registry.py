@@ -26,7 +26,10 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
     ),
     CommandEntry("graph", "fdl_cli.commands.graph", "draw the flow graph of a model", "Work"),
     CommandEntry(
-        "checkpoint", "fdl_cli.commands.checkpoint", "look into checkpoints, check, migrate", "Work"
+        "checkpoint",
+        "fdl_cli.commands.checkpoint",
+        "look into checkpoints, check, migrate",
+        "Work",
     ),
     CommandEntry("run", "fdl_cli.commands.run", "run a task of fdl.yml", "Tasks"),
     CommandEntry("tasks", "fdl_cli.commands.tasks", "list the tasks of the project", "Tasks"),
@@ -50,9 +53,7 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
     CommandEntry(
         "api-ref", "fdl_cli.commands.api_ref", "explain a name of flodl, or a PyTorch one", "Help"
     ),
-    CommandEntry(
-        "skill", "fdl_cli.commands.skill", "teach coding assistants to use fdl", "Help"
-    ),
+    CommandEntry("skill", "fdl_cli.commands.skill", "teach coding assistants to use fdl", "Help"),
     CommandEntry(
         "completions", "fdl_cli.commands.completions", "print a shell's completion script", "Help"
     ),

@@ -37,7 +37,7 @@ def is_final_or_abstract(node):
         or node.name.lstrip("_").startswith("Abstract")
         or bool(bases & ({"Protocol", "TypedDict"} | OPEN_BASES))
         or any(ast.unparse(item).startswith(LAYERS) for item in node.bases)
-        or node.name in EXCEPTION_ROOTS
+        or node.name in EXCEPTION_ROOTS | OPEN_BASES
     )
 
 

@@ -17,7 +17,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("original", help="the PyTorch file")
     parser.add_argument("ported", help="the file on flodl")
-    parser.add_argument("--example", action="append", default=[], help='"Net(10): torch.randn(2, 3)"')
+    parser.add_argument(
+        "--example", action="append", default=[], help='"Net(10): torch.randn(2, 3)"'
+    )
     arguments = parser.parse_args()
     fdl = shutil.which("fdl")
     if fdl is None:
@@ -43,7 +45,9 @@ def main() -> int:
         for file in document["data"]["files"]
         for item in file["classes"]
     ]
-    print(json.dumps({"proved": done.returncode == 0, "stale": stale(document), "classes": classes}))
+    print(
+        json.dumps({"proved": done.returncode == 0, "stale": stale(document), "classes": classes})
+    )
     return 0 if done.returncode == 0 else 1
 
 
