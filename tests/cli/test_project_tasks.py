@@ -1,0 +1,38 @@
+"""The tasks of a generated project, run through `fdl` from a folder inside it."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.scaffold.conftest import make
+
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize("docker", [False, True])
+def test_the_manifest_is_valid_and_lists_its_tasks(fdl, tmp_path, docker):
+    root = make(tmp_path / "my-proj", docker=docker)
+    done = fdl("tasks", "--json", cwd=root / "src")
+    assert done.returncode == 0, done.stdout
+    names = [task["name"] for task in json.loads(done.stdout)["data"]["tasks"]]
+    expected = ["train", "resume", "eval", "test", "lint", "fmt", "types", "check"]
+    assert names == expected + ["shell"] * docker
+    assert fdl("--env", "ci", "run", "-n", "train", cwd=root).returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_first_epoch_and_what_follows(fdl, tmp_path):
+    root = make(tmp_path / "my-proj")
+    environ = {"PATH": PATH, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"}
+    done = fdl("train", "train.epochs=1", "data.samples=256", cwd=root / "src", **environ)
+    assert done.returncode == 0, done.stderr
+    assert "epoch 1/1" in done.stdout
+    assert json.loads(fdl("eval", cwd=root, **environ).stdout)["epoch"] == 1
+    assert "from epoch 1" in fdl("resume", cwd=root, **environ).stdout
+    wrong = fdl("train", "train.epoch=1", cwd=root, **environ)
+    assert (wrong.returncode, "train.epochs" in wrong.stderr) == (2, True)
+    assert fdl("lint", cwd=root, **environ).returncode == 0
