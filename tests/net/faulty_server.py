@@ -66,6 +66,9 @@ class Handler(BaseHTTPRequestHandler):
         if content is None:
             self.plain(404, {})
             return
+        if site.etag and self.headers.get("If-None-Match") == site.etag:
+            self.plain(304, {"ETag": site.etag})
+            return
         self.serve(site, fault, content)
 
     def plain(self, status, headers):

@@ -56,7 +56,7 @@ VERSIONS = sorted({build.version for builds in TABLE.builds.values() for build i
 VARIANTS = sorted({build.variant for builds in TABLE.builds.values() for build in builds})
 
 LAWS = settings(
-    max_examples=150,
+    max_examples=80,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.filter_too_much],
