@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAIN = "flow"
 
 
-class Graph(AbstractTreeMethods, AbstractPictureMethods):
+class Graph(AbstractTreeMethods, AbstractPictureMethods, nn.Module):
     """A flow graph; as a torch module it can be trained, saved, copied, compiled and exported like any.
 
     Graphs are made by `FlowBuilder.build()`, `Graph.from_sequential`, or by subclassing `FlowModule`.
@@ -182,8 +182,11 @@ class Graph(AbstractTreeMethods, AbstractPictureMethods):
         reset_state(self)
 
     def end_step(self) -> None:
-        """End a training step: cut the history of held values, count the step."""
+        """End a training step: cut the history of held values, count the step, note its times."""
+        from flodl.graph import timing
+
         detach_state(self)
+        timing.note_step(self)
         vars(self)["step_count"] += 1
 
     def end_sequence(self) -> None:
@@ -191,7 +194,10 @@ class Graph(AbstractTreeMethods, AbstractPictureMethods):
         reset_state(self)
 
     def end_epoch(self) -> None:
-        """End an epoch: count it, and start counting steps anew."""
+        """End an epoch: count it, start counting steps anew, take the mean of noted times."""
+        from flodl.graph import timing
+
+        timing.note_epoch(self)
         vars(self).update(step_count=0, epoch_count=self.epoch_count + 1)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:  # torch's signature

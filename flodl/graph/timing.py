@@ -120,6 +120,26 @@ def collect_timings(module: nn.Module, tags: Iterable[str] = ()) -> None:
             log.record(tag, seconds)
 
 
+def note_step(module: nn.Module) -> None:
+    """Collect the times of all tagged nodes, if the graph is being profiled.
+
+    Args:
+        module: a graph.
+    """
+    if profile(module) is not None:
+        collect_timings(module)
+
+
+def note_epoch(module: nn.Module) -> None:
+    """End the epoch of times, if the graph is being profiled.
+
+    Args:
+        module: a graph.
+    """
+    if is_profiling(module):
+        flush_timings(module)
+
+
 def flush_timings(module: nn.Module) -> None:
     """End the epoch of times: append the mean of each tagged node to its history.
 

@@ -87,6 +87,21 @@ def test_times_and_pictures(tmp_path):
     assert "memory of the values" in net.heat_map("memory", x)
 
 
+def test_steps_and_epochs_collect_times_while_profiling():
+    net, x = model(), torch.randn(2, 4)
+    net(x)
+    net.end_step()
+    net.end_epoch()
+    assert net.timing_trend("head").is_empty
+    net.enable_profiling()
+    for _ in range(2):
+        net(x)
+        net.end_step()
+    net.end_epoch()
+    assert len(net.timing_trend("head")) == 1
+    assert (net.step_count, net.epoch_count) == (0, 2)
+
+
 def test_a_notebook_shows_nothing_before_the_flow_is_known():
     class Asking(FlowModule):
         def flow(self, x: Flow) -> Flow:
