@@ -1,0 +1,90 @@
+"""The methods of a graph for its checkpoints and its structural hash; each calls a function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flodl.graph.yielding import AbstractYieldingNames
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flodl.checkpoint.background import ModelSnapshot
+    from flodl.checkpoint.contents import Source
+    from flodl.checkpoint.store import LoadReport, Target
+
+
+class AbstractCheckpointMethods(AbstractYieldingNames):
+    """What a graph can do about its checkpoints.
+
+    Example:
+        >>> import io
+        >>> import torch
+        >>> from flodl import FlowBuilder
+        >>> graph = FlowBuilder.from_(torch.nn.Linear(4, 2)).build()
+        >>> file = io.BytesIO()
+        >>> graph.save_checkpoint(file)
+        >>> str(graph.load_checkpoint(io.BytesIO(file.getvalue())))
+        '2 loaded'
+        >>> graph.structural_hash().startswith(graph.short_hash())
+        True
+    """
+
+    def save_checkpoint(self, target: Target, *, config: str | None = None) -> None:
+        """Save parameters, buffers, architecture and wiring to a path or a binary stream.
+
+        Raises:
+            CheckpointError: a tensor has no form in the file, or the file cannot be written.
+        """
+        from flodl.checkpoint.store import save
+
+        save(self, target, config=config)
+
+    def load_checkpoint(
+        self,
+        source: Source,
+        *,
+        prefix: str = "",
+        rename: Mapping[str, str] | None = None,
+        strict_hash: bool = True,
+    ) -> LoadReport:
+        """Load values by name from a path or a binary stream; see `flodl.load_checkpoint`.
+
+        Raises:
+            CheckpointError: the file is damaged, its architecture differs, or a shape does.
+        """
+        from flodl.checkpoint.store import load
+
+        return load(self, source, prefix=prefix, rename=rename, strict_hash=strict_hash)
+
+    def load_subgraph_checkpoint(
+        self, path: str, source: Source, *, strict_hash: bool = True
+    ) -> LoadReport:
+        """Load the checkpoint of a part into that part of this graph.
+
+        Raises:
+            CheckpointError: what `load_checkpoint` raises.
+            GraphError: there is no such part.
+        """
+        from flodl.checkpoint.store import load
+        from flodl.graph import tree
+
+        return load(tree.subgraph(self, path), source, strict_hash=strict_hash)
+
+    def snapshot_cpu(
+        self, *, metrics: Mapping[str, float] | None = None, epoch: int = 0
+    ) -> ModelSnapshot:
+        """Copy all values to the host, to be saved while training goes on."""
+        from flodl.checkpoint.background import snapshot_cpu
+
+        return snapshot_cpu(self, metrics=metrics, epoch=epoch)
+
+    def structural_hash(self) -> str:
+        """Return 64 hexadecimal digits that change when the architecture does, and not when names do."""
+        from flodl.checkpoint.topology import structural_hash
+
+        return structural_hash(self)
+
+    def short_hash(self) -> str:
+        """Return the first eight digits of the structural hash."""
+        return self.structural_hash()[:8]
