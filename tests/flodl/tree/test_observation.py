@@ -368,3 +368,31 @@ def test_a_compiled_graph_is_not_timed_and_not_broken():
     timing.enable_profiling(net)
     compiled = torch.compile(net, fullgraph=True, backend="eager")
     torch.testing.assert_close(compiled(x), net(x))
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_times_come_from_events():
+    class Heavy(nn.Module):
+        def forward(self, x):
+            for _ in range(20):
+                x = x @ x
+                x = x / x.norm()
+            return x
+
+    graph = FlowBuilder.from_(nn.Linear(2048, 2048)).through(Heavy()).tag("heavy").build().cuda()
+    x = torch.randn(2048, 2048, device="cuda")
+    graph(x)
+    timing.enable_profiling(graph)
+    for _ in range(3):
+        graph(x)
+    found = timing.profile(graph)
+    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    timing.disable_profiling(graph)
+    start.record()
+    graph(x)
+    stop.record()
+    stop.synchronize()
+    whole = start.elapsed_time(stop) / 1e3
+    assert found.clock == "cuda events"
+    assert found.timing("heavy") > 0.5 * found.total
+    assert found.total == pytest.approx(whole, rel=0.5)
