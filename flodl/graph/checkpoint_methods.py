@@ -64,7 +64,7 @@ class AbstractCheckpointMethods(AbstractYieldingNames):
 
         Raises:
             CheckpointError: what `load_checkpoint` raises.
-            GraphError: there is no such part.
+            UnknownNameError: there is no such part.
         """
         from flodl.checkpoint.store import load
         from flodl.graph import tree

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from flodl.errors import GraphError
+from flodl.graph.checkpoint_methods import AbstractCheckpointMethods
 from flodl.graph.fastcalls import must_run_plainly
 from flodl.graph.notes import explain
 from flodl.graph.picture_methods import AbstractPictureMethods
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 MAIN = "flow"
 
 
-class Graph(AbstractTreeMethods, AbstractPictureMethods, nn.Module):
+class Graph(AbstractTreeMethods, AbstractPictureMethods, AbstractCheckpointMethods, nn.Module):
     """A flow graph; as a torch module it can be trained, saved, copied, compiled and exported like any.
 
     Graphs are made by `FlowBuilder.build()`, `Graph.from_sequential`, or by subclassing `FlowModule`.
