@@ -1,4 +1,4 @@
 """Which torch fits a machine, and getting it: choice, download, installation, proof.
 
-It must not know commands or the terminal; progress is reported to a callable.
+It must not know commands; what people see while it works goes through the console it is given.
 """

@@ -73,6 +73,13 @@ def require_existing(problem: Problem, wishes: Wishes, key: PlatformKey) -> None
             f"`{wishes.variant}` is not available on macOS: there is one build, with MPS",
             "leave out the variant: `fdl setup`",
         )
+    if wishes.automatic:
+        raise _lacking(
+            "index-without-build",
+            f"what can be had holds no torch build for {label(key)}",
+            "name another source with `--index-url` or `--find-links`; without `--offline` "
+            "the network is asked",
+        )
     asked = f"{wishes.torch or ''}+{wishes.variant}" if wishes.variant else f"{wishes.torch}"
     near = _nearest(problem, wishes)
     where = label(key) if problem.held is None else f"{label(key)} in this index"

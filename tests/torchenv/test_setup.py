@@ -228,6 +228,12 @@ def test_offline_takes_what_the_cache_holds(project):
     assert project.installed() == "2.12.1+cpu"
 
 
+def test_offline_with_nothing_says_what_to_name(project):
+    document = project.fdl("setup", "-y", "--offline", code=5)
+    assert document["error"]["id"] == "index-without-build"
+    assert "--find-links" in document["error"]["hint"]
+
+
 def test_without_an_index_pip_serves_and_it_says_so(project):
     environ = project.environ()
     # The official index does not exist here: the proxy refuses it at once.
