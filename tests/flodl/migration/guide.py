@@ -14,28 +14,8 @@ import torch.nn.functional as F
 from torch import nn, optim
 
 import flodl
-from flodl import autograd, ops, tensor
-from flodl.checkpoint import background, files, migrate, store, training
-from flodl.nn import (
-    blur,
-    cuda_graphs,
-    devices,
-    init,
-    losses,
-    modules,
-    optimizers,
-    parameters,
-    precision,
-    rng,
-    schedulers,
-    single_stream,
-)
 
 PATH = Path(__file__).parents[3] / "docs" / "migration.md"
-ROOMS = (
-    background, blur, cuda_graphs, devices, files, init, losses, migrate, modules, ops, optimizers,
-    parameters, precision, rng, schedulers, single_stream, store, tensor, training, autograd,
-)  # fmt: skip
 TORCH = {
     "torch": torch, "nn": nn, "F": F, "optim": optim, "random": random, "gc": gc, "math": math,
     "resource": resource,
@@ -88,11 +68,8 @@ def programs():
 
 @functools.cache
 def flodl_names():
-    """Return what a program that imports flodl can name."""
-    found = {}
-    for room in ROOMS:
-        found |= {name: value for name, value in vars(room).items() if not name.startswith("_")}
-    return found | {name: value for name, value in vars(flodl).items() if not name.startswith("_")}
+    """Return what `from flodl import *` gives."""
+    return {name: value for name, value in vars(flodl).items() if not name.startswith("_")}
 
 
 def namespace(side, folder):

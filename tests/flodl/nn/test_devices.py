@@ -6,6 +6,7 @@ import os
 import pytest
 import torch
 
+import flodl
 from flodl.errors import DeviceError
 from flodl.nn import devices
 from flodl.nn.cuda_graphs import (
@@ -165,3 +166,8 @@ def test_a_captured_training_step_learns():
     assert last.item() < first
     with pytest.raises(ValueError, match="recorded for shapes"):
         captured(x[:3], y[:3])
+
+
+def test_streams_and_events_are_torchs():
+    assert flodl.CudaStream is torch.cuda.Stream
+    assert flodl.CudaEvent is torch.cuda.Event

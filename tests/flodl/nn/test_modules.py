@@ -121,3 +121,10 @@ def test_the_rest_is_torchs():
     assert [name for name in shared if getattr(modules, name) is not getattr(nn, name)] == [
         "Upsample"
     ]
+
+
+def test_a_class_stands_for_its_instance():
+    layer = nn.Linear(3, 3)
+    flow = flodl.FlowBuilder.from_(layer).through(nn.ReLU).build()
+    x = torch.randn(2, 3)
+    assert torch.equal(flow(x), layer(x).relu())
