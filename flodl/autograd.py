@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 NoGradGuard = torch.no_grad
+"""`torch.no_grad`: a `with` block in which no gradients are recorded."""
 
 
 @overload

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,31 @@ def load_index(cache: Path) -> ApiIndex:
 
 def build_here() -> ApiIndex:
     """Read the runtime that stands beside this tool."""
-    return build_index(read_package(Path(SOURCE_ROOT)), __version__, since_table())
+    index = build_index(read_package(Path(SOURCE_ROOT)), __version__, since_table())
+    return with_examples(index, stored_examples())
 
 
 def since_table() -> dict[str, str]:
     """Return in which earlier version each name appeared."""
     table = json.loads((DATA / "since.json").read_text(encoding="utf-8"))
     return {name: version for version, names in table.items() for name in names}
+
+
+def stored_examples() -> dict[str, str]:
+    """Return the examples that are kept beside the source: for names whose docstring has none."""
+    examples: dict[str, str] = json.loads((DATA / "examples.json").read_text(encoding="utf-8"))
+    return examples
+
+
+def with_examples(index: ApiIndex, examples: Mapping[str, str]) -> ApiIndex:
+    """Return the index with these examples where an entry has none of its own."""
+    entries = tuple(
+        replace(entry, doc=replace(entry.doc, examples=(examples[entry.name],)))
+        if entry.name in examples and not entry.doc.examples
+        else entry
+        for entry in index.entries
+    )
+    return ApiIndex(version=index.version, entries=entries)
 
 
 def stored_form(index: ApiIndex, state: str) -> str:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CudaEvent = torch.cuda.Event
+"""`torch.cuda.Event`: a point in the work of a GPU, to wait for or to time."""
+
 CudaStream = torch.cuda.Stream
+"""`torch.cuda.Stream`: a queue of work for a GPU."""
 
 CaptureMode = Literal["global", "thread_local", "relaxed"]
 

@@ -58,8 +58,8 @@ from torch.nn import Tanh as Tanh
 from torch.nn import Unfold as Unfold
 from torch.nn import ZeroPad2d as ZeroPad2d
 
-# `[B, F]`; for images, the name is BatchNorm2d.
 BatchNorm = BatchNorm1d
+"""`nn.BatchNorm1d`, for `[B, F]`; for images, the name is BatchNorm2d."""
 
 _UPSAMPLE_MODES: Final = ("nearest", "bilinear")
 

@@ -1,11 +1,12 @@
 """Every public name of flodl is explained, belongs to a purpose, and has an example that runs."""
 
 import doctest
+import importlib
 
 import pytest
 
 from fdl_cli.apiref.categories import OTHER
-from fdl_cli.apiref.storage import build_here
+from fdl_cli.apiref.storage import build_here, stored_examples
 from fdl_cli.apiref.torch_map import torch_entries
 
 INDEX = build_here()
@@ -13,11 +14,12 @@ WITH_EXAMPLES = [entry for entry in INDEX.entries if entry.doc.examples]
 MAPPED = [entry for entry in torch_entries() if entry.example]
 
 
-def run_example(text, name):
+def run_example(text, name, file="flodl/__init__.py"):
     import flodl
 
-    # An example may use the public names as they are; it imports everything else.
-    known = {**vars(flodl), "__name__": "__main__"}
+    # As doctest does: an example sees the names of its own module; the public ones besides.
+    module = importlib.import_module(file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+    known = {**vars(flodl), **vars(module), "__name__": "__main__"}
     test = doctest.DocTestParser().get_doctest(text, known, name, name, 0)
     assert test.examples, f"the example of {name} has no `>>>` line"
     printed: list[str] = []
@@ -44,6 +46,10 @@ def test_every_public_name_has_a_purpose():
     assert [entry.name for entry in INDEX.entries if entry.category == OTHER] == []
 
 
+def test_examples_beside_the_source_belong_to_public_names():
+    assert set(stored_examples()) - {entry.name for entry in INDEX.entries} == set()
+
+
 def test_every_public_name_has_an_example():
     kinds = ("class", "function")
     lacking = [e.name for e in INDEX.public if e.kind in kinds and not e.doc.examples]
@@ -54,7 +60,7 @@ def test_every_public_name_has_an_example():
 @pytest.mark.parametrize("entry", WITH_EXAMPLES, ids=lambda entry: entry.short_name)
 def test_the_example_runs(entry):
     for text in entry.doc.examples:
-        run_example(text, entry.name)
+        run_example(text, entry.name, entry.file)
 
 
 @pytest.mark.torch
