@@ -11,6 +11,7 @@ from torch import nn
 
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.compare import find_mismatches
+from flodl.verify.methods import MethodCall, methods_used
 from flodl.verify.recipes import Construction, Packed, pack, unpack
 from flodl.verify.recorder import Case
 from flodl.verify.sides import Side
@@ -67,6 +68,7 @@ class Abilities:
     sizes: Accepted
     scales: Accepted
     options: Accepted
+    methods: tuple[MethodCall, ...]
     no_backward: str
     heavy: bool
 
@@ -103,6 +105,7 @@ def probe_original(original: Side, case: Case, run: Runner) -> Abilities:
             sizes=_accepted(subject, plan, sizes, MAX_SIZES),
             scales=_accepted(subject, plan, scales, 2),
             options=_accepted(subject, plan, options, MAX_OPTIONS),
+            methods=methods_used(subject, plan, _NO_PROVENANCE),
             no_backward=no_backward,
             heavy=heavy,
         )

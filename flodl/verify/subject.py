@@ -111,6 +111,16 @@ class Subject:
             num_differentiable=len(differentiable),
         )
 
+    def call_method(self, name: str, arguments: Packed) -> dict[str, Snapshot]:
+        """Call a method from outside, in eval mode; return its result and the random draws."""
+        self.model.eval()
+        args, kwargs = unpack(arguments, self.side)
+        method = getattr(self.model, name)
+        seed_all(7000)
+        result = method(*args, **kwargs)
+        draws = Freezer().freeze(random_state(), "random draws")
+        return {"result": Freezer().freeze(result, "result"), "random draws": draws}
+
     def train_steps(self, inputs: Packed, num_steps: int) -> dict[str, Snapshot]:
         """Take steps of SGD with momentum on the scalar loss; return losses and weights."""
         self.model.train()

@@ -12,6 +12,7 @@ from flodl.verify import ledger as names
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.compare import Mismatch, find_mismatches
 from flodl.verify.ledger import Ledger
+from flodl.verify.methods import MethodCall
 from flodl.verify.probe import Abilities, probe_original
 from flodl.verify.protocol import Response
 from flodl.verify.recipes import Packed
@@ -82,6 +83,9 @@ class Trial:
             self._eval_first(able)
         with contextlib.suppress(Abandoned):
             self._train_first(able)
+        for used in able.methods:
+            with contextlib.suppress(Abandoned):
+                self._call_method(used)
         for check, variants in ((names.SIZES, able.sizes), (names.OPTIONAL, able.options)):
             for label, packed in variants:
                 with contextlib.suppress(Abandoned):
@@ -147,6 +151,21 @@ class Trial:
         if able.plan.backward:
             # Last: after steps on different gradients everything differs.
             self._compare_steps(pair, able.plan.inputs)
+
+    def _call_method(self, used: MethodCall) -> None:
+        # A fresh pair: the method may be the first thing that is called at all.
+        left, right = self._build_pair("construction")
+        where = f"`{used.name}` called from outside"
+        seen = self._on(self._original, lambda: left.call_method(used.name, used.arguments))
+        if isinstance(seen, Failure):
+            return
+        found = self._on(self._port, lambda: right.call_method(used.name, used.arguments))
+        if isinstance(found, Failure):
+            self._ledger.port_failed(names.METHODS, found.text, found.line, where)
+            return
+        for section, first in seen.items():
+            mismatches = _mismatches(first, found[section], section)
+            self._ledger.compared(names.METHODS, mismatches, where)
 
     def _alternate(self, check: str, label: str, packed: Packed, plan: Call) -> None:
         pair = self._build_pair("construction")

@@ -210,3 +210,34 @@ def test_siblings_are_imported_once_per_side(tmp_path: Path) -> None:
     found = compare(tmp_path, text, text)
     # A shared module would have counted two on the port's side.
     assert found["status"] == "equal", found["detail"]
+
+
+HELPER = """
+    def encode(self, x, scale=1.0):
+        return self.fc(x) * scale
+
+    def forward(self, x):
+        return self.norm(self.encode(x, scale=0.5))
+"""
+
+
+def test_methods_are_called_from_outside_too(tmp_path: Path) -> None:
+    # Inside forward the port's method does the same; called by itself it does not.
+    port = HELPER.replace("return self.fc(x) * scale", "return self.fc(x) * (scale * self.inside)")
+    port = port.replace(
+        "return self.norm(self.encode(x, scale=0.5))",
+        "self.inside = 1.0\n"
+        "        y = self.norm(self.encode(x, scale=0.5))\n"
+        "        del self.inside\n        return y",
+    )
+    layers = LAYERS + "        self.__class__.inside = 2.0\n"
+    found = compare(tmp_path, HEAD + LAYERS + HELPER, HEAD + layers + port)
+    checks = statuses(found)
+    assert checks.pop("methods") == "different"
+    assert set(checks.values()) == {"equal"}, found["checks"]
+    assert "`encode` called from outside" in found["detail"]
+
+
+def test_methods_that_are_alike_are_equal(tmp_path: Path) -> None:
+    found = compare(tmp_path, HEAD + LAYERS + HELPER, HEAD + LAYERS + HELPER)
+    assert statuses(found)["methods"] == "equal"
