@@ -59,9 +59,12 @@ def parse(
 
 def run(context: Context, options: DiagnoseOptions) -> CommandResult[DiagnoseData]:
     """Collect the facts and answer the checks."""
+    from fdl_cli.commands.diagnose_project import project_checks
     from fdl_cli.torchenv.diagnosis import diagnose, write_report
 
     facts, checks = diagnose(context, options.env, probe=options.probe)
+    if context.project_root is not None:
+        checks = (*checks, *project_checks(context.project_root))
     failed = any(check.severity == "error" for check in checks)
     return CommandResult(
         schema="fdl.diagnose/1",

@@ -22,6 +22,7 @@ class SourceOptions:
     arch: str | None
     docker: bool
     folder: Path
+    python: str
     dry_run: bool
 
 
@@ -45,6 +46,9 @@ def parse(
     folder: Annotated[Path, typer.Option("--folder", help="Where sources and results go.")] = Path(
         "torch-source"
     ),
+    python: Annotated[
+        str, typer.Option("--python", help="The interpreter to build for, with --docker ignored.")
+    ] = "python3",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what is needed and what would run.")
     ] = False,
@@ -53,7 +57,9 @@ def parse(
 
     That takes hours, tens of gigabytes and a compiler; first look at --dry-run.
     """
-    return SourceOptions(torch=torch, arch=arch, docker=docker, folder=folder, dry_run=dry_run)
+    return SourceOptions(
+        torch=torch, arch=arch, docker=docker, folder=folder, python=python, dry_run=dry_run
+    )
 
 
 def run(context: Context, options: SourceOptions) -> CommandResult[SourceData]:
@@ -71,6 +77,7 @@ def run(context: Context, options: SourceOptions) -> CommandResult[SourceData]:
         way="docker" if options.docker else "native",
         folder=context.cwd / options.folder,
         arch=options.arch,
+        python=options.python,
     )
     wheel: str | None = None
     if not options.dry_run:

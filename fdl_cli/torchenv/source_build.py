@@ -56,7 +56,13 @@ class SourceBuild:
 
 
 def plan_source_build(
-    facts: SystemFacts, *, torch: str, way: Way, folder: Path, arch: str | None
+    facts: SystemFacts,
+    *,
+    torch: str,
+    way: Way,
+    folder: Path,
+    arch: str | None,
+    python: str,
 ) -> SourceBuild:
     """Say what a source build for the GPUs of this machine needs and would run.
 
@@ -90,7 +96,9 @@ def plan_source_build(
         jobs=jobs,
         hours=round(HOURS_PER_CORE / jobs, 1),
         requirements=_requirements(facts, way),
-        commands=_native(torch, source) if way == "native" else _docker(torch, source, settings),
+        commands=_native(torch, source, python)
+        if way == "native"
+        else _docker(torch, source, settings),
         environment=settings,
         wheel_folder=str(source / "dist"),
     )
@@ -171,23 +179,23 @@ def _requirements(facts: SystemFacts, way: Way) -> tuple[Requirement, ...]:
     )
 
 
-def _native(torch: str, source: Path) -> tuple[tuple[str, ...], ...]:
+def _native(torch: str, source: Path, python: str) -> tuple[tuple[str, ...], ...]:
     clone = (
         "git", "clone", "--depth", "1", "--recurse-submodules", "--shallow-submodules",
         "--branch", f"v{torch}", REPOSITORY, str(source),
     )  # fmt: skip
     build = (
-        "python3", "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-v",
+        python, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-v",
         "--wheel-dir", str(source / "dist"), str(source),
     )  # fmt: skip
-    needs = ("python3", "-m", "pip", "install", "-r", str(source / "requirements.txt"))
+    needs = (python, "-m", "pip", "install", "-r", str(source / "requirements.txt"))
     return clone, needs, build
 
 
 def _docker(
     torch: str, source: Path, settings: tuple[tuple[str, str], ...]
 ) -> tuple[tuple[str, ...], ...]:
-    clone = _native(torch, source)[0]
+    clone = _native(torch, source, "python3")[0]
     inside = (
         "cd /pytorch && pip install -r requirements.txt && "
         "pip wheel --no-deps --no-build-isolation -v --wheel-dir dist ."

@@ -182,6 +182,26 @@ def test_the_report_has_no_names_and_no_secrets(tmp_path):
         assert secret not in text
 
 
+def test_a_project_and_its_skills(tmp_path):
+    (tmp_path / "fdl.yml").write_text("description: x\n")
+    checks = checks_of(fdl("diagnose", "--json", cwd=tmp_path))
+    assert checks["project.scaffold-version"]["severity"] == "info"
+    assert checks["skill.version"]["severity"] == "info"
+    fdl("skill", "install", "--for", "agents", cwd=tmp_path)
+    assert checks_of(fdl("diagnose", "--json", cwd=tmp_path))["skill.version"]["ok"] is True
+    lock = tmp_path / ".agents" / "flodl-skills.lock.json"
+    document = json.loads(lock.read_text())
+    for item in document["skills"].values():
+        item["version"] = "0.0.1"
+    lock.write_text(json.dumps(document))
+    check = checks_of(fdl("diagnose", "--json", cwd=tmp_path))["skill.version"]
+    assert (check["severity"], check["remedy"]) == ("warning", "`fdl skill update`")
+    (tmp_path / ".fdl").mkdir()
+    (tmp_path / ".fdl" / "scaffold.json").write_text("{")
+    check = checks_of(fdl("diagnose", "--json", cwd=tmp_path))["project.scaffold-version"]
+    assert check["severity"] == "error"
+
+
 def test_redaction_leaves_ordinary_text_alone():
     text = "torch 2.13.0 on GPU 0, token of a tokenizer, /usr/lib"
     assert redact(text, {"HOME": "/root", "USER": "root"}) == text
