@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, final
 
 from flodl.spec.graph import Ref, node_refs, refs
@@ -233,9 +234,10 @@ def _note(part: Part, node: NodeSpec) -> str:
     if node.kind == "module" and node.target:
         lines.append(f"self.{node.target}")
     if node.branch is not None:
-        lines.append(str(node.branch))
+        lines.append(f"branch {node.branch.k} of {node.branch.n}")
     if node.site.line:
-        lines.append(f"written at {node.site}")
+        # Pictures travel, so they name the file without the folders of the machine they were made on.
+        lines.append(f"written at {PurePath(node.site.file).name}:{node.site.line}")
     return "\n".join(lines)
 
 
