@@ -16,6 +16,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from flodl.verify.attempt import Failure, attempt
+from flodl.verify.memory import tensor_bytes
 from flodl.verify.recipes import unpack
 from flodl.verify.recorder import Case
 from flodl.verify.seeds import seed_all
@@ -172,7 +173,7 @@ def _digest(result: object) -> str:
         data = dense_copy(item).contiguous().reshape(-1)
         state.update(f"{item.dtype}{tuple(item.shape)}".encode())
         if data.numel() and data.device.type == "cpu":
-            state.update(data.view(torch.uint8).numpy().tobytes())
+            state.update(tensor_bytes(data))
     return state.hexdigest()
 
 

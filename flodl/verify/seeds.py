@@ -8,6 +8,8 @@ import sys
 
 import torch
 
+from flodl.verify.memory import tensor_bytes
+
 
 def seed_all(seed: int) -> None:
     """Seed torch, `random`, and numpy when it is loaded."""
@@ -22,7 +24,7 @@ def seed_all(seed: int) -> None:
 def random_state() -> dict[str, str]:
     """Return a digest per generator: equal digests mean that equally many numbers were drawn."""
     state = {
-        "torch": _digest(torch.get_rng_state().numpy().tobytes()),
+        "torch": _digest(tensor_bytes(torch.get_rng_state())),
         "random": _digest(repr(random.getstate()).encode()),
     }
     numpy = sys.modules.get("numpy")
