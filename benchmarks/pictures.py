@@ -219,10 +219,10 @@ def watching() -> int:
     model(x)
 
     def forward() -> float:
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(300):
             model(x)
-        return (time.perf_counter() - started) / 300 * 1e6
+        return (time.process_time() - started) / 300 * 1e6
 
     best = {"nothing": float("inf"), "a kept tag": float("inf"), "a timed node": float("inf")}
     for _ in range(25):
