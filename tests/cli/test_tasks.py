@@ -29,7 +29,7 @@ commands:
   line: {{run: 'echo line'}}
   code: {{run: exit 7}}
   kill: {{run: kill -TERM $$}}
-  wait: {{run: "trap 'echo got it; exit 9' TERM; echo ready; while :; do sleep 0.05; done"}}
+  wait: {{run: "trap 'echo got it; exit 9' TERM; echo ready; for i in $(seq 600); do sleep 0.05; done"}}
   forever: {{run: [/usr/bin/yes]}}
   where: {{run: pwd, cwd: sub}}
   secret: {{run: 'true', hidden: true}}
@@ -138,7 +138,7 @@ def test_a_signal_reaches_the_task(project, words):
 
 def test_a_closed_pipe_ends_the_task_as_any_program(project):
     for words in ("forever", "-q forever"):
-        line = f"{sys.executable} -P -m fdl_cli {words} | head -n 1; echo ${{PIPESTATUS[0]}}"
+        line = f"{shlex.join(FDL)} {words} | head -n 1; echo ${{PIPESTATUS[0]}}"
         done = subprocess.run(
             ["bash", "-c", line], cwd=project, capture_output=True, text=True, check=True
         )
