@@ -52,6 +52,12 @@ def environ(tmp_path):
     }
 
 
+@pytest.fixture(scope="session")
+def warm_home(tmp_path_factory):
+    """A home where the table of options is collected once."""
+    return {"FLODL_HOME": str(tmp_path_factory.mktemp("warm"))}
+
+
 def ask(fdl, folder, *words, shell="zsh", **environ):
     done = fdl("__complete", shell, *words, cwd=folder, **environ)
     assert (done.returncode, done.stderr) == (0, "")
@@ -78,13 +84,12 @@ def ask(fdl, folder, *words, shell="zsh", **environ):
     ],
     ids=" ".join,
 )
-def test_answers(fdl, project, tmp_path, words, expected):
-    home = {"FLODL_HOME": str(tmp_path / "flodl")}
-    assert ask(fdl, project / "deep", *words, **home) == expected
+def test_answers(fdl, project, warm_home, words, expected):
+    assert ask(fdl, project / "deep", *words, **warm_home) == expected
 
 
-def test_tasks_are_read_anew_and_come_first(fdl, project, tmp_path):
-    home = {"FLODL_HOME": str(tmp_path / "flodl")}
+def test_tasks_are_read_anew_and_come_first(fdl, project, warm_home):
+    home = warm_home
     assert ask(fdl, project, "", **home)[:2] == ["greet", "paint"]
     manifest = project / "fdl.yml"
     manifest.write_text(MANIFEST + "  grow:\n    run: echo\n")
@@ -93,8 +98,8 @@ def test_tasks_are_read_anew_and_come_first(fdl, project, tmp_path):
     assert ask(fdl, project, "ini", **home) == ["init"]
 
 
-def test_names_of_the_reference(fdl, project, tmp_path):
-    home = {"FLODL_HOME": str(tmp_path / "flodl")}
+def test_names_of_the_reference(fdl, project, warm_home):
+    home = warm_home
     fdl("api-ref", "Flow", **home)
     assert "FlowBuilder.through" in ask(fdl, project, "api-ref", "FlowBuilder.thr", **home)
 
@@ -134,7 +139,8 @@ printf '%s\\n' "${COMPREPLY[@]}"
     ],
     ids=" ".join,
 )
-def test_bash(project, environ, tmp_path, words, expected):
+def test_bash(project, environ, warm_home, tmp_path, words, expected):
+    environ |= warm_home
     script = tmp_path / "fdl.bash"
     script.write_text(SCRIPTS["bash"])
     done = subprocess.run(
@@ -271,8 +277,8 @@ def cpu(arguments, folder, environ):
 
 
 @pytest.mark.parametrize("words", [("",), ("port", "--"), ("run", "g")], ids=" ".join)
-def test_a_tab_is_quick(project, tmp_path, words):
-    environ = {**os.environ, "FLODL_HOME": str(tmp_path / "flodl")}
+def test_a_tab_is_quick(project, warm_home, words):
+    environ = {**os.environ, **warm_home}
     ask_words = ["-m", "fdl_cli", "__complete", "zsh", *words]
     cpu(ask_words, project, environ)
     nothing = cpu(["-c", "pass"], project, environ)

@@ -74,8 +74,11 @@ def test_the_rule_for_cursor_points_to_files_that_exist(fdl, place):
     assert (place / ".agents/skills/flodl-port/scripts/check.py").stat().st_mode & 0o111
 
 
-@pytest.mark.parametrize("command", ["install", "update", "remove"])
-@pytest.mark.parametrize("path", [SKILL, ".cursor/rules/flodl-port.mdc", "AGENTS.md"])
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [("install", SKILL), ("update", ".cursor/rules/flodl-port.mdc"), ("remove", "AGENTS.md"),
+     ("install", "AGENTS.md"), ("remove", SKILL)],
+)  # fmt: skip
 def test_an_edited_file_stops_everything(fdl, place, command, path):
     fdl("skill", "install", cwd=place)
     file = place / path
