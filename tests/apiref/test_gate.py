@@ -18,7 +18,9 @@ def run_example(text, name, file="flodl/__init__.py"):
     import flodl
 
     # As doctest does: an example sees the names of its own module; the public ones besides.
-    module = importlib.import_module(file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+    module = importlib.import_module(
+        file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    )
     known = {**vars(flodl), **vars(module), "__name__": "__main__"}
     test = doctest.DocTestParser().get_doctest(text, known, name, name, 0)
     assert test.examples, f"the example of {name} has no `>>>` line"

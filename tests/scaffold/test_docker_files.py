@@ -11,6 +11,7 @@ from fdl_cli.scaffold.rendering import render
 
 FILES = {file.path: file.text for file in render(make_answers("my-proj", docker=True))}
 REPLACED = {"ADD": "DL3020", "MAINTAINER": "DL4000"}
+ONCE = {"CMD": "DL4003", "ENTRYPOINT": "DL4004", "HEALTHCHECK": "DL3012"}
 SHELL_OPERATORS = re.compile(r"(?<!\|)\|(?!\|)")
 
 
@@ -45,12 +46,7 @@ def problems(text):
             yield "DL3007"
         names.add(name)
         words = [word for word, _ in body]
-        if words.count("CMD") > 1:
-            yield "DL4003"
-        if words.count("ENTRYPOINT") > 1:
-            yield "DL4004"
-        if words.count("HEALTHCHECK") > 1:
-            yield "DL3012"
+        yield from (rule for word, rule in ONCE.items() if words.count(word) > 1)
         users = [rest for word, rest in body if word == "USER"]
         if users and users[-1] in ("root", "0", "0:0"):
             yield "DL3002"
