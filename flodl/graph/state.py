@@ -137,7 +137,7 @@ def detach_state(module: nn.Module) -> None:
     """Cut the gradient history of all states, of nested graphs and of modules with `detach_state`."""
     for each in module.modules():
         if "_memory" in vars(each):
-            each._memory.detach()  # type: ignore[operator, union-attr]
+            each._memory.detach()  # type: ignore[operator]
         elif each is not module and "detach_state" in dir(type(each)):
             each.detach_state()  # type: ignore[operator]
 
