@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from flodl.errors import GraphError
 from flodl.graph.paths import PathKind, Place, find, module_at, specs_of, tag_names, tree_children
-from flodl.spec.graph import Attr, Submodule
+from flodl.spec.graph import Attr
+from flodl.visual.wording import submodules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -290,8 +291,8 @@ def _tagged_modules(place: Place) -> Iterator[tuple[str, nn.Module]]:
     if node.kind in ("module", "loop") and node.target:
         yield "", place.module.get_submodule(node.target)
     for arg in (*node.args, *(value for _, value in node.kwargs)):
-        if isinstance(arg, Submodule) and arg.path:
-            yield f"{arg.path}.", place.module.get_submodule(arg.path)
+        for path in filter(None, submodules(arg)):
+            yield f"{path}.", place.module.get_submodule(path)
 
 
 def _tagged_attributes(place: Place) -> Iterator[str]:

@@ -11,7 +11,7 @@ from flodl.spec.pretty import argument_text, operation
 from flodl.visual.folding import MOST_NODES, Step, find_runs
 from flodl.visual.part import Heat
 from flodl.visual.scene import Box, Link, Scene
-from flodl.visual.wording import count_text, role_of, shortened, title_of
+from flodl.visual.wording import count_text, parts_text, role_of, shortened, title_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -207,6 +207,8 @@ def _lines(part: Part, nodes: Sequence[int]) -> tuple[str, ...]:
     lines: list[str] = []
     if node.kind == "module" and node.target:
         lines.append(shortened(_pattern([part.spec.nodes[each].target for each in nodes])))
+    if parts := parts_text(part, node):
+        lines.append(parts)
     facts = [part.shapes[node.index]] if node.index in part.shapes else []
     count = part.parameters.get(node.target, 0) if node.kind in ("module", "loop") else 0
     if count:

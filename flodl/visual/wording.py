@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flodl.spec.graph import Items, Pairs, Submodule
 from flodl.spec.pretty import argument_text, operation
 
 if TYPE_CHECKING:
-    from flodl.spec.graph import NodeSpec
+    from flodl.spec.graph import Arg, NodeSpec
     from flodl.visual.part import Part
     from flodl.visual.scene import Role
 
@@ -26,7 +27,17 @@ _ACTIVATIONS = frozenset(
      "log_softmax", "logsoftmax", "swish", "softsign", "glu"}
 )  # fmt: skip
 _NORMS = ("norm",)
-_CHOICES = frozenset({"gate", "switch"})
+# What graphs call for words such as `gate`, by the function's name.
+_WORDS: dict[str, Role] = {
+    "gate_": "choice",
+    "switch_": "choice",
+    "read_state_": "state",
+    "write_state_": "state",
+    "loop_for_": "loop",
+    "loop_halting_": "loop",
+    "map_each_": "loop",
+    "map_slices_": "loop",
+}
 
 
 def text_width(text: str, size: float) -> float:
@@ -66,6 +77,19 @@ def count_text(number: int) -> str:
     return str(number)
 
 
+def submodules(arg: Arg) -> tuple[str, ...]:
+    """Return the paths of the submodules in an argument, lists and dicts included."""
+    match arg:
+        case Submodule(path):
+            return (path,)
+        case Items(_, items):
+            return tuple(path for item in items for path in submodules(item))
+        case Pairs(_, values):
+            return tuple(path for item in values for path in submodules(item))
+        case _:
+            return ()
+
+
 def role_of(part: Part, node: NodeSpec) -> Role:
     """Return the role of a step, from its kind and the name of what it does."""
     if node.kind == "input":
@@ -76,14 +100,14 @@ def role_of(part: Part, node: NodeSpec) -> Role:
         return "graph"
     if node.kind == "operator":
         return "operator" if node.target in _SIGNS else "operation"
-    name = operation(node, part.kinds).rpartition(".")[2].strip("_").lower()
+    if node.kind == "function" and node.target in _WORDS:
+        return _WORDS[node.target]
+    name = _operation(part, node).rpartition(".")[2].strip("_").lower()
     if name in _ACTIVATIONS:
         return "activation"
     if any(each in name for each in _NORMS):
         return "norm"
-    if name in _CHOICES:
-        return "choice"
-    return "layer" if node.kind == "module" else "operation"
+    return "layer" if node.kind == "module" or _called(node) else "operation"
 
 
 def title_of(part: Part, node: NodeSpec) -> str:
@@ -94,4 +118,27 @@ def title_of(part: Part, node: NodeSpec) -> str:
         return _SIGNS.get(node.target, node.target)
     if node.kind == "item":
         return node.variable or shortened(f"[{argument_text(part.spec, node.args[1])}]", 22)
-    return shortened(operation(node, part.kinds).rpartition(".")[2] or node.kind)
+    if node.kind == "function" and node.target in ("read_state_", "write_state_"):
+        # The second argument is the name of the state.
+        name = argument_text(part.spec, node.args[1]).strip("'")
+        return shortened(f"{node.target.partition('_')[0]} state {name}")
+    return shortened(_operation(part, node).rpartition(".")[2].rstrip("_") or node.kind)
+
+
+def parts_text(part: Part, node: NodeSpec) -> str:
+    """Return the classes of the modules that a step gets as arguments, such as the experts of a gate."""
+    if node.kind != "function":
+        return ""
+    paths = [path for arg in node.args for path in submodules(arg) if path]
+    return shortened(", ".join(part.kinds.get(path, path) for path in paths), 40)
+
+
+def _operation(part: Part, node: NodeSpec) -> str:
+    called = _called(node)
+    return part.kinds.get(called, called) if called else operation(node, part.kinds)
+
+
+def _called(node: NodeSpec) -> str:
+    """Return the path of the module whose method a step calls, empty if it calls none."""
+    owner = node.args[0] if node.kind == "method" and node.args else None
+    return owner.path if isinstance(owner, Submodule) else ""

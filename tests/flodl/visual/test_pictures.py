@@ -12,7 +12,16 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from flodl import Add, Flow, FlowBuilder, FlowModule, GraphError
+from flodl import (
+    Add,
+    Flow,
+    FlowBuilder,
+    FlowModule,
+    GraphError,
+    SoftmaxRouter,
+    StateAdd,
+    ThresholdHalt,
+)
 from flodl.graph import timing
 from flodl.graph.drawing import part_of
 from flodl.graph.heat import measured_part, profiled_part, shaped_part
@@ -284,6 +293,26 @@ def test_measuring_leaves_the_model_and_the_random_state_alone():
     shaped_part(net, torch.ones(8, 4))
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
+def test_gates_loops_maps_and_states_are_drawn_as_such():
+    graph = (
+        FlowBuilder.from_(nn.Linear(4, 4)).gate(SoftmaxRouter(4, 2), nn.Linear(4, 4), nn.Tanh())
+        .tag("gated").loop_body(nn.Linear(4, 4)).until_cond(ThresholdHalt(9.0), 3)
+        .map(nn.Linear(4, 4)).each().through(StateAdd()).using("m").tag("m").build()
+    )  # fmt: skip
+    graph(torch.ones(2, 4))
+    scene = assemble(part_of(graph), View())
+    roles = {box.title: box.role for box in scene.boxes}
+    assert roles["gate"] == "choice"
+    assert roles["loop_halting"] == roles["map_each"] == "loop"
+    assert roles["read state m"] == roles["write state m"] == "state"
+    assert roles["StateAdd"] == "layer"
+    gate = next(box for box in scene.boxes if box.title == "gate")
+    assert gate.lines == ("SoftmaxRouter, Linear, Tanh",)
+    assert gate.tags == ("gated",)
+    # The router's layer and the expert's, weights and biases.
+    assert len(graph.parameters_at("gated")) == 4
 
 
 def test_shapes_are_drawn():
