@@ -31,8 +31,11 @@ def run_child(invocation: Invocation, environ: Mapping[str, str]) -> Ended:
     A terminal sends Ctrl-C to the child too; a signal sent to this process alone is handed on.
     """
     started = time.monotonic()
+    # Held back until both sides are ready: a signal in between would end this process only.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     child = os.fork()
     if child == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         _become_or_die(invocation, environ)
     interactive = os.isatty(0)
 
@@ -42,6 +45,7 @@ def run_child(invocation: Invocation, environ: Mapping[str, str]) -> Ended:
 
     for number in FORWARDED:
         signal.signal(number, forward)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     for number in FORWARDED:
