@@ -1,0 +1,34 @@
+"""`fdl port --verify-only OLD NEW`: what it refuses before it runs anything."""
+
+import pytest
+
+MODEL = "from torch import nn\n\n\nclass Net(nn.Module):\n    pass\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "old.py").write_text(MODEL)
+    (tmp_path / "new.py").write_text(MODEL.replace("Net", "Other"))
+    (tmp_path / "bad.py").write_text("class Net(:\n")
+    (tmp_path / "plain.py").write_text("class Net:\n    pass\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        (("old.py",), 2, "verify-only-usage"),
+        (("old.py", "new.py", "bad.py"), 2, "verify-only-usage"),
+        (("old.py", "new.py", "--diff"), 2, "verify-only-usage"),
+        (("old.py", "new.py", "--no-verify"), 2, "verify-only-usage"),
+        (("old.py", "none.py"), 2, "verify-unreadable"),
+        (("old.py", "bad.py"), 2, "verify-unreadable"),
+        (("old.py", "new.py"), 4, "nothing-to-verify"),
+        (("old.py", "plain.py"), 4, "nothing-to-verify"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_refusals(fdl, files, words, code, error):
+    done = fdl("port", "--verify-only", *words)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert f"error[{error}]" in done.stderr
+    assert "hint:" in done.stderr
