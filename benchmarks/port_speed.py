@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fdl_cli.porter.port_file import port_file
 
-BAR = 700
+BAR = 1000
 PACKAGES = ("pytorchcv", "perceiver_pytorch")
 
 

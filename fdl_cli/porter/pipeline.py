@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import final
 
 from fdl_cli.porter.analyse.script import analyse
-from fdl_cli.porter.emit.apply import apply
-from fdl_cli.porter.emit.soundness import find_faults
+from fdl_cli.porter.emit.write import Written, write
 from fdl_cli.porter.ir.edits import PortPlan
 from fdl_cli.porter.ir.findings import Reason
-from fdl_cli.porter.ir.source import Encoding
 from fdl_cli.porter.ir.symbols import ScriptIR
 from fdl_cli.porter.parse.reader import SourceFile, read
 from fdl_cli.porter.plan.decide import decide, only
@@ -24,29 +22,29 @@ class Draft:
     script: ScriptIR
     plan: PortPlan
     text: str
+    data: bytes
 
 
-def understand(text: str, encoding: Encoding) -> tuple[SourceFile, ScriptIR]:
+def understand(data: bytes) -> tuple[SourceFile, ScriptIR]:
     """Read and analyse one file.
 
     Raises:
-        UnreadableError: the text is not Python.
+        UnreadableError: the bytes are not Python.
     """
-    source = read(text, encoding)
+    source = read(data)
     return source, analyse(source)
 
 
 def draft(source: SourceFile, script: ScriptIR, demoted: Mapping[str, Reason]) -> Draft:
     """Plan and write the port; a class whose edits would damage the file is kept instead."""
     plan = decide(script, demoted)
-    text, patches = apply(source, script, plan)
-    if not find_faults(source.text, text, patches):
-        return Draft(source=source, script=script, plan=plan, text=text)
+    made = write(source, script, plan)
+    if isinstance(made, Written):
+        return Draft(source=source, script=script, plan=plan, text=made.text, data=made.data)
     broken = dict(demoted)
     for item in plan.classes:
-        alone = only(plan, item.name)
-        faults = find_faults(source.text, *apply(source, script, alone))
-        if faults:
-            broken[item.name] = Reason(line=item.line, code="FDL209", message=faults[0])
+        alone = write(source, script, only(plan, item.name))
+        if not isinstance(alone, Written):
+            broken[item.name] = Reason(line=item.line, code="FDL209", message=alone.fault)
     assert len(broken) > len(demoted), "a fault of the file is a fault of one of its classes"
     return draft(source, script, broken)

@@ -19,7 +19,7 @@ from fdl_cli.porter.ir.findings import (
     VerifyFinding,
 )
 from fdl_cli.porter.ir.pretty import script_text
-from fdl_cli.porter.parse.reader import UnreadableError, decode, encode
+from fdl_cli.porter.parse.reader import UnreadableError
 from fdl_cli.porter.pipeline import Draft, draft, understand
 
 Verify = Callable[[VerifyRequest], VerifyOutcome]
@@ -54,8 +54,7 @@ def port_file(data: bytes, path: Path, proving: Proving | None) -> tuple[FileOut
     Nothing is raised for what the file contains: an unreadable file is an outcome.
     """
     try:
-        text, encoding = decode(data)
-        source, script = understand(text, encoding)
+        source, script = understand(data)
         made = draft(source, script, {})
     except UnreadableError as problem:
         return _failed(problem.error), data
@@ -75,7 +74,7 @@ def port_file(data: bytes, path: Path, proving: Proving | None) -> tuple[FileOut
         plan="\n".join(item.reading for item in made.plan.classes),
         ir=script_text(script),
     )
-    return outcome, encode(made.text, encoding)
+    return outcome, made.data
 
 
 def _failed(error: FileError) -> FileOutcome:
@@ -153,7 +152,7 @@ def _demotion(item: ClassEvidence, line: int) -> Reason:
 
 def _verify(made: Draft, path: Path, proving: Proving) -> VerifyOutcome:
     ported = proving.workdir / f"{path.stem}_flodl.py"
-    ported.write_bytes(encode(made.text, made.source.encoding))
+    ported.write_bytes(made.data)
     return proving.verify(
         VerifyRequest(
             original=path,

@@ -182,7 +182,7 @@ def _file_data(
     output = job.target if changed else None
     diff = None
     if request.want_diff and changed:
-        diff = unified(decode(data)[0], outcome.text, str(job.source), str(job.target))
+        diff = unified(decode(data), outcome.text, str(job.source), str(job.target))
     plan = f"{outcome.ir}\n{outcome.plan}\n" if request.want_plan else None
     written = str(job.target) if changed and request.write else None
     return FileData(

@@ -4,7 +4,6 @@ import textwrap
 
 import pytest
 
-from fdl_cli.porter.ir.source import Encoding
 from fdl_cli.porter.pipeline import draft, understand
 
 PRELUDE = """\
@@ -35,8 +34,7 @@ class Porter:
     """Ports texts without verification."""
 
     def draft(self, text):
-        newline = "\r\n" if "\r\n" in text else "\n"
-        source, script = understand(text, Encoding(name="utf-8", bom=False, newline=newline))
+        source, script = understand(text.encode())
         return draft(source, script, {})
 
     def text(self, text):

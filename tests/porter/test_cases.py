@@ -33,7 +33,7 @@ def test_ported(folder, golden):
     data, outcome, made = port(folder)
     golden(folder / "ir.txt", outcome.ir)
     golden(folder / "plan.txt", outcome.plan + "\n")
-    golden(folder / "expected.py", decode(made)[0])
+    golden(folder / "expected.py", decode(made))
     golden(folder / "report.md", markdown(outcome))
     assert made != data
     ast.parse(made)
@@ -81,9 +81,8 @@ def test_numbers(folder, tmp_path):
 
 def test_drafts_do_not_depend_on_each_other():
     data = [(folder / "input.py").read_bytes() for folder in PORTED]
-    texts = [decode(item) for item in data]
-    forward = [draft(*understand(*item), {}).text for item in texts]
-    backward = [draft(*understand(*item), {}).text for item in reversed(texts)]
+    forward = [draft(*understand(item), {}).data for item in data]
+    backward = [draft(*understand(item), {}).data for item in reversed(data)]
     assert forward == backward[::-1]
 
 

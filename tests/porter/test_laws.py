@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdl_cli.porter.emit.apply import apply
+from fdl_cli.porter.emit.write import Written, write
 from fdl_cli.porter.parse.reader import UnreadableError, decode
 from fdl_cli.porter.pipeline import draft, understand
 from fdl_cli.porter.port_file import port_file
@@ -36,14 +36,15 @@ def comments(text):
 
 
 def check_laws(data):
-    text, encoding = decode(data)
-    source, script = understand(text, encoding)
+    text = decode(data)
+    source, script = understand(data)
+    assert source.text == text
     made = draft(source, script, {})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         ast.parse(made.text)
-    again_source, again_script = understand(made.text, encoding)
+    again_source, again_script = understand(made.data)
     assert draft(again_source, again_script, {}).text == made.text
     assert comments(made.text) == comments(text)
     check_rest(text, made)
@@ -51,7 +52,9 @@ def check_laws(data):
 
 def check_rest(text, made):
     """Everything between the edits stands in the port, in order and unchanged."""
-    result, patches = apply(made.source, made.script, made.plan)
+    written = write(made.source, made.script, made.plan)
+    assert isinstance(written, Written)
+    result, patches = written.text, written.patches
     assert result == made.text
     at_old = at_new = 0
     for patch in patches:

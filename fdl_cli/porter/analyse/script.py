@@ -56,15 +56,13 @@ class _Script:
         self.cautious |= self._given_containers()
         reached = self._reached_methods()
         tree = self.source.tree
-        at, indent = _import_place(self.source)
         return ScriptIR(
             models=tuple(self._model(facts, node, reached) for facts, node in models),
             values=sequential_values(self.source, self.names),
             flodl_names=_flodl_names(self.names),
             used_names=_used_names(tree),
             imports_torch=_imports_torch(self.names),
-            import_at=at,
-            import_indent=indent,
+            import_at=_import_place(self.source),
         )
 
     def _given_containers(self) -> frozenset[str]:
@@ -288,7 +286,7 @@ def _used_names(tree: ast.Module) -> frozenset[str]:
     return frozenset(found)
 
 
-def _import_place(source: SourceFile) -> tuple[int, str]:
+def _import_place(source: SourceFile) -> int:
     """Return where our import goes: after the torch imports, else after the last import.
 
     Only imports above the first definition count: what follows it may be too late for a class.
@@ -311,8 +309,8 @@ def _import_place(source: SourceFile) -> tuple[int, str]:
         docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
         best = first if docstring else None
     if best is None:
-        return 0, ""
-    return source.next_line(source.span(best).end), ""
+        return 0
+    return source.next_line(source.span(best).end)
 
 
 def _defines(node: ast.stmt) -> bool:

@@ -1,7 +1,8 @@
-"""Carry out all edits of a plan in one pass over the text; everything else stays as it is."""
+"""Turn the edits of a plan into new text for places of the source; the rest is not touched."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import assert_never, final
 
 from fdl_cli.porter.emit.layout import Frame, lay_out
@@ -35,8 +36,8 @@ class Patch:
     before: str
 
 
-def apply(source: SourceFile, script: ScriptIR, plan: PortPlan) -> tuple[str, tuple[Patch, ...]]:
-    """Return the ported text, and the patches that make it."""
+def patches_of(source: SourceFile, script: ScriptIR, plan: PortPlan) -> tuple[Patch, ...]:
+    """Return the new text of every place that changes, in order; places never overlap."""
     writer = _Writer(source, dict(plan.names))
     patches = [
         patch for item in plan.classes for edit in item.edits for patch in writer.patch(edit)
@@ -44,14 +45,8 @@ def apply(source: SourceFile, script: ScriptIR, plan: PortPlan) -> tuple[str, tu
     if plan.missing:
         patches.append(writer.import_line(script, plan))
     patches.sort()
-    pieces: list[str] = []
-    at = 0
-    for patch in patches:
-        assert patch.start >= at, "edits never overlap"
-        pieces += [source.text[at : patch.start], patch.text]
-        at = patch.end
-    pieces.append(source.text[at:])
-    return "".join(pieces), tuple(patches)
+    assert all(one.end <= two.start for one, two in pairwise(patches)), "edits never overlap"
+    return tuple(patches)
 
 
 @final
@@ -62,7 +57,7 @@ class _Writer:
         self.source = source
         self.names = names
         self.renderer = Renderer(source.text, names)
-        self.newline = source.encoding.newline
+        self.newline = source.newline
 
     def patch(self, edit: Edit) -> Iterator[Patch]:
         """Return the patches of one edit."""
@@ -95,10 +90,11 @@ class _Writer:
         items = [
             word if names[word] == word else f"{word} as {names[word]}" for word in plan.missing
         ]
-        at = script.import_at
-        before = "" if at == 0 or self.source.text[at - 1] in "\r\n" else self.newline
-        line = f"{before}{script.import_indent}from flodl import {', '.join(items)}{self.newline}"
-        return self._patch(at, at, line)
+        # Between two statements of the module: comments at the end of a block belong to it.
+        at = next(end for end in self.source.statement_ends if end >= script.import_at)
+        line = f"from flodl import {', '.join(items)}"
+        ended = at == 0 or self.source.text[at - 1] in "\r\n"
+        return self._patch(at, at, line + self.newline if ended else self.newline + line)
 
     def _expression(self, edit: ReplaceExpression) -> Patch:
         span = edit.span

@@ -26,13 +26,3 @@ class Comment:
     span: Span
     text: str
     alone: bool
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Encoding:
-    """How the bytes of a file became text, so that the way back gives the same bytes."""
-
-    name: str
-    bom: bool
-    newline: str

@@ -115,4 +115,3 @@ class ScriptIR:
     used_names: frozenset[str]
     imports_torch: bool
     import_at: int
-    import_indent: str

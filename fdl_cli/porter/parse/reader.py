@@ -1,4 +1,4 @@
-"""Read one Python file: bytes become text, syntax tree, comments, and a map of places."""
+"""Read one Python file: bytes become a concrete tree, text, a syntax tree and a map of places."""
 
 import ast
 import io
@@ -10,10 +10,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import final
 
-from fdl_cli.porter.ir.findings import FileError
-from fdl_cli.porter.ir.source import Comment, Encoding, Span
+import libcst
 
-_BOM = "\ufeff"
+from fdl_cli.porter.ir.findings import FileError
+from fdl_cli.porter.ir.source import Comment, Span
+
+# libcst takes quadratic time for chains, and Python frames for every level; nobody reads so far.
+_MAX_DEPTH = 200
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 STRING_OR_COMMENT = re.compile(
     r"""(?P<comment>\#[^\r\n]*)"""
@@ -36,11 +39,16 @@ class UnreadableError(Exception):
 @final
 @dataclass(frozen=True)
 class SourceFile:
-    """The text of a file with its syntax tree; every place is a span of characters of `text`."""
+    """One file, read once: what is written, and two trees of it.
+
+    `module` is libcst's concrete tree: it renders the very bytes of the file, and a port is made
+    out of it. `tree` is Python's own abstract tree of the same text, from which meaning is taken.
+    Every place is a span of characters of `text`.
+    """
 
     text: str
+    module: libcst.Module = field(repr=False)
     tree: ast.Module
-    encoding: Encoding
     _line_starts: tuple[int, ...] = field(repr=False)
 
     def offset(self, line: int, column: int) -> int:
@@ -91,6 +99,21 @@ class SourceFile:
         assert found is not None
         return found.group()
 
+    @property
+    def newline(self) -> str:
+        """The line break that the file uses."""
+        return self.module.default_newline
+
+    @cached_property
+    def statement_ends(self) -> tuple[int, ...]:
+        """Where the header of the module and each of its statements end, in order."""
+        ends = [sum(len(self.module.code_for_node(line)) for line in self.module.header)]
+        for statement in self.module.body:
+            ends.append(ends[-1] + len(self.module.code_for_node(statement)))
+        # A last line without a line break: libcst takes the break off when it renders a module.
+        ends[-1] = min(ends[-1], len(self.text))
+        return tuple(ends)
+
     @cached_property
     def comments(self) -> tuple[Comment, ...]:
         """All comments, in order."""
@@ -114,15 +137,15 @@ class SourceFile:
         return tuple(found)
 
 
-def decode(data: bytes) -> tuple[str, Encoding]:
-    """Decode a Python file by its BOM or coding line, and remember how.
+def decode(data: bytes) -> str:
+    """Decode a Python file by its BOM or coding line.
 
     Raises:
         UnreadableError: the bytes are not text in the encoding that the file declares.
     """
     try:
         name, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        text = data.decode(name)
+        return data.decode(name)
     except (SyntaxError, UnicodeDecodeError, LookupError) as problem:
         raise UnreadableError(
             FileError(
@@ -132,32 +155,43 @@ def decode(data: bytes) -> tuple[str, Encoding]:
                 line=1,
             )
         ) from problem
-    bom = name == "utf-8-sig"
-    found = _NEWLINE.search(text)
-    newline = found.group() if found else "\n"
-    return text, Encoding(name="utf-8" if bom else name, bom=bom, newline=newline)
 
 
-def encode(text: str, encoding: Encoding) -> bytes:
-    """Turn text back into bytes, the exact opposite of `decode`."""
-    data = text.encode(encoding.name)
-    return _BOM.encode("utf-8") + data if encoding.bom else data
-
-
-def read(text: str, encoding: Encoding) -> SourceFile:
-    """Parse the text of one file.
+def read(data: bytes) -> SourceFile:
+    """Read the bytes of one file.
 
     Raises:
-        UnreadableError: the text is not Python that this interpreter understands.
+        UnreadableError: the bytes are not Python that can be read and written back unchanged.
     """
+    text = decode(data)
+    tree = _syntax_tree(text)
+    _refuse_depth(tree)
+    try:
+        module = libcst.parse_module(data)
+    except libcst.ParserSyntaxError as problem:
+        raise UnreadableError(_concrete_error(problem)) from problem
+    if module.code != text:
+        raise UnreadableError(
+            FileError(
+                id="source-not-reproducible",
+                message="the file cannot be written back byte for byte",
+                hint="remove the form feed at its start, and end lines with LF or CR LF, not CR",
+                line=None,
+            )
+        )
+    starts = (0, *(match.end() for match in _NEWLINE.finditer(text)))
+    return SourceFile(text, module, tree, starts)
+
+
+def _syntax_tree(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             # Invalid escapes in somebody's strings are their matter, not a warning of ours.
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
+            return ast.parse(text)
     except SyntaxError as problem:
         raise UnreadableError(_syntax_error(problem)) from problem
-    except (ValueError, RecursionError, MemoryError) as problem:
+    except (ValueError, MemoryError) as problem:
         raise UnreadableError(
             FileError(
                 id="source-unreadable",
@@ -166,8 +200,16 @@ def read(text: str, encoding: Encoding) -> SourceFile:
                 line=None,
             )
         ) from problem
-    starts = (0, *(match.end() for match in _NEWLINE.finditer(text)))
-    return SourceFile(text, tree, encoding, starts)
+
+
+def _refuse_depth(tree: ast.Module) -> None:
+    """Refuse trees that are so deep that reading them concretely would take minutes."""
+    level: list[ast.AST] = [tree]
+    for _ in range(_MAX_DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return
+    raise RecursionError
 
 
 def _syntax_error(problem: SyntaxError) -> FileError:
@@ -179,4 +221,15 @@ def _syntax_error(problem: SyntaxError) -> FileError:
         message=f"the file is not valid Python: {problem.msg}",
         hint=hint,
         line=problem.lineno,
+    )
+
+
+def _concrete_error(problem: libcst.ParserSyntaxError) -> FileError:
+    """Report what Python itself accepts and libcst does not."""
+    column = problem.editor_column
+    return FileError(
+        id="source-syntax",
+        message=f"the syntax at column {column} is not understood: {problem.message}",
+        hint="write this place in syntax that Python 3.11 has, then port again",
+        line=problem.editor_line,
     )
