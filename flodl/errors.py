@@ -102,4 +102,14 @@ class DeviceError(FlodlError):
 
 @final
 class UnknownNameError(FlodlError):
-    """A path, tag or metric that does not exist was asked for; the message lists those that do."""
+    """A path, tag or metric that does not exist was asked for; the message lists those that do.
+
+    Example:
+        >>> from flodl.errors import UnknownNameError
+        >>> from flodl.observe.metrics import MetricLog
+        >>> try:
+        ...     MetricLog().trend("loss")
+        ... except UnknownNameError as error:
+        ...     print(error)
+        there is no metric `loss` (known: none)
+    """

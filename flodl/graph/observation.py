@@ -38,7 +38,18 @@ Kind = Literal["metrics", "times"]
 
 @final
 class Reduce(StrEnum):
-    """How a tensor becomes one number."""
+    """How a tensor becomes one number.
+
+    Example:
+        >>> import torch
+        >>> from flodl import FlowBuilder
+        >>> from flodl.graph.observation import Reduce
+        >>> graph = FlowBuilder.from_(torch.nn.Identity()).tag("values").build()
+        >>> _ = graph(torch.tensor([3.0, 4.0]))
+        >>> graph.collect(["values"], Reduce.NORM)
+        >>> graph.collected("values")
+        (5.0,)
+    """
 
     MEAN = "mean"
     SUM = "sum"

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
 @final
 class PathKind(StrEnum):
-    """What a path leads to."""
+    """What a path leads to.
+
+    Example:
+        >>> import torch
+        >>> from flodl import FlowBuilder
+        >>> from flodl.graph.paths import PathKind
+        >>> graph = FlowBuilder.from_(torch.relu).tag("active").build()
+        >>> graph.validate_path("active") is PathKind.TAG
+        True
+    """
 
     SUBGRAPH = "subgraph"
     TAG = "tag"

@@ -13,7 +13,13 @@ Clock = Literal["host", "cuda events"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTiming:
-    """The time of one node, in seconds; `level` is its topological depth."""
+    """The time of one node, in seconds; `level` is its topological depth.
+
+    Example:
+        >>> from flodl.observe.profile import NodeTiming
+        >>> NodeTiming(id="relu_1", index=3, tags=("active",), duration=0.002, level=1).duration
+        0.002
+    """
 
     id: str
     index: int
@@ -32,6 +38,11 @@ class LevelTiming:
         longest: the time of its slowest node, in seconds: what the level would take in parallel.
         sum_nodes: the time of all its nodes.
         num_nodes: how many there are.
+
+    Example:
+        >>> from flodl.observe.profile import LevelTiming
+        >>> LevelTiming(index=1, longest=0.003, sum_nodes=0.006, num_nodes=3).parallelism
+        2.0
     """
 
     index: int
@@ -54,6 +65,14 @@ class Profile:
         total: the time of the whole forward, in seconds.
         nodes: the nodes, in execution order.
         clock: how time was measured: on the host, or on the device by CUDA events.
+
+    Example:
+        >>> from flodl.observe.profile import NodeTiming, Profile
+        >>> node = NodeTiming(id="relu_1", index=1, tags=("active",), duration=0.002, level=1)
+        >>> print(Profile(total=0.002, nodes=(node,), clock="host"))
+        forward: 2.00ms (host clock)
+        level 1: 2.00ms
+          relu_1 #active: 2.00ms
     """
 
     total: float
