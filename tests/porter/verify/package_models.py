@@ -79,14 +79,21 @@ PYTORCHCV: tuple[PackageModel, ...] = (
     _pytorchcv("dabnet", "DABNet", "dabnet_cityscapes", 64),
     _pytorchcv("fpenet", "FPENet", "fpenet_cityscapes", 64),
     _pytorchcv("linknet", "LinkNet", "linknet_cityscapes", 64),
-    _pytorchcv("segnet", "SegNet", "segnet_cityscapes", 64),
-    _pytorchcv("unet", "UNet", "unet_cityscapes", 64),
     _pytorchcv("contextnet", "ContextNet", "ctxnet_cityscapes", 64),
     _pytorchcv("fastscnn", "FastSCNN", "fastscnn_cityscapes", 64),
-    _pytorchcv("sinet", "SINet", "sinet_cityscapes", 64),
     _pytorchcv("bisenet", "BiSeNet", "bisenet_resnet18_celebamaskhq", 64),
-    _pytorchcv("lffd", "LFFD", "lffd20_5s320v2_widerface", 64),
-    _pytorchcv("superpointnet", "SuperPointNet", "superpointnet", 64),
+    _pytorchcv("unet", "UNet", "unet_cityscapes", 32),
+    _pytorchcv("dicenet", "DiceNet", "dicenet_wd5", 32),
+    _pytorchcv("resnesta", "ResNeStA", "resnestabc14", 32),
+    _pytorchcv("menet", "MENet", "menet108_8x1_g3", 224),
+    _pytorchcv("squeezenext", "SqueezeNext", "sqnxt23_w1", 224),
+    _pytorchcv("octresnet", "OctResNet", "octresnet10_ad2", 224),
+    PackageModel(
+        package="pytorchcv",
+        module="models/superpointnet.py",
+        class_name="SuperPointNet",
+        example="superpointnet(transpose_descriptors=False): torch.randn(2, 1, 32, 32)",
+    ),
 )
 
 PERCEIVER: tuple[PackageModel, ...] = (
@@ -107,7 +114,7 @@ PERCEIVER: tuple[PackageModel, ...] = (
     _perceiver(
         "perceiver_io",
         "PerceiverLM",
-        "PerceiverLM(dim=8, num_tokens=11, max_seq_len=9, depth=1, queries_dim=8, num_latents=4,"
+        "PerceiverLM(dim=8, num_tokens=11, max_seq_len=9, depth=1, num_latents=4,"
         " latent_dim=8, cross_dim_head=4, latent_dim_head=4, latent_heads=2):"
         " torch.randint(0, 11, (2, 9))",
     ),
@@ -128,7 +135,8 @@ PERCEIVER: tuple[PackageModel, ...] = (
     _perceiver(
         "experimental",
         "Perceiver",
-        "Perceiver(num_freq_bands=2, max_freq=4.0, depth=1, input_channels=2, num_latents=4,"
+        "Perceiver(num_freq_bands=3, max_freq=4.0, depth=1, fourier_encode_data=False,"
+        " input_channels=2, num_latents=4,"
         " latent_dim=8, latent_heads=2, cross_dim_head=4, latent_dim_head=4, num_classes=3):"
         " torch.randn(2, 6, 5, 2)",
     ),
