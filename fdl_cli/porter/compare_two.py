@@ -51,6 +51,7 @@ def compare_files(request: ComparisonRequest) -> FileData:
         output=request.ported,
         status="ported",
         classes=classes,
+        on_flodl=(),
         training=(),
         warnings=_warnings(outcome),
         error=None,

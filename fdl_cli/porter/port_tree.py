@@ -190,6 +190,7 @@ def _file_data(
         output=output,
         status=outcome.status,
         classes=outcome.classes,
+        on_flodl=outcome.on_flodl,
         training=outcome.training,
         warnings=outcome.warnings,
         error=outcome.error,
@@ -249,7 +250,7 @@ def _notices(request: TreeRequest, files: tuple[FileData, ...]) -> tuple[Notice,
             place = str(data.file) if data.error.line is None else f"{data.file}:{data.error.line}"
             text = f"{place}: {data.error.message}"
             found.append(Notice(id=data.error.id, message=text, hint=data.error.hint))
-    if not any(data.classes for data in files) and not any(data.error for data in files):
+    if not any(data.classes or data.on_flodl or data.error for data in files):
         folder = ", ".join(f"`{path}`" for path in request.paths)
         found.append(
             Notice(

@@ -81,9 +81,26 @@ def test_in_place_keeps_the_mode(port):
     assert port("model.py", "--in-place")[0] == 0
     assert "FlowModule" in source.read_text()
     assert stat.S_IMODE(source.stat().st_mode) == 0o755
-    code, out, _ = port("model.py", "--in-place", "--check")
-    assert code == 0
-    assert "nothing to port" in out
+
+
+def test_a_ported_file_is_left_alone(port):
+    source = port.folder / "model.py"
+    source.write_text(
+        source.read_text() + "\n\nclass Below(Net):\n    def forward(self, x):\n        return x\n"
+        "\n\nclass Same(Below):\n    pass\n"
+    )
+    assert port("model.py", "--in-place")[0] == 0
+    before = source.read_bytes()
+    for option in ("--in-place", "--check", "--strict"):
+        code, out, err = port("model.py", option)
+        assert code == 0
+        assert "already on flodl: nothing to do" in out
+        assert err == ""
+    assert source.read_bytes() == before
+    assert [path.name for path in port.folder.iterdir()] == ["model.py"]
+    (file,) = json.loads(port("model.py", "--json")[1])["data"]["files"]
+    assert file["on_flodl"] == ["Net", "Below", "Same"]
+    assert file["classes"] == []
 
 
 def test_in_place_and_output_contradict(port):

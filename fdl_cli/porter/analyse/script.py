@@ -40,6 +40,7 @@ class _Script:
         self.facts: dict[str, ClassFacts] = {}
         self.syntax: dict[str, dict[str, FunctionNode]] = {}
         self.results: dict[str, dict[str, Kind]] = {}
+        self.ported: list[str] = []
 
     def read(self) -> ScriptIR:
         """Return the IR of the file."""
@@ -49,7 +50,9 @@ class _Script:
             if top:
                 self.facts[node.name] = facts
                 self.syntax[node.name] = _method_nodes(node)
-            if _is_model(facts, self.module_classes):
+            if self._is_ported(facts):
+                self.ported.append(facts.name)
+            elif _is_model(facts, self.module_classes):
                 models.append((facts, node))
         if models:
             self._understand_functions()
@@ -58,12 +61,20 @@ class _Script:
         tree = self.source.tree
         return ScriptIR(
             models=tuple(self._model(facts, node, reached) for facts, node in models),
+            on_flodl=tuple(self.ported),
             values=sequential_values(self.source, self.names),
             flodl_names=_flodl_names(self.names),
             used_names=_used_names(tree),
             imports_torch=_imports_torch(self.names),
             import_at=_import_place(self.source),
         )
+
+    def _is_ported(self, facts: ClassFacts) -> bool:
+        """Say whether a class is on the runtime already, by itself or through one above it."""
+        if any(base.kind == "flow" for base in facts.bases):
+            return True
+        below = any(base.kind == "local" and base.name in self.ported for base in facts.bases)
+        return below and "forward" not in facts.methods
 
     def _given_containers(self) -> frozenset[str]:
         """Find the classes of this file that are called with a tuple or list somewhere in it."""
@@ -189,8 +200,6 @@ def _module_classes(names: Names, nodes: list[ast.ClassDef]) -> frozenset[str]:
 
 
 def _is_model(facts: ClassFacts, module_classes: frozenset[str]) -> bool:
-    if any(base.kind == "flow" for base in facts.bases):
-        return False
     if facts.name in module_classes:
         return True
     # A foreign base and a forward: most likely a module whose base is in another file.

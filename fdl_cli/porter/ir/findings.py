@@ -75,11 +75,15 @@ class FileError:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOutcome:
-    """What became of one file; `text` is the port, equal to the input when nothing changed."""
+    """What became of one file; `text` is the port, equal to the input when nothing changed.
+
+    `on_flodl` are the classes that were on the runtime already.
+    """
 
     status: FileStatus
     text: str
     classes: tuple[ClassOutcome, ...]
+    on_flodl: tuple[str, ...]
     training: tuple[TrainingFinding, ...]
     warnings: tuple[FileWarning, ...]
     error: FileError | None

@@ -16,12 +16,16 @@ from fdl_cli.porter.ir.findings import (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileData:
-    """What came of one file; `output` is where the port was (or would be) written, if anywhere."""
+    """What came of one file; `output` is where the port was (or would be) written, if anywhere.
+
+    `on_flodl` are the classes that were on the runtime already, and are left as they are.
+    """
 
     file: Path
     output: Path | None
     status: FileStatus
     classes: tuple[ClassOutcome, ...]
+    on_flodl: tuple[str, ...]
     training: tuple[TrainingFinding, ...]
     warnings: tuple[FileWarning, ...]
     error: FileError | None

@@ -107,9 +107,10 @@ class ValueFact:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptIR:
-    """Everything understood about one file."""
+    """Everything understood about one file; `on_flodl` are the classes that are ported already."""
 
     models: tuple[ModelIR, ...]
+    on_flodl: tuple[str, ...]
     values: tuple[ValueFact, ...]
     flodl_names: tuple[tuple[str, str], ...]
     used_names: frozenset[str]

@@ -27,6 +27,8 @@ def _headline(name: str, outcome: FileOutcome, written: str | None) -> str:
         assert outcome.error is not None
         place = name if outcome.error.line is None else f"{name}:{outcome.error.line}"
         return f"{place}: {outcome.error.message}"
+    if outcome.on_flodl and not outcome.classes:
+        return f"{name}: already on flodl: nothing to do"
     if outcome.status == "unchanged":
         return f"{name}: nothing to port"
     return f"{name} -> {written}" if written else name
