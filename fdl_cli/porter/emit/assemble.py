@@ -34,11 +34,11 @@ def assemble(source: SourceFile, patches: Sequence[Patch]) -> libcst.Module:
         if index == len(source.module.body):
             break
         statement, end = source.module.body[index], ends[index + 1]
-        inside = [patch for patch in todo if patch.end <= end and patch.start < end]
+        inside = [patch for patch in todo if patch.start < end]
+        if any(patch.end > end for patch in inside):
+            raise UnsoundError("an edit would cross the end of a statement")
         todo = todo[len(inside) :]
         body.append(_exchange(source, statement, start, inside) if inside else statement)
-    if todo:
-        raise UnsoundError("an edit would cross the end of a statement")
     return source.module.with_changes(body=body)
 
 
