@@ -34,7 +34,9 @@ commands:
   where: {run: pwd, cwd: sub, docker: dev}
   code: {run: exit 7, docker: dev}
   die: {run: kill -KILL $$, docker: dev}
-  wait: {run: "trap 'echo got it; exit 9' INT TERM; echo ready; for i in $(seq 300); do sleep 0.1; done", docker: dev}
+  wait:
+    run: trap 'echo got it; exit 9' INT TERM; echo ready; for i in $(seq 300); do sleep 0.1; done
+    docker: dev
   stubborn: {run: [sleep, '60'], docker: dev}
   cat: {run: [cat], docker: dev}
   both: {run: echo out; echo err >&2, docker: dev}
