@@ -1,4 +1,4 @@
-"""Every example script trains on its own data, prints finite losses that fall, and repeats itself."""
+"""Every example script trains on its own data, prints losses that fall, and repeats itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def run_example(
 
 
 def test_no_example_is_left_out() -> None:
-    assert tuple(sorted(path.name for path in EXAMPLES.glob("*.py"))) == NAMES
+    # A port lies beside its original once the first command of the README has run.
+    mine = [path.name for path in EXAMPLES.glob("*.py") if not path.stem.endswith("_flodl")]
+    assert tuple(sorted(mine)) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
