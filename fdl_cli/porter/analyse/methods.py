@@ -79,8 +79,6 @@ class MethodReader:
 
     def _signature(self, env: Environment, node: FunctionNode, static: bool) -> None:
         arguments = node.args
-        if arguments.vararg is not None or arguments.kwarg is not None:
-            env.refuse(node.lineno, "FDL310", "`*args` or `**kwargs` in the signature")
         positional = [*arguments.posonlyargs, *arguments.args]
         defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
         defaults += arguments.defaults
@@ -97,7 +95,9 @@ class MethodReader:
             env.parameters.append(argument.arg)
         for special in (arguments.vararg, arguments.kwarg):
             if special is not None:
+                # A tuple or dict of whatever the caller gives: tensors, or values of Python.
                 env.kinds[special.arg] = "maybe"
+                env.parameters.append(special.arg)
 
     def _whole(self, node: FunctionNode) -> Span:
         span = self.source.span(node)

@@ -77,7 +77,6 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
         "draw with `torch.rand`, whose draws are recorded",
     ),
     ("FDL309", "forward changes an attribute of the object", "return the value, or use a buffer"),
-    ("FDL310", "`*args` or `**kwargs` in the signature", "name the parameters"),
     ("FDL311", "`global` or `nonlocal` in forward", "pass the value as an argument"),
     ("FDL312", "a function is defined inside forward", "make it a method"),
     (
