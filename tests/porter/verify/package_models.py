@@ -83,10 +83,8 @@ PYTORCHCV: tuple[PackageModel, ...] = (
     _pytorchcv("fastscnn", "FastSCNN", "fastscnn_cityscapes", 64),
     _pytorchcv("bisenet", "BiSeNet", "bisenet_resnet18_celebamaskhq", 64),
     _pytorchcv("unet", "UNet", "unet_cityscapes", 32),
-    _pytorchcv("dicenet", "DiceNet", "dicenet_wd5", 32),
     _pytorchcv("resnesta", "ResNeStA", "resnestabc14", 32),
     _pytorchcv("menet", "MENet", "menet108_8x1_g3", 224),
-    _pytorchcv("squeezenext", "SqueezeNext", "sqnxt23_w1", 224),
     _pytorchcv("octresnet", "OctResNet", "octresnet10_ad2", 224),
     PackageModel(
         package="pytorchcv",

@@ -80,6 +80,7 @@ def test_model_is_ported_and_equal(
         (model.class_name,),
         workdir=tmp_path / "work",
         examples=(model.example,),
+        limit_s=240.0,
     )[model.class_name]
     assert found["status"] == "equal", found["detail"]
     checks = statuses(found)
