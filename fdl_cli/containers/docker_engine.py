@@ -84,12 +84,14 @@ class DockerEngine:
             container = self._create(request)
         except APIError as problem:
             raise _start_failed(request, str(problem.explanation)) from problem
-        try:
-            return self._attached(container, request)
-        except APIError as problem:
-            raise _start_failed(request, str(problem.explanation)) from problem
-        finally:
-            self._api.remove_container(container, force=True, v=True)
+        # Also around the removal: one more Ctrl-C must not leave the container behind.
+        with self._signals(container):
+            try:
+                return self._attached(container, request)
+            except APIError as problem:
+                raise _start_failed(request, str(problem.explanation)) from problem
+            finally:
+                self._api.remove_container(container, force=True, v=True)
 
     def _create(self, request: ContainerRun) -> str:
         folders = [mount for mount in request.mounts if mount.is_folder]
@@ -129,7 +131,7 @@ class DockerEngine:
     def _attached(self, container: str, request: ContainerRun) -> int:
         ways = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
         answer = self._api.attach_socket(container, params=ways)
-        with _connection(answer.fileno()) as connection, self._signals(container):
+        with _connection(answer.fileno()) as connection:
             self._api.start(container)
             with _raw_terminal(request, lambda: self._resize(container)):
                 try:
