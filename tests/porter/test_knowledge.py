@@ -7,7 +7,7 @@ import pytest
 
 from fdl_cli.porter.knowledge import python_names, tensor_methods, torch_names
 from fdl_cli.porter.knowledge.reasons import REASONS
-from fdl_cli.porter.knowledge.reserved import RESERVED
+from fdl_cli.porter.knowledge.reserved import CONVENIENT, RESERVED
 from fdl_cli.porter.plan.decide import IMPORTABLE
 
 MANUAL = Path(__file__).parents[2] / "docs" / "porter.md"
@@ -19,8 +19,61 @@ def test_reserved_names_are_those_of_every_graph():
 
     from flodl import FlowModule
 
-    own = set(dir(FlowModule)) - set(dir(torch.nn.Module)) | {"flow"}
-    assert {name for name in own if not name.startswith("__")} == RESERVED
+    own = {name for name in dir(FlowModule) if not name.startswith("__")}
+    own -= set(dir(torch.nn.Module))
+    owners = {
+        name: next(kind for kind in FlowModule.__mro__ if name in vars(kind)) for name in own
+    }
+    convenient = {name for name, kind in owners.items() if kind.__module__.endswith("_methods")}
+    assert convenient == CONVENIENT
+    assert own - convenient | {"flow"} == RESERVED
+
+
+METHODS = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    {0} = 1
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.{1}(self.a(x)) + self.{0}
+
+    def {1}(self, value):
+        return value * 2
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", sorted(CONVENIENT))
+def test_a_class_may_have_its_own_convenient_names(porter, name):
+    import torch
+
+    other = "freeze" if name != "freeze" else "svg"
+    text = METHODS.format(other, name)
+    made = porter.text(text)
+    assert "class Net(FlowModule)" in made
+    answers = []
+    for source in (text, made):
+        space = {"__name__": "net"}
+        exec(source, space)
+        torch.manual_seed(0)
+        net = space["Net"]()
+        answers.append(net(torch.ones(2, 4)).tolist())
+    assert answers[0] == answers[1]
+
+
+def test_a_layer_of_such_a_name_keeps_its_class(porter):
+    text = METHODS.format("profile", "timing").replace("self.a", "self.freeze")
+    (reason,) = porter.reasons(text)
+    assert (reason.code, reason.message) == ("FDL205", "`freeze` is a name of every graph")
+    assert (
+        porter.reasons(text.replace("nn.Linear(4, 4)", "4").replace("self.freeze(x)", "x")) == []
+    )
 
 
 @pytest.mark.torch
