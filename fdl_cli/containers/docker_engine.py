@@ -138,7 +138,9 @@ class DockerEngine:
                     stdin = None if sys.stdin is None else 0
                     Wire(connection, tty=request.tty, stdin=stdin).pump()
                 except ReaderLeftError:
-                    self._api.kill(container)
+                    # The engine would wait for ever to deliver what nobody reads.
+                    connection.shutdown(socket.SHUT_RDWR)
+                    self._kill(container, "SIGKILL")
                     return EXIT_BROKEN_PIPE
             return int(self._api.wait(container)["StatusCode"])
 
