@@ -129,8 +129,6 @@ def _layer(env: Environment, dotted: str, line: int) -> Call:
 def _builtin(env: Environment, name: str, arguments: tuple[Expr, ...], line: int) -> Call:
     if name in py.PRINTERS:
         env.refuse(line, "FDL307", "`print` in forward")
-    elif name == "super":
-        env.refuse(line, "FDL314", "`super()` in forward")
     elif name in py.FORBIDDEN_BUILTINS:
         env.refuse(line, "FDL318", f"`{name}(...)` in forward")
     elif name in py.NUMBER_BUILTINS:
@@ -171,6 +169,10 @@ def _attribute(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line
     if env.is_self(receiver):
         return _on_self(env, callee.name, line)
     if receiver.op == "call" and receiver.parts[0].name == "super":
+        if callee.name.startswith("__") or (
+            callee.name == "forward" and not env.view.inherits_forward
+        ):
+            env.refuse(line, "FDL314", f"`super().{callee.name}` is not a method of this file")
         return Call(role="own", kind="maybe")
     if callee.dotted:
         return by_dotted(env, callee.dotted, arguments, line)

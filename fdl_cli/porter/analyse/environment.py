@@ -40,11 +40,15 @@ class FunctionFact:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassView:
-    """A class as its methods see it: own and inherited attributes and methods of the file."""
+    """A class as its methods see it: own and inherited attributes and methods of the file.
+
+    `inherits_forward`: a class of the file above this one has a forward.
+    """
 
     attributes: Mapping[str, AttributeFact]
     methods: frozenset[str]
     results: Mapping[str, Kind]
+    inherits_forward: bool
 
 
 @final

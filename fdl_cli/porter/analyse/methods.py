@@ -57,6 +57,8 @@ class MethodReader:
         for item, dotted in zip(node.decorator_list, decorators, strict=True):
             if dotted not in _PLAIN_DECORATORS:
                 env.refuse(item.lineno, "FDL315", f"the decorator `@{ast.unparse(item)}`")
+        for line in _unclear_supers(node):
+            env.refuse(line, "FDL314", "`super()` is more than the receiver of a call")
         if isinstance(node, ast.AsyncFunctionDef):
             env.refuse(node.lineno, "FDL305", "an async method")
         body = BlockReader(env).read(node.body)
@@ -201,6 +203,20 @@ def _used_as_flags(node: FunctionNode) -> set[str]:
             case _:
                 pass
     return asked - used
+
+
+def _unclear_supers(node: FunctionNode) -> list[int]:
+    """Return the lines where `super()` is handed around, or calls forward from another method."""
+    found = {inner.lineno for inner in ast.walk(node) if _is_call_of(inner, "super")}
+    for inner in ast.walk(node):
+        match inner:
+            case ast.Call(func=ast.Attribute(value=value, attr=name)) if _is_call_of(
+                value, "super"
+            ) and (name != "forward" or node.name == "forward"):
+                found.discard(value.lineno)
+            case _:
+                pass
+    return sorted(found)
 
 
 def _iterated(node: ast.expr) -> list[ast.expr]:

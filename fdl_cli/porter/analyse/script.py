@@ -17,7 +17,7 @@ from fdl_cli.porter.ir.symbols import AttributeFact, ClassFacts, MethodIR, Model
 from fdl_cli.porter.knowledge import torch_names as torch
 from fdl_cli.porter.parse.reader import SourceFile
 
-_NO_CLASS = ClassView(attributes={}, methods=frozenset(), results={})
+_NO_CLASS = ClassView(attributes={}, methods=frozenset(), results={}, inherits_forward=False)
 
 
 def analyse(source: SourceFile, cautious: frozenset[str] = frozenset()) -> ScriptIR:
@@ -127,7 +127,13 @@ class _Script:
             methods.update(owner.methods)
             for name, kind in self.results.get(owner.name, {}).items():
                 results.setdefault(name, kind)
-        return ClassView(attributes=attributes, methods=frozenset(methods), results=results)
+        above = self._lineage(facts)[1:]
+        return ClassView(
+            attributes=attributes,
+            methods=frozenset(methods),
+            results=results,
+            inherits_forward=any("forward" in owner.methods for owner in above),
+        )
 
     def _lineage(self, facts: ClassFacts) -> list[ClassFacts]:
         """Return the class and its bases of this file, nearest first."""

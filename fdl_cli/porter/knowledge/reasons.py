@@ -86,7 +86,7 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "FDL314",
-        "`super()` in forward",
+        "`super()` that is not a call of a method of this file",
         "give the step of the base class a name of its own and call that",
     ),
     ("FDL315", "a decorator on forward", "put the decorator's effect around the call"),

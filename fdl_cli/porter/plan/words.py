@@ -2,6 +2,7 @@
 
 Before: self.conv(x), rearrange(x, "b c -> c b"), self.encoder(input_ids=ids)
 After:  x.through(self.conv), x.through(rearrange, "b c -> c b"), call(self.encoder, input_ids=ids)
+A call of the forward above is a call of the flow above: super().flow(x).
 """
 
 from dataclasses import replace
@@ -34,9 +35,22 @@ def to_words(expr: Expr) -> Expr:
     if expr.op in _VERBATIM:
         return expr
     inner = rebuilt(expr, tuple(to_words(part) for part in expr.parts))
+    if inner.op == "call" and inner.role == "own":
+        return rebuilt(inner, (_flow_of_base(inner.parts[0]), *inner.parts[1:]))
     if inner.op == "call" and inner.role in {"submodule", "function"}:
         return straighten(_word(inner))
     return straighten(inner) if inner is not expr else expr
+
+
+def _flow_of_base(callee: Expr) -> Expr:
+    """Return `super().flow` for `super().forward`; other methods keep their names."""
+    if callee.op != "attribute" or callee.name != "forward":
+        return callee
+    receiver = callee.parts[0]
+    if receiver.op != "call":
+        return callee
+    given = ", ".join(part.name for part in receiver.parts[1:])
+    return Expr(op="name", name=f"super({given}).flow", kind=callee.kind, origin=place(callee))
 
 
 def _word(expr: Expr) -> Expr:
