@@ -71,7 +71,9 @@ def _code(code: CodeType, function: FunctionType, owner: type, seen: set[CodeTyp
     if code in seen:
         return True
     seen.add(code)
-    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    # What the caller of a flow left out is known; what a flow hands to a helper may be a handle.
+    is_flow = len(seen) == 1
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if is_flow else ()
     before = ""
     for step in dis.get_instructions(code):
         if step.opname in ("CACHE", "EXTENDED_ARG", "PRECALL"):
