@@ -74,8 +74,12 @@ def _code(code: CodeType, function: FunctionType, owner: type, seen: set[CodeTyp
     # What the caller of a flow left out is known; what a flow hands to a helper may be a handle.
     is_flow = len(seen) == 1
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if is_flow else ()
+    steps = list(dis.get_instructions(code))
+    # A parameter that is assigned again may be a handle when it is asked.
+    assigned = {step.argval for step in steps if step.opname in ("STORE_FAST", "DELETE_FAST")}
+    parameters = tuple(name for name in parameters if name not in assigned)
     before = ""
-    for step in dis.get_instructions(code):
+    for step in steps:
         if step.opname in ("CACHE", "EXTENDED_ARG", "PRECALL"):
             continue
         if step.opname in _EFFECTS:

@@ -549,6 +549,20 @@ def test_containers_of_inputs_go_through_stages():
             torch.testing.assert_close(module(items, pair, {"w": w}), expected)
 
 
+def test_a_reassigned_parameter_may_become_none():
+    def nothing(_x):
+        return None
+
+    class Reassigns(FlowModule):
+        def flow(self, x, extra=None):
+            extra = x.through(nothing)
+            return x if extra is None else x + extra
+
+    module, x = Reassigns(), torch.randn(2)
+    for _ in range(2):
+        assert torch.equal(module(x), x)
+
+
 def test_plans_are_bounded():
     class Flags(FlowModule):
         def flow(self, x, word):
