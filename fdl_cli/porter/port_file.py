@@ -184,7 +184,11 @@ def _warnings(outcome: VerifyOutcome) -> tuple[FileWarning, ...]:
         FileWarning(
             id="not-verified",
             message=f"the port could not be verified: {outcome.error}",
-            hint="run `fdl setup` for torch, or see --no-verify",
+            hint=(
+                "mend the --example, or leave it out"
+                if outcome.classes
+                else "run `fdl setup` for torch, or see --no-verify"
+            ),
         ),
     )
 
