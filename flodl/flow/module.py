@@ -22,7 +22,7 @@ from flodl.flow.interception import intercept_calls
 from flodl.flow.readings import unwrap
 from flodl.flow.recorder import NeedsValueError, Recorder, current_recorder
 from flodl.flow.values import dataclass_fields, leaves, map_leaves
-from flodl.graph.fastcalls import must_run_plainly
+from flodl.nodes.fastcalls import must_run_plainly
 from flodl.graph.graph import Graph
 from flodl.graph.notes import explain
 from flodl.graph.plans import Plans

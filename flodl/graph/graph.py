@@ -8,7 +8,7 @@ from torch import nn
 
 from flodl.errors import GraphError
 from flodl.graph.checkpoint_methods import AbstractCheckpointMethods
-from flodl.graph.fastcalls import must_run_plainly
+from flodl.nodes.fastcalls import must_run_plainly
 from flodl.graph.notes import explain
 from flodl.graph.picture_methods import AbstractPictureMethods
 from flodl.graph.plans import Plans

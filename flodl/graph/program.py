@@ -17,7 +17,7 @@ import torch.nn.functional as F
 
 from flodl.errors import FlowError
 from flodl.graph.codegen import Code, generate
-from flodl.graph.fastcalls import run, run_plainly
+from flodl.nodes.fastcalls import run, run_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

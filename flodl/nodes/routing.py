@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flodl.errors import GraphError
-from flodl.nodes.stages import apply_stage, apply_with
+from flodl.nodes.stages import apply_each, apply_stage, apply_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,13 +35,18 @@ def gate(x: Any, router: Any, experts: Sequence[Any], refs: Mapping[str, Any]) -
             f"it got shape {list(weights.shape)}"
         )
         raise GraphError(message)
-    total: torch.Tensor | None = None
-    for position, expert in enumerate(experts):
-        value = apply_stage(expert, x)
-        weight = weights[..., position]
-        weight = weight.reshape(weight.shape + (1,) * (value.dim() - weight.dim()))
-        total = value * weight if total is None else total + value * weight
-    assert total is not None
+    return _weighted_sum(apply_each(experts, x), weights)
+
+
+def _weighted_sum(values: Sequence[torch.Tensor], weights: torch.Tensor) -> torch.Tensor:
+    """Return the sum of N values `[B, ...]`, weighted by `[B, ..., N]`; one kernel call per value."""
+    missing = values[0].dim() - weights.dim() + 1
+    for _ in range(missing):
+        weights = weights.unsqueeze(-2)
+    each = weights.unbind(-1)
+    total = values[0] * each[0]
+    for value, weight in zip(values[1:], each[1:], strict=True):
+        total = torch.addcmul(total, value, weight)
     return total
 
 

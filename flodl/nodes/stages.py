@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from torch import nn
 
+from flodl.nodes.fastcalls import must_run_plainly, run, run_plainly
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+
+_CHAINS: Final = (nn.ModuleList, tuple, list)
 
 
 def apply_stage(stage: Any, x: Any) -> Any:
     """Return the result of a stage: `stage(x)`, or a chain run in order."""
-    if isinstance(stage, (tuple, list, nn.ModuleList)):
+    return _apply(stage, x, run_plainly if must_run_plainly() else run)
+
+
+def apply_each(stages: Sequence[Any], x: Any) -> list[Any]:
+    """Return the results of several stages on the same value."""
+    call = run_plainly if must_run_plainly() else run
+    return [_apply(each, x, call) for each in stages]
+
+
+def _apply(stage: Any, x: Any, call: Callable[[nn.Module, Any], Any]) -> Any:
+    if isinstance(stage, _CHAINS):
         for each in stage:
-            x = apply_stage(each, x)
+            x = _apply(each, x, call)
         return x
-    return stage(x)
+    return call(stage, x) if isinstance(stage, nn.Module) else stage(x)
 
 
 def apply_with(stage: Any, x: Any, refs: Mapping[str, Any]) -> Any:
