@@ -65,6 +65,7 @@ def test_asking_imports_nothing_heavy(arguments):
     assert "rich" not in modules
 
 
+@pytest.mark.slow
 def test_every_command_explains_itself_without_heavy_imports():
     from fdl_cli.commands.registry import COMMANDS
 

@@ -38,6 +38,7 @@ def test_the_quick_way_prints_what_the_long_way_prints(fdl, home):
     assert fdl("api-ref", "FlowModule", **home).stdout == long.stdout
 
 
+@pytest.mark.slow
 def test_a_stale_cache_is_not_believed(fdl, home):
     fdl("api-ref", "FlowModule", **home)
     path = cached(home)

@@ -28,6 +28,7 @@ def played(answers="", **settings):
     ),
     st.integers(20, 60),
 )
+@pytest.mark.slow
 def test_a_table_keeps_every_character(rows, width):
     console, out, _ = played(width=width)
     console.table(("name", "value"), rows)

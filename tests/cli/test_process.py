@@ -62,6 +62,7 @@ def test_a_missing_program_and_a_missing_folder(tmp_path):
     assert caught.value.error_id == "folder-missing"
 
 
+@pytest.mark.slow
 def test_a_timeout_ends_the_children_too(tmp_path):
     mark = tmp_path / "child.pid"
     source = (

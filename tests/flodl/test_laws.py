@@ -74,6 +74,7 @@ def module_of(program: str) -> FlowModule:
 
 
 @given(programs(), st.integers(0, 5))
+@pytest.mark.slow
 def test_a_recorded_program_computes_what_python_computes(program, seed):
     module = module_of(program)
     plain = function_of(program, lambda layer, x: layer(x))

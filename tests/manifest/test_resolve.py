@@ -218,6 +218,7 @@ def test_a_shell_line_gets_the_arguments_as_parameters(words):
         max_size=4,
     )
 )
+@pytest.mark.slow
 def test_arguments_reach_a_program_byte_for_byte(words):
     program = (
         "import os, sys; sys.stdout.buffer.write(b'\\0'.join(map(os.fsencode, sys.argv[1:])))"

@@ -69,6 +69,7 @@ def test_killed_at_fifty_random_moments(tmp_path):
     assert len(set(grown)) > 3, "the kills did not hit the transfer"
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_fetch_the_file_once(tmp_path):
     with serve({"/big.bin": CONTENT}, faults=Faults(times=10**6, rate=12e6)) as site:
         children = [start(site, tmp_path) for _ in range(2)]

@@ -68,11 +68,13 @@ def check_rest(text, made):
 
 
 @given(scripts())
+@pytest.mark.slow
 def test_laws_on_made_up_scripts(text):
     check_laws(text.encode())
 
 
 @given(scripts(), st.sampled_from(["\n", "\r\n"]), st.sampled_from(["    ", "\t", "  "]))
+@pytest.mark.slow
 def test_laws_on_other_layouts(text, newline, indent):
     changed = text.replace("    ", indent).replace("\n", newline)
     check_laws(changed.encode())
@@ -96,6 +98,7 @@ def test_any_bytes_have_an_outcome(data):
 
 
 @given(scripts(), st.integers(0, 10_000), st.sampled_from(["", "(", "\n        ", "#", "'", ")"]))
+@pytest.mark.slow
 def test_damaged_scripts_have_an_outcome(text, place, damage):
     at = place % len(text)
     data = (text[:at] + damage + text[at + 1 :]).encode()
@@ -106,9 +109,8 @@ def test_damaged_scripts_have_an_outcome(text, place, damage):
         ast.parse(made)
 
 
-@pytest.mark.parametrize(
-    "package", ["perceiver_pytorch", pytest.param("pytorchcv", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("package", ["perceiver_pytorch", "pytorchcv"])
+@pytest.mark.slow
 def test_laws_on_packages(package):
     files = package_files(package)
     assert len(files) > 5
@@ -131,6 +133,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_hash_seed_and_path_do_not_matter(tmp_path):
     sources = sorted((ROOT / "examples" / "pytorch").glob("*.py"))
     elsewhere = []

@@ -54,6 +54,7 @@ def same(old, new):
 @pytest.mark.parametrize("training", [True, False])
 @settings(max_examples=40)
 @given(text=scripts())
+@pytest.mark.slow
 def test_made_up_scripts(training, text):
     before = run(text, training)
     ported = Porter().text(text)

@@ -53,6 +53,7 @@ def test_check_gives_an_exit_code(tmp_path):
     assert document["ok"] is False
 
 
+@pytest.mark.slow
 def test_it_is_fast_and_does_not_import_torch(tmp_path):
     code = (
         "import sys; from fdl_cli.app import main; code = main(('diagnose', '--json'));"
@@ -182,6 +183,7 @@ def test_the_report_has_no_names_and_no_secrets(tmp_path):
         assert secret not in text
 
 
+@pytest.mark.slow
 def test_a_project_and_its_skills(tmp_path):
     (tmp_path / "fdl.yml").write_text("description: x\n")
     checks = checks_of(fdl("diagnose", "--json", cwd=tmp_path))

@@ -123,6 +123,7 @@ def test_other_hosts_serve_the_same_file():
     assert _with_other_hosts(other, request) == other
 
 
+@pytest.mark.slow
 def test_answers_fit_their_schemas(tmp_path):
     """What is printed with --json is what --json-schema describes."""
     import json

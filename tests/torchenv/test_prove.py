@@ -64,6 +64,7 @@ def test_architecture_specific_machine_code_counts():
 
 
 @pytest.mark.torch
+@pytest.mark.slow
 def test_the_real_torch_is_proved(tmp_path):
     proof = prove(Path(sys.executable), Expectation(variant=None))
     assert proof.ok, proof.problems

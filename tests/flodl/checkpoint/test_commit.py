@@ -138,6 +138,7 @@ def test_left_overs_of_killed_writers_are_swept_and_those_of_living_ones_stay(tm
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits are a Unix thing")
+@pytest.mark.slow
 def test_a_full_disk_for_real(tmp_path):
     path = tmp_path / "m.fdl"
     save(net(1), path)

@@ -90,6 +90,7 @@ def is_noticed(damaged, model):
     return False
 
 
+@pytest.mark.slow
 def test_ten_thousand_flipped_bits_are_noticed():
     data = saved(net())
     target = net(seed=9)

@@ -90,6 +90,7 @@ def test_probe_explains_a_missing_kernel(monkeypatch):
     assert "fdl setup" in devices.probe_device("cuda:0")
 
 
+@pytest.mark.slow
 def test_live_tensors_are_counted():
     gc.collect()
     before = devices.live_tensor_count()

@@ -117,6 +117,7 @@ def test_the_recorded_call_is_kept_too():
     assert obs.tagged(net, "big") is None, "the last forward did not compute it"
 
 
+@pytest.mark.slow
 def test_tagged_values_of_a_compiled_graph():
     torch.compiler.reset()
     net, x = Net(), torch.randn(3, 4)

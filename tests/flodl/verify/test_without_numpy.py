@@ -26,6 +26,7 @@ assert tensor_bytes(torch.tensor([1.0, -0.0])) == bytes.fromhex("0000803f0000008
 """
 
 
+@pytest.mark.slow
 def test_random_states_and_bytes_need_no_numpy():
     result = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM],
