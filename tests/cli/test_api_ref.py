@@ -62,6 +62,7 @@ def test_a_cache_that_cannot_be_written_changes_nothing(fdl, tmp_path):
     [(), ("FlowBuilder",), ("--search", "merge"), ("--torch", "nn.Conv2d"), ("--llms",)],
     ids=" ".join,
 )
+@pytest.mark.slow
 def test_json_fits_its_schema(fdl, home, arguments):
     schema = json.loads(fdl("api-ref", "--json-schema").stdout)
     done = fdl("api-ref", *arguments, "--json", **home)
@@ -71,6 +72,7 @@ def test_json_fits_its_schema(fdl, home, arguments):
     assert document["data"]["text"]
 
 
+@pytest.mark.slow
 def test_failures_have_codes_and_hints(fdl, home):
     done = fdl("api-ref", "FlowBilder", **home)
     assert (done.returncode, done.stdout) == (4, "")

@@ -230,6 +230,7 @@ def test_a_script_runs_nothing_when_the_shell_starts(fdl, shell):
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.slow
 def test_autocomplete_writes_one_file_and_takes_it_away(fdl, tmp_path, shell):
     home = tmp_path / "home"
     home.mkdir()

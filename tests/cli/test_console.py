@@ -79,6 +79,7 @@ def test_confirm_without_a_terminal_names_the_flag():
     assert "`--yes`" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_progress_is_silent_in_a_pipe_and_drawn_on_a_terminal():
     for progress, drawn in ((False, False), (True, True)):
         console, out, err = played(progress=progress)

@@ -46,6 +46,7 @@ def test_dry_run_writes_nothing(fdl, tmp_path):
     assert not (tmp_path / "my-proj").exists()
 
 
+@pytest.mark.slow
 def test_existing_files_are_not_overwritten(fdl, tmp_path):
     root = tmp_path / "my-proj"
     root.mkdir()

@@ -36,6 +36,7 @@ def test_the_schema_is_printed_and_valid(fdl, words):
 
 
 @pytest.mark.parametrize("words", NAMES, ids=" ".join)
+@pytest.mark.slow
 def test_a_wrong_command_line_fits_the_schema_too(fdl, words):
     schema = json.loads(fdl(*words, "--json-schema").stdout)
     done = fdl(*words, "--json", "--no-such-option")

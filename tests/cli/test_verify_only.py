@@ -27,6 +27,7 @@ def files(tmp_path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
 )
+@pytest.mark.slow
 def test_refusals(fdl, files, words, code, error):
     done = fdl("port", "--verify-only", *words)
     assert (done.returncode, done.stdout) == (code, "")

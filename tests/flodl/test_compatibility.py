@@ -286,6 +286,7 @@ def test_parametrized_weights_are_live(pair, kind, called):
 
 
 @pytest.mark.parametrize("called", [False, True], ids=["before", "after"])
+@pytest.mark.slow
 def test_compiles_without_graph_breaks(pair, called):
     if pair.name == "shapes" and not called:
         pytest.skip("a flow that branches on inner sizes is recorded by its first call")

@@ -212,6 +212,7 @@ def test_a_loop_body_reads_tags_in_every_turn():
 
 
 @pytest.mark.parametrize("kind", ["while", "until"])
+@pytest.mark.slow
 def test_samples_stop_on_their_own(kind):
     class PerSample(FlowModule):
         def __init__(self):

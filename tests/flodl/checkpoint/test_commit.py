@@ -60,6 +60,7 @@ def faults(monkeypatch):
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT], ids=errno.errorcode.get)
 @pytest.mark.parametrize("name", ["m.fdl", "m.fdl.gz"])
+@pytest.mark.slow
 def test_a_failure_at_every_call_leaves_a_whole_file(code, name, tmp_path, faults):
     path = tmp_path / name
     old, new = net(seed=1, width=300), net(seed=2, width=300)

@@ -289,6 +289,7 @@ names = st.text(min_size=1, max_size=20).filter(lambda name: name != "__metadata
     sizes=st.dictionaries(names, st.lists(st.integers(0, 4), max_size=3), max_size=6),
     metadata=st.dictionaries(names, st.text(max_size=30), max_size=4),
 )
+@pytest.mark.slow
 def test_what_is_encoded_is_decoded(sizes, metadata):
     entries, place = [], 0
     for name, shape in sizes.items():

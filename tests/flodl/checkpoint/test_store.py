@@ -139,6 +139,7 @@ def test_tied_weights_are_stored_once_and_stay_tied():
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.slow
 def test_wrappers_leave_no_trace():
     plain = net()
     compiled = torch.compile(net())

@@ -24,6 +24,7 @@ def functions(path):
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
+@pytest.mark.slow
 def test_every_row_has_a_test_that_exists():
     known = {}
     for section, feature, place in ROWS:
