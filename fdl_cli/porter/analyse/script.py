@@ -1,55 +1,81 @@
 """One file as a whole: which classes are models, what their forwards reach, which values count."""
 
 import ast
-from collections.abc import Mapping
-from itertools import takewhile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import final
 
 from fdl_cli.porter.analyse.classes import class_facts, class_nodes
 from fdl_cli.porter.analyse.environment import ClassView, FunctionFact
+from fdl_cli.porter.analyse.file_facts import (
+    flodl_names,
+    import_place,
+    imports_torch,
+    used_names,
+)
+from fdl_cli.porter.analyse.kinship import ALONE, Kinship, method_nodes
 from fdl_cli.porter.analyse.methods import MethodReader
-from fdl_cli.porter.analyse.names import FunctionNode, Names, collect, module_level
+from fdl_cli.porter.analyse.names import FunctionNode, Names, collect
 from fdl_cli.porter.analyse.values import sequential_values
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.statements import expressions
-from fdl_cli.porter.ir.symbols import AttributeFact, ClassFacts, MethodIR, ModelIR, ScriptIR
+from fdl_cli.porter.ir.symbols import (
+    AttributeFact,
+    ClassFacts,
+    MethodIR,
+    ModelIR,
+    RelativeIR,
+    ScriptIR,
+)
 from fdl_cli.porter.knowledge import torch_names as torch
 from fdl_cli.porter.parse.reader import SourceFile
 
 _NO_CLASS = ClassView(attributes={}, methods=frozenset(), results={}, inherits_forward=False)
 
 
-def analyse(source: SourceFile, cautious: frozenset[str] = frozenset()) -> ScriptIR:
+def analyse(
+    source: SourceFile, cautious: frozenset[str] = frozenset(), kinship: Kinship = ALONE
+) -> ScriptIR:
     """Understand a file; the parameters of `cautious` classes are not taken for tensors."""
     names = collect(source.tree)
-    return _Script(source, names, cautious).read()
+    return _Script(source, names, cautious, kinship).read()
 
 
 @final
 class _Script:
     """The classes of one file, and what is shared while their methods are read."""
 
-    def __init__(self, source: SourceFile, names: Names, cautious: frozenset[str]) -> None:
+    def __init__(
+        self, source: SourceFile, names: Names, cautious: frozenset[str], kinship: Kinship
+    ) -> None:
         self.source = source
         self.cautious = cautious
         self.names = names
+        self.kinship = kinship
         self.nodes = list(class_nodes(source.tree))
-        self.module_classes = _module_classes(names, [node for node, _ in self.nodes])
+        nodes = [node for node, _ in self.nodes]
+        self.module_classes = _module_classes(names, nodes, kinship)
         self.reader = MethodReader(source, names, self.module_classes)
         self.facts: dict[str, ClassFacts] = {}
         self.syntax: dict[str, dict[str, FunctionNode]] = {}
         self.results: dict[str, dict[str, Kind]] = {}
         self.ported: list[str] = []
+        self.relatives = {item.facts.name: item for item in kinship.relatives}
+        for item in kinship.relatives:
+            self.facts[item.facts.name] = item.facts
+            self.syntax[item.facts.name] = dict(item.methods)
 
     def read(self) -> ScriptIR:
         """Return the IR of the file."""
         models: list[tuple[ClassFacts, ast.ClassDef]] = []
         for node, top in self.nodes:
-            facts = class_facts(self.source, self.names, self.module_classes, node, top)
+            facts = self._with_relatives(
+                class_facts(self.source, self.names, self.module_classes, node, top)
+            )
             if top:
                 self.facts[node.name] = facts
-                self.syntax[node.name] = _method_nodes(node)
+                self.syntax[node.name] = method_nodes(node)
             if self._is_ported(facts):
                 self.ported.append(facts.name)
             elif _is_model(facts, self.module_classes):
@@ -61,19 +87,41 @@ class _Script:
         tree = self.source.tree
         return ScriptIR(
             models=tuple(self._model(facts, node, reached) for facts, node in models),
+            relatives=tuple(self._relatives(reached)),
             on_flodl=tuple(self.ported),
             values=sequential_values(self.source, self.names),
-            flodl_names=_flodl_names(self.names),
-            used_names=_used_names(tree),
-            imports_torch=_imports_torch(self.names),
-            import_at=_import_place(self.source),
+            flodl_names=flodl_names(self.names),
+            used_names=used_names(tree),
+            imports_torch=imports_torch(self.names),
+            import_at=import_place(self.source),
         )
+
+    def _with_relatives(self, facts: ClassFacts) -> ClassFacts:
+        """Return the facts with bases that are known from other files as known ones."""
+        bases = tuple(
+            replace(base, kind="local")
+            if base.kind == "other" and base.name in self.relatives
+            else base
+            for base in facts.bases
+        )
+        return facts if bases == facts.bases else replace(facts, bases=bases)
+
+    def _relatives(self, reached: Mapping[str, frozenset[str]]) -> Iterator[RelativeIR]:
+        for name, item in self.relatives.items():
+            above = self._lineage(item.facts)
+            yield RelativeIR(
+                name=name,
+                has_forward=any("forward" in owner.methods for owner in above),
+                reached=reached[name],
+                kept=False,
+            )
 
     def _is_ported(self, facts: ClassFacts) -> bool:
         """Say whether a class is on the runtime already, by itself or through one above it."""
         if any(base.kind == "flow" for base in facts.bases):
             return True
-        below = any(base.kind == "local" and base.name in self.ported for base in facts.bases)
+        done = {*self.ported, *(name for name, item in self.relatives.items() if item.on_flodl)}
+        below = any(base.kind == "local" and base.name in done for base in facts.bases)
         return below and "forward" not in facts.methods
 
     def _given_containers(self) -> frozenset[str]:
@@ -149,7 +197,8 @@ class _Script:
 
     def _reached_methods(self) -> Mapping[str, frozenset[str]]:
         """Return, per class, the methods that a forward of its family reaches."""
-        reached = {name: {"forward"} for name in self.facts}
+        elsewhere = self.kinship.reached
+        reached = {name: {"forward", *elsewhere.get(name, ())} for name in self.facts}
         changed = True
         while changed:
             changed = False
@@ -171,7 +220,7 @@ class _Script:
     def _model(
         self, facts: ClassFacts, node: ast.ClassDef, reached: Mapping[str, frozenset[str]]
     ) -> ModelIR:
-        nodes = _method_nodes(node)
+        nodes = method_nodes(node)
         wanted = [name for name in nodes if name in reached.get(facts.name, {"forward"})]
         wanted.sort(key=lambda name: name != "forward")
         methods: tuple[MethodIR, ...] = ()
@@ -186,8 +235,8 @@ class _Script:
         return ModelIR(facts=facts, methods=methods, refusals=_refusals(facts, node, methods))
 
 
-def _module_classes(names: Names, nodes: list[ast.ClassDef]) -> frozenset[str]:
-    found: set[str] = set()
+def _module_classes(names: Names, nodes: list[ast.ClassDef], kinship: Kinship) -> frozenset[str]:
+    found: set[str] = set(kinship.module_names - {node.name for node in nodes})
     grown = True
     while grown:
         grown = False
@@ -197,7 +246,11 @@ def _module_classes(names: Names, nodes: list[ast.ClassDef]) -> frozenset[str]:
             for base in node.bases:
                 dotted = names.dotted(base)
                 local = base.id if isinstance(base, ast.Name) else ""
-                known = dotted.startswith("torch.nn.") or dotted in torch.FLOW_BASES
+                known = (
+                    dotted.startswith("torch.nn.")
+                    or dotted in torch.FLOW_BASES
+                    or dotted in kinship.module_names
+                )
                 if known or local in found:
                     found.add(node.name)
                     grown = True
@@ -210,10 +263,6 @@ def _is_model(facts: ClassFacts, module_classes: frozenset[str]) -> bool:
         return True
     # A foreign base and a forward: most likely a module whose base is in another file.
     return "forward" in facts.methods and bool(facts.bases)
-
-
-def _method_nodes(node: ast.ClassDef) -> dict[str, FunctionNode]:
-    return {item.name: item for item in node.body if isinstance(item, FunctionNode)}
 
 
 def _called_on_self(node: FunctionNode) -> set[str]:
@@ -272,78 +321,3 @@ def _refusals(
 
 def _binds(node: ast.Assign, names: set[str]) -> bool:
     return any(isinstance(target, ast.Name) and target.id in names for target in node.targets)
-
-
-def _flodl_names(names: Names) -> tuple[tuple[str, str], ...]:
-    pairs = ((dotted, alias) for alias, dotted in names.aliases.items())
-    return tuple((dotted[6:], alias) for dotted, alias in pairs if dotted.startswith("flodl."))
-
-
-def _imports_torch(names: Names) -> bool:
-    modules = [*names.aliases.values(), *names.stars]
-    return any(module == "torch" or module.startswith("torch.") for module in modules)
-
-
-def _used_names(tree: ast.Module) -> frozenset[str]:
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name():
-                found.add(node.id)
-            case ast.arg():
-                found.add(node.arg)
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                found.add(node.name)
-            case ast.alias():
-                found.add(node.asname or node.name.partition(".")[0])
-            case _:
-                pass
-    return frozenset(found)
-
-
-def _import_place(source: SourceFile) -> int:
-    """Return where our import goes: after the torch imports, else after the last import.
-
-    Only imports above the first definition count: what follows it may be too late for a class.
-    """
-    head = list(takewhile(lambda node: not _defines(node), source.tree.body))
-    best: ast.stmt | None = None
-    for node in head:
-        torch_import = isinstance(node, ast.Import | ast.ImportFrom) and _names_torch(node)
-        if torch_import:
-            best = node
-    if best is None:
-        imports = [n for n in head if isinstance(n, ast.Import | ast.ImportFrom | ast.Try)]
-        tries = [n for n in head if isinstance(n, ast.Try | ast.If)]
-        guarded = [n for n in tries if any(_is_import(inner) for inner in module_level([n]))]
-        candidates = sorted([*imports, *guarded], key=lambda n: n.lineno)
-        best = candidates[-1] if candidates else None
-    if best is None:
-        body = source.tree.body
-        first = body[0] if body else None
-        docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-        best = first if docstring else None
-    if best is None:
-        return 0
-    return source.next_line(source.span(best).end)
-
-
-def _defines(node: ast.stmt) -> bool:
-    """Say whether a statement is, or may build, something that is ported."""
-    if isinstance(node, ast.Assign):
-        return any(
-            isinstance(inner, ast.Attribute | ast.Name)
-            and (inner.attr if isinstance(inner, ast.Attribute) else inner.id) == "Sequential"
-            for inner in ast.walk(node.value)
-        )
-    return isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-
-
-def _is_import(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Import | ast.ImportFrom)
-
-
-def _names_torch(node: ast.Import | ast.ImportFrom) -> bool:
-    if isinstance(node, ast.ImportFrom):
-        return node.level == 0 and (node.module or "").partition(".")[0] == "torch"
-    return any(item.name.partition(".")[0] == "torch" for item in node.names)

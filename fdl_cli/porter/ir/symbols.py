@@ -106,10 +106,30 @@ class ValueFact:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RelativeIR:
+    """A class of another file which stands above one of this file.
+
+    `name` is how bases of this file name it; `reached` are its methods that forwards here reach;
+    `kept` is set when it will not be a graph, for the reasons that its own file has.
+    """
+
+    name: str
+    has_forward: bool
+    reached: frozenset[str]
+    kept: bool
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptIR:
-    """Everything understood about one file; `on_flodl` are the classes that are ported already."""
+    """Everything understood about one file; `on_flodl` are the classes that are ported already.
+
+    `extended` are classes of this file which become graphs for the sake of heirs in other files.
+    """
 
     models: tuple[ModelIR, ...]
+    relatives: tuple[RelativeIR, ...] = ()
+    extended: frozenset[str] = frozenset()
     on_flodl: tuple[str, ...]
     values: tuple[ValueFact, ...]
     flodl_names: tuple[tuple[str, str], ...]

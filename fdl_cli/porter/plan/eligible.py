@@ -1,6 +1,7 @@
 """Which classes can be described, and why the others cannot."""
 
 from collections.abc import Mapping
+from typing import final
 
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ClassFacts, ModelIR, ScriptIR
@@ -13,14 +14,19 @@ def find_obstacles(
 ) -> dict[str, tuple[Reason, ...]]:
     """Return, per class, every reason why it is kept; a class without reasons is described."""
     models = {model.facts.name: model for model in script.models}
+    family = _Family(script, models)
     found = {model.facts.name: _own_obstacles(model, demoted) for model in script.models}
+    for relative in script.relatives:
+        if relative.kept:
+            message = f"`{relative.name}` was kept in its own file"
+            found[relative.name] = (Reason(line=1, code="FDL204", message=message),)
     changed = True
     while changed:
         changed = False
         for name, model in models.items():
             if found[name]:
                 continue
-            reasons = _base_obstacles(model.facts, models, found)
+            reasons = _base_obstacles(model.facts, family, found)
             if reasons:
                 found[name] = reasons
                 changed = True
@@ -75,30 +81,46 @@ def _taken_names(facts: ClassFacts) -> list[Reason]:
 
 
 def _base_obstacles(
-    facts: ClassFacts, models: Mapping[str, ModelIR], found: Mapping[str, tuple[Reason, ...]]
+    facts: ClassFacts, family: "_Family", found: Mapping[str, tuple[Reason, ...]]
 ) -> tuple[Reason, ...]:
     line = facts.span.line
     for base in facts.bases:
         if base.kind == "local" and found.get(base.name):
             message = f"its base class `{base.name}` was kept"
             return (Reason(line=line, code="FDL204", message=message),)
-    if _has_forward(facts, models):
+    if family.has_forward(facts) or facts.name in family.extended:
         return ()
     # A base without forward becomes a graph together with the classes that extend it.
-    heirs = [
-        m.facts.name for m in models.values() if any(b.name == facts.name for b in m.facts.bases)
-    ]
-    if any(not found[name] for name in heirs):
+    if any(not found[name] for name in family.heirs(facts)):
         return ()
     message = f"`{facts.name}` has no forward of its own"
     return (Reason(line=line, code="FDL201", message=message),)
 
 
-def _has_forward(facts: ClassFacts, models: Mapping[str, ModelIR]) -> bool:
-    if "forward" in facts.methods:
-        return True
-    return any(
-        base.name in models and _has_forward(models[base.name].facts, models)
-        for base in facts.bases
-        if base.kind == "local"
-    )
+@final
+class _Family:
+    """The classes of a file and those above them in other files."""
+
+    def __init__(self, script: ScriptIR, models: Mapping[str, ModelIR]) -> None:
+        self._models = models
+        self._forwards = {item.name for item in script.relatives if item.has_forward}
+        self.extended = script.extended
+
+    def has_forward(self, facts: ClassFacts) -> bool:
+        """Say whether a class has a forward, by itself or from a class above it."""
+        if "forward" in facts.methods:
+            return True
+        above = [base.name for base in facts.bases if base.kind == "local"]
+        return any(
+            name in self._forwards
+            or (name in self._models and self.has_forward(self._models[name].facts))
+            for name in above
+        )
+
+    def heirs(self, facts: ClassFacts) -> list[str]:
+        """Return the names of the classes of this file that extend a class."""
+        return [
+            name
+            for name, model in self._models.items()
+            if any(base.name == facts.name for base in model.facts.bases)
+        ]

@@ -1,0 +1,85 @@
+"""Where imports of a file stand, what they bring, and which names it uses."""
+
+import ast
+from itertools import takewhile
+
+from fdl_cli.porter.analyse.names import Names, module_level
+from fdl_cli.porter.parse.reader import SourceFile
+
+
+def flodl_names(names: Names) -> tuple[tuple[str, str], ...]:
+    """Return the names of our runtime that the file imports already, each with its alias."""
+    pairs = ((dotted, alias) for alias, dotted in names.aliases.items())
+    return tuple((dotted[6:], alias) for dotted, alias in pairs if dotted.startswith("flodl."))
+
+
+def imports_torch(names: Names) -> bool:
+    """Say whether the file imports torch, or a part of it."""
+    modules = [*names.aliases.values(), *names.stars]
+    return any(module == "torch" or module.startswith("torch.") for module in modules)
+
+
+def used_names(tree: ast.Module) -> frozenset[str]:
+    """Return every name that the file uses or binds anywhere."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name():
+                found.add(node.id)
+            case ast.arg():
+                found.add(node.arg)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                found.add(node.name)
+            case ast.alias():
+                found.add(node.asname or node.name.partition(".")[0])
+            case _:
+                pass
+    return frozenset(found)
+
+
+def import_place(source: SourceFile) -> int:
+    """Return where our import goes: after the torch imports, else after the last import.
+
+    Only imports above the first definition count: what follows it may be too late for a class.
+    """
+    head = list(takewhile(lambda node: not _defines(node), source.tree.body))
+    best: ast.stmt | None = None
+    for node in head:
+        torch_import = isinstance(node, ast.Import | ast.ImportFrom) and _names_torch(node)
+        if torch_import:
+            best = node
+    if best is None:
+        imports = [n for n in head if isinstance(n, ast.Import | ast.ImportFrom | ast.Try)]
+        tries = [n for n in head if isinstance(n, ast.Try | ast.If)]
+        guarded = [n for n in tries if any(_is_import(inner) for inner in module_level([n]))]
+        candidates = sorted([*imports, *guarded], key=lambda n: n.lineno)
+        best = candidates[-1] if candidates else None
+    if best is None:
+        body = source.tree.body
+        first = body[0] if body else None
+        docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+        best = first if docstring else None
+    if best is None:
+        return 0
+    return source.next_line(source.span(best).end)
+
+
+def _defines(node: ast.stmt) -> bool:
+    """Say whether a statement is, or may build, something that is ported."""
+    if isinstance(node, ast.Assign):
+        return any(
+            isinstance(inner, ast.Attribute | ast.Name)
+            and (inner.attr if isinstance(inner, ast.Attribute) else inner.id) == "Sequential"
+            for inner in ast.walk(node.value)
+        )
+    return isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _names_torch(node: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return node.level == 0 and (node.module or "").partition(".")[0] == "torch"
+    return any(item.name.partition(".")[0] == "torch" for item in node.names)

@@ -1,0 +1,75 @@
+"""Classes that stand in other files: what a file needs to know of the bases that it imports."""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import final
+
+from fdl_cli.porter.analyse.classes import class_facts, class_nodes
+from fdl_cli.porter.analyse.names import FunctionNode, Names, collect
+from fdl_cli.porter.ir.symbols import ClassFacts
+from fdl_cli.porter.parse.reader import SourceFile
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurveyedClass:
+    """A class that can be imported: its facts, and the syntax of its methods."""
+
+    facts: ClassFacts
+    methods: Mapping[str, FunctionNode]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What one file offers to others, before any of its methods is understood."""
+
+    names: Names
+    classes: Mapping[str, SurveyedClass]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relative:
+    """A class of another file, under the name by which this file, or a class above it, knows it.
+
+    `facts` carries that name, and so do the bases in it. `on_flodl`: it is on the runtime already.
+    """
+
+    facts: ClassFacts
+    methods: Mapping[str, FunctionNode]
+    on_flodl: bool
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kinship:
+    """All that a file knows of other files.
+
+    `module_names` are the imported names that stand for torch modules of the project;
+    `reached` are, per class of this file, the methods that forwards in other files reach.
+    """
+
+    relatives: tuple[Relative, ...] = ()
+    module_names: frozenset[str] = frozenset()
+    reached: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+ALONE = Kinship()
+
+
+def survey(source: SourceFile) -> Survey:
+    """Look at the classes of a file."""
+    names = collect(source.tree)
+    found: dict[str, SurveyedClass] = {}
+    for node, top in class_nodes(source.tree):
+        if top:
+            facts = class_facts(source, names, frozenset(), node, top)
+            found[node.name] = SurveyedClass(facts=facts, methods=method_nodes(node))
+    return Survey(names=names, classes=found)
+
+
+def method_nodes(node: ast.ClassDef) -> dict[str, FunctionNode]:
+    """Return the methods of a class by name."""
+    return {item.name: item for item in node.body if isinstance(item, FunctionNode)}
