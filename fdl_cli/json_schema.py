@@ -40,8 +40,9 @@ def envelope_schema(name: str, data: type) -> Schema:
             "hint": text,
             "file": {"type": ["string", "null"]},
             "line": {"type": ["integer", "null"]},
+            "causes": {"type": "array", "items": text},
         },
-        "required": ["id", "message", "hint", "file", "line"],
+        "required": ["id", "message", "hint", "file", "line", "causes"],
         "additionalProperties": False,
     }
     properties: dict[str, Json] = {

@@ -81,6 +81,7 @@ def error_envelope(schema: str, error: FdlError) -> str:
             "hint": error.hint,
             "file": error.file,
             "line": error.line,
+            "causes": to_json(error.causes),
         },
         "warnings": [],
     }

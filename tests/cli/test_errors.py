@@ -55,7 +55,7 @@ def test_json_error(fdl, arguments, code, schema):
     document = json.loads(done.stdout)
     assert list(document) == ["schema", "fdl", "ok", "error", "warnings"]
     assert (document["schema"], document["ok"]) == (schema, False)
-    assert sorted(document["error"]) == ["file", "hint", "id", "line", "message"]
+    assert sorted(document["error"]) == ["causes", "file", "hint", "id", "line", "message"]
     assert document["error"]["hint"]
 
 
@@ -70,6 +70,14 @@ def test_debug_adds_the_traceback(fdl):
     assert "Traceback" not in plain.stderr
     assert "Traceback" in debug.stderr
     assert "Traceback" in verbose.stderr
+
+
+def test_causes_are_in_the_json_too(fdl, tmp_path):
+    (tmp_path / "fdl.yml").write_text("comands: {}\ncommands: {a: {rn: x}}\n")
+    error = json.loads(fdl("tasks", "--json").stdout)["error"]
+    text = fdl("tasks").stderr
+    assert error["causes"]
+    assert all(cause in text for cause in error["causes"])
 
 
 def test_place_and_causes_are_shown(capsys):
