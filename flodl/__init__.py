@@ -228,6 +228,9 @@ from flodl.ops import sum_dim as sum_dim
 from flodl.ops import unsqueeze_many as unsqueeze_many
 from flodl.ops import var_dim as var_dim
 from flodl.ops import where_cond as where_cond
+from flodl.step.ema import Ema as Ema
+from flodl.step.step import TrainStep as TrainStep
+from flodl.step.step import make_step as make_step
 from flodl.tensor import Device as Device
 from flodl.tensor import DType as DType
 from flodl.tensor import Tensor as Tensor

@@ -1,0 +1,87 @@
+"""The step as a loop of one's own would run it: operation by operation."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+from torch import nn
+
+from flodl.step.recipe import Recipe, loss_and_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+
+@final
+class EagerStep:
+    """Forward, loss, backward, and after `accumulate` batches: unscale, clip, update, average.
+
+    Nothing here waits for the device.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.position = 0
+        self.scaler = (
+            torch.amp.GradScaler(recipe.device().type) if recipe.precision == "fp16" else None
+        )
+        self.metrics: Mapping[str, Tensor] = {}
+        self.gradient_norm: Tensor | None = None
+
+    def __call__(self, batch: Any) -> Tensor:
+        """Run one batch and return its loss."""
+        recipe = self.recipe
+        if self.position == 0:
+            recipe.optimizer.zero_grad(set_to_none=True)
+        with recipe.autocast() or nullcontext():
+            loss, metrics = loss_and_metrics(recipe.train_fn(recipe.model, batch))
+        shared = loss if recipe.accumulate == 1 else loss / recipe.accumulate
+        if self.scaler is not None:
+            shared = self.scaler.scale(shared)
+        torch.autograd.backward(shared)
+        self.metrics = {name: each.detach() for name, each in metrics.items()}
+        self.position += 1
+        if self.position == recipe.accumulate:
+            self.update()
+        return loss.detach()
+
+    def update(self) -> None:
+        """End the accumulation: clip, update the parameters and the averages."""
+        recipe = self.recipe
+        self.position = 0
+        if recipe.clip_norm is not None:
+            if self.scaler is not None:
+                # The limit is meant for the true gradients, not for the scaled ones.
+                self.scaler.unscale_(recipe.optimizer)
+            self.gradient_norm = nn.utils.clip_grad_norm_(recipe.trained(), recipe.clip_norm)
+        if self.scaler is None:
+            recipe.optimizer.step()
+        else:
+            self.scaler.step(recipe.optimizer)
+            self.scaler.update()
+        if recipe.ema is not None:
+            recipe.ema.update()
+
+    def gradients(self) -> list[Tensor | None]:
+        """Return copies of what an unfinished accumulation has gathered."""
+        held = self.recipe.trained()
+        return [None if each.grad is None else each.grad.detach().clone() for each in held]
+
+    def restore(self, position: int, gradients: list[Tensor | None]) -> None:
+        """Continue an unfinished accumulation.
+
+        Raises:
+            ValueError: the gradients are those of another set of parameters.
+        """
+        held = self.recipe.trained()
+        if position and len(gradients) != len(held):
+            raise ValueError(
+                f"the saved accumulation has {len(gradients)} gradients, the optimizer {len(held)} parameters"
+            )
+        self.position = position
+        for each, saved in zip(held, gradients, strict=False):
+            each.grad = None if saved is None else saved.to(each.device, each.dtype, copy=True)

@@ -1,0 +1,65 @@
+"""What a training step consists of, independent of how it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+
+import torch
+from torch import Tensor, nn, optim
+
+if TYPE_CHECKING:
+    from flodl.step.ema import Ema
+
+TrainFn: TypeAlias = "Callable[[Any, Any], Tensor | tuple[Tensor, Mapping[str, Tensor]]]"
+Precision: TypeAlias = Literal["bf16", "fp16"]
+_DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A model, its optimizer, the loss, and what happens between backward and update."""
+
+    model: nn.Module
+    optimizer: optim.Optimizer
+    train_fn: TrainFn
+    clip_norm: float | None = None
+    precision: Precision | None = None
+    accumulate: int = 1
+    ema: Ema | None = None
+
+    def trained(self) -> list[Tensor]:
+        """Return the parameters that the optimizer holds, in its order."""
+        return [each for group in self.optimizer.param_groups for each in group["params"]]
+
+    def device(self) -> torch.device:
+        """Return the device that the step runs on."""
+        for each in self.trained():
+            return each.device
+        return torch.device("cpu")
+
+    def autocast(self) -> torch.autocast | None:
+        """Return a fresh scope of the wanted precision, or nothing for full precision."""
+        if self.precision is None:
+            return None
+        return torch.autocast(self.device().type, dtype=_DTYPES[self.precision])
+
+
+def loss_and_metrics(result: Any) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """Take apart what a train function returned.
+
+    Raises:
+        TypeError: it is neither a loss nor a loss with metrics.
+    """
+    if isinstance(result, Tensor):
+        return result, {}
+    if isinstance(result, tuple) and len(result) == 2:
+        loss, metrics = result
+        if isinstance(loss, Tensor) and isinstance(metrics, Mapping):
+            return loss, metrics
+    raise TypeError(
+        "train_fn(model, batch) must return the loss, or (loss, {name: tensor}); "
+        f"it returned {type(result).__name__}"
+    )

@@ -1,0 +1,172 @@
+"""`make_step`: the training step on the rung of the ladder that was asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final, get_args
+
+from flodl.step.eager import EagerStep
+from flodl.step.fusing import fuse
+from flodl.step.recipe import Precision, Recipe, TrainFn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import Tensor, nn, optim
+
+    from flodl.step.ema import Ema
+
+Mode: TypeAlias = Literal["eager", "graph", "compiled", "auto"]
+Report: TypeAlias = "Callable[[str], object]"
+
+
+@final
+class TrainStep:
+    """A training step: `loss = step(batch)`; the loss stays on the device, nothing waits for it.
+
+    Example:
+        >>> import torch
+        >>> from flodl import TrainStep, make_step
+        >>> model = torch.nn.Linear(2, 1)
+        >>> optimizer = torch.optim.Adam(model.parameters())
+        >>> step = make_step(model, optimizer, lambda m, b: m(b).mean(), mode="eager")
+        >>> isinstance(step, TrainStep), step.decision
+        (True, 'eager with fused Adam')
+
+    Attributes:
+        asked: the mode that was asked for.
+        decision: what runs now and why, in one line.
+    """
+
+    def __init__(self, recipe: Recipe, asked: Mode, report: Report | None) -> None:
+        self.asked = asked
+        self.decision = ""
+        self._recipe = recipe
+        self._report = report
+        self._eager = EagerStep(recipe)
+
+    def __call__(self, batch: Any) -> Tensor:
+        """Train on one batch and return its loss, detached."""
+        return self._eager(batch)
+
+    @property
+    def mode(self) -> str:
+        """What runs now: `eager`, `graph` or `compiled`."""
+        return "eager"
+
+    @property
+    def metrics(self) -> Mapping[str, Tensor]:
+        """The metrics that the train function returned in the last step, on the device."""
+        return self._eager.metrics
+
+    @property
+    def gradient_norm(self) -> Tensor | None:
+        """The norm of all gradients before the last clipping, on the device."""
+        return self._eager.gradient_norm
+
+    @property
+    def at_boundary(self) -> bool:
+        """Whether the last batch ended an accumulation, so that no gradients are pending."""
+        return self._eager.position == 0
+
+    def flush(self) -> bool:
+        """Update with the batches of an unfinished accumulation; return whether there were any."""
+        if self.at_boundary:
+            return False
+        self._eager.update()
+        return True
+
+    def say(self, line: str) -> None:
+        """Note and report what runs now and why."""
+        self.decision = line
+        if self._report is not None:
+            self._report(line)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a resumed run needs beyond model and optimizer: scaler, averages, accumulation."""
+        eager = self._eager
+        state: dict[str, Any] = {"position": eager.position}
+        if eager.position:
+            state["gradients"] = eager.gradients()
+        if eager.scaler is not None:
+            state["scaler"] = eager.scaler.state_dict()
+        if self._recipe.ema is not None:
+            state["ema"] = self._recipe.ema.state_dict()
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Continue from a saved state; what it does not mention begins anew."""
+        self._eager.restore(int(state_dict.get("position", 0)), state_dict.get("gradients", []))
+        if self._eager.scaler is not None and state_dict.get("scaler"):
+            self._eager.scaler.load_state_dict(dict(state_dict["scaler"]))
+        if self._recipe.ema is not None and "ema" in state_dict:
+            self._recipe.ema.load_state_dict(dict(state_dict["ema"]))
+
+    def close(self) -> None:
+        """End background work; the step can still be called."""
+
+
+def make_step(  # noqa: PLR0913  # each is one decision of the caller
+    model: nn.Module,
+    optimizer: optim.Optimizer,
+    train_fn: TrainFn,
+    *,
+    mode: Mode = "auto",
+    clip_norm: float | None = None,
+    precision: Precision | None = None,
+    accumulate: int = 1,
+    ema: Ema | None = None,
+    fused: bool = True,
+    report: Report | None = None,
+) -> TrainStep:
+    """Return the training step of a model.
+
+    Args:
+        model: any module.
+        optimizer: any optimizer of its parameters.
+        train_fn: `train_fn(model, batch)` returns the loss, or `(loss, {"name": tensor})`.
+        mode: how the step runs; `auto` starts with `eager` and moves on when that is proved and faster.
+        clip_norm: clip the norm of all gradients to this before the update.
+        precision: run the forward under autocast; `fp16` scales the loss.
+        accumulate: update after this many batches, with the mean of their gradients.
+        ema: averages that follow the weights.
+        fused: use the fused kernel of the optimizer where there is one and it was left open.
+        report: called with one line whenever another way of running the step is chosen.
+
+    Raises:
+        ValueError: an argument is out of range.
+
+    Example:
+        >>> import torch
+        >>> from flodl import make_step
+        >>> model = torch.nn.Linear(2, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> step = make_step(model, optimizer, lambda m, b: (m(b) - 1).square().mean(), mode="eager")
+        >>> losses = [step(torch.ones(4, 2)).item() for _ in range(20)]
+        >>> losses[-1] < losses[0], step.mode
+        (True, 'eager')
+    """
+    _check(mode, precision, accumulate, clip_norm)
+    recipe = Recipe(
+        model=model,
+        optimizer=optimizer,
+        train_fn=train_fn,
+        clip_norm=clip_norm,
+        precision=precision,
+        accumulate=accumulate,
+        ema=ema,
+    )
+    update = fuse(optimizer) if fused else type(optimizer).__name__
+    step = TrainStep(recipe, mode, report)
+    step.say(f"eager with {update}")
+    return step
+
+
+def _check(mode: str, precision: str | None, accumulate: int, clip_norm: float | None) -> None:
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode is one of {', '.join(get_args(Mode))}, got {mode!r}")
+    if precision is not None and precision not in get_args(Precision):
+        raise ValueError(f"precision is bf16, fp16 or None, got {precision!r}")
+    if accumulate < 1:
+        raise ValueError(f"accumulate is at least 1, got {accumulate}")
+    if clip_norm is not None and not clip_norm > 0:
+        raise ValueError(f"clip_norm is above 0, got {clip_norm}")
