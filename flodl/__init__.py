@@ -28,6 +28,9 @@ from flodl.errors import DeviceError as DeviceError
 from flodl.errors import FlodlError as FlodlError
 from flodl.errors import FlowError as FlowError
 from flodl.errors import GraphError as GraphError
+from flodl.errors import NonFiniteError as NonFiniteError
+from flodl.errors import RunError as RunError
+from flodl.errors import TrainingError as TrainingError
 from flodl.errors import UnknownNameError as UnknownNameError
 from flodl.flow.builder import FlowBuilder as FlowBuilder
 from flodl.flow.builder import call as call
@@ -228,6 +231,8 @@ from flodl.ops import sum_dim as sum_dim
 from flodl.ops import unsqueeze_many as unsqueeze_many
 from flodl.ops import var_dim as var_dim
 from flodl.ops import where_cond as where_cond
+from flodl.runs.checkpoints import Keep as Keep
+from flodl.runs.directory import RunDirectory as RunDirectory
 from flodl.step.ema import Ema as Ema
 from flodl.step.step import TrainStep as TrainStep
 from flodl.step.step import make_step as make_step

@@ -101,6 +101,52 @@ class DeviceError(FlodlError):
 
 
 @final
+class RunError(FlodlError):
+    """A run directory is not there, is there already, or is held by another process.
+
+    Example:
+        >>> from flodl import RunDirectory, RunError
+        >>> try:
+        ...     RunDirectory.open("/no/such/run")
+        ... except RunError:
+        ...     print("there is no run here")
+        there is no run here
+    """
+
+
+@final
+class TrainingError(FlodlError):
+    """A training was set up in a way that cannot work, or what it was given failed.
+    """
+
+
+@final
+class NonFiniteError(FlodlError):
+    """A loss is infinite or not a number; the message names the step, the batch and the parameters.
+
+    Attributes:
+        epoch: the epoch, from 0.
+        step: the step, from 0.
+        position: the batch of the epoch, from 0.
+        culprits: names of parameters or modules whose values are not finite, the first one first.
+
+    Example:
+        >>> from flodl import NonFiniteError
+        >>> NonFiniteError("the loss is nan", epoch=0, step=3, position=3, culprits=("fc.weight",)).step
+        3
+    """
+
+    def __init__(
+        self, message: str, *, epoch: int, step: int, position: int, culprits: tuple[str, ...] = ()
+    ) -> None:
+        self.epoch = epoch
+        self.step = step
+        self.position = position
+        self.culprits = culprits
+        super().__init__(message)
+
+
+@final
 class UnknownNameError(FlodlError):
     """A path, tag or metric that does not exist was asked for; the message lists those that do.
 
