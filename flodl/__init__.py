@@ -22,8 +22,17 @@ from flodl.checkpoint.topology import structural_hash as structural_hash
 from flodl.checkpoint.training import Resumed as Resumed
 from flodl.checkpoint.training import resume as resume
 from flodl.checkpoint.training import save_training as save_training
+from flodl.data.batch import Batch as Batch
+from flodl.data.builder import DataLoaderBuilder as DataLoaderBuilder
+from flodl.data.loader import DataLoader as DataLoader
+from flodl.data.protocols import BatchDataSet as BatchDataSet
+from flodl.data.protocols import DataSet as DataSet
+from flodl.data.protocols import Sampler as Sampler
+from flodl.data.samplers import RandomSampler as RandomSampler
+from flodl.data.samplers import SequentialSampler as SequentialSampler
 from flodl.errors import BuildError as BuildError
 from flodl.errors import CheckpointError as CheckpointError
+from flodl.errors import DataError as DataError
 from flodl.errors import DeviceError as DeviceError
 from flodl.errors import FlodlError as FlodlError
 from flodl.errors import FlowError as FlowError
@@ -198,6 +207,8 @@ from flodl.nn.schedulers import WarmupScheduler as WarmupScheduler
 from flodl.nn.single_stream import GRU as GRU
 from flodl.nn.single_stream import LSTM as LSTM
 from flodl.nn.single_stream import MultiheadAttention as MultiheadAttention
+from flodl.nodes.loop_body import LoopBody as LoopBody
+from flodl.nodes.loop_body import TraceEmit as TraceEmit
 from flodl.nodes.merge import Add as Add
 from flodl.nodes.merge import Cat as Cat
 from flodl.nodes.merge import Max as Max

@@ -11,7 +11,7 @@ from flodl.errors import FlowError
 from flodl.flow.branches import Branches
 from flodl.flow.composites import MapBody, halting_loop, previous, route
 from flodl.flow.handle import UNKNOWN, Flow
-from flodl.flow.loops import LoopBody
+from flodl.flow.loops import Loop
 from flodl.flow.module_names import instantiated, named_modules, strip_site
 from flodl.flow.recorder import NeedsValueError, Recorder
 from flodl.flow.stages import Using, run_also_with, run_branches, run_stage
@@ -336,7 +336,7 @@ def _inputs(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) ->
 def _loop(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
     x = _single(assembly, step)
     stage, n = step.args
-    assembly.stream = LoopBody(x, stage, _refs(assembly, x, using)).for_n(n)
+    assembly.stream = Loop(x, stage, _refs(assembly, x, using)).for_n(n)
 
 
 def _halting(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:

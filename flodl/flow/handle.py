@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from flodl.flow.composites import MapBody
-    from flodl.flow.loops import LoopBody
+    from flodl.flow.loops import Loop
     from flodl.flow.recorder import Recorder
     from flodl.flow.stages import Stage
 
@@ -157,11 +157,11 @@ class Flow:
             self, stages.tagged(self, names), {key: keyed[tag] for key, tag in named.items()}
         )
 
-    def loop_body(self, stage: Stage) -> LoopBody:
+    def loop_body(self, stage: Stage) -> Loop:
         """Start a loop: `x.loop_body(stage).for_n(3)` is `stage(stage(stage(x)))`."""
-        from flodl.flow.loops import LoopBody
+        from flodl.flow.loops import Loop
 
-        return LoopBody(self, stage)
+        return Loop(self, stage)
 
     def gate(self, router: Stage, *experts: Stage, **refs: Any) -> Flow:
         """Run all experts and add their results, weighted by the router (soft routing).

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @final
-class LoopBody:
+class Loop:
     """A loop that still needs to know when it ends: `x.loop_body(stage).for_n(3)`."""
 
     def __init__(self, x: Flow, stage: Any, refs: dict[str, Any] | None = None) -> None:

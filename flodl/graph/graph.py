@@ -8,13 +8,13 @@ from torch import nn
 
 from flodl.errors import GraphError
 from flodl.graph.checkpoint_methods import AbstractCheckpointMethods
-from flodl.nodes.fastcalls import must_run_plainly
 from flodl.graph.notes import explain
 from flodl.graph.picture_methods import AbstractPictureMethods
 from flodl.graph.plans import Plans
 from flodl.graph.program import Program
 from flodl.graph.state import Memory, detach_state, has_state, reset_state
 from flodl.graph.tree_methods import AbstractTreeMethods
+from flodl.nodes.fastcalls import must_run_plainly
 from flodl.spec.graph import GraphSpec, InputSpec, NodeSpec, Ref
 from flodl.spec.pretty import flow_text
 from flodl.visual.dot import dot_text

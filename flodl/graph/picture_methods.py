@@ -1,4 +1,4 @@
-"""The methods of a graph for its times, its pictures and the files of its history; each calls a function."""
+"""A graph's methods for its traces, times, pictures and the files of its history; each calls a function."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from torch import Tensor
+
     from flodl.graph.heat import Measure
     from flodl.observe.profile import Profile
     from flodl.observe.trend import Trend
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class AbstractPictureMethods(AbstractYieldingNames):
-    """What a graph can do about its times, its pictures and the history of its metrics.
+    """What a graph can do about its traces, its times, its pictures and the history of its metrics.
 
     Example:
         >>> import torch
@@ -33,6 +35,26 @@ class AbstractPictureMethods(AbstractYieldingNames):
         >>> graph.timing("head") > 0
         True
     """
+
+    # ---- traces of loops ------------------------------------------------------------------------
+
+    def traces(self, name: str) -> list[Tensor]:
+        """Return what the turns of a loop published in the last forward; see `LoopBody`.
+
+        Args:
+            name: the name that was published, or the tag of a loop whose body has `trace()`.
+
+        Raises:
+            GraphError: two loops have that name.
+            UnknownNameError: nothing was published under it.
+        """
+        from flodl.graph.traces import read_traces
+
+        return read_traces(self, name)
+
+    def last_trace(self, name: str) -> Tensor:
+        """Return the last of `traces(name)`."""
+        return self.traces(name)[-1]
 
     # ---- times of steps -------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from flodl.errors import GraphError
+from flodl.nodes.loop_body import LoopBody, start_traces, traced_turn
 from flodl.nodes.stages import apply_stage, apply_with
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def _stops(halt: Any, x: torch.Tensor) -> torch.Tensor:
 
 def _turn(body: Any, x: Any, refs: Mapping[str, Any], turn: int) -> Any:
     try:
+        if isinstance(body, LoopBody):
+            return traced_turn(body, x, refs)
         return apply_with(body, x, refs)
     except Exception as error:
         error.add_note(f"in loop turn {turn + 1}")
@@ -86,5 +89,7 @@ def _turn(body: Any, x: Any, refs: Mapping[str, Any], turn: int) -> Any:
 
 def _reset(body: Any) -> None:
     """Let a body with memory of its own start afresh."""
+    if isinstance(body, LoopBody):
+        start_traces(body)
     if isinstance(body, torch.nn.Module) and "reset" in dir(type(body)):
         body.reset()  # type: ignore[operator]
