@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.porter.analyse.intents import training_blocks
-from fdl_cli.porter.analyse.script import analyse
 from fdl_cli.porter.ir.edits import ClassPlan
 from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyOutcome, VerifyRequest
 from fdl_cli.porter.ir.findings import (
@@ -19,19 +18,13 @@ from fdl_cli.porter.ir.findings import (
     VerifyFinding,
 )
 from fdl_cli.porter.ir.pretty import script_text
-from fdl_cli.porter.parse.reader import UnreadableError
-from fdl_cli.porter.pipeline import Draft, draft, understand
+from fdl_cli.porter.pipeline import Draft
+from fdl_cli.porter.project import Project
 
 Verify = Callable[[VerifyRequest], VerifyOutcome]
 
 # Each round keeps at least one class more, so this only bounds the time of odd files.
 _MAX_ROUNDS = 6
-_TOO_DEEP = FileError(
-    id="source-too-deep",
-    message="an expression is nested too deeply to be read",
-    hint="split the longest expression of the file into several statements",
-    line=None,
-)
 _CONTAINERS = ("list", "tuple", "dict", "NoneType", "int", "float")
 
 
@@ -53,27 +46,32 @@ def port_file(data: bytes, path: Path, proving: Proving | None) -> tuple[FileOut
 
     Nothing is raised for what the file contains: an unreadable file is an outcome.
     """
-    try:
-        source, script = understand(data)
-        made = draft(source, script, {})
-    except UnreadableError as problem:
-        return _failed(problem.error), data
-    except RecursionError:
-        return _failed(_TOO_DEEP), data
+    outcome, made = port_member(Project({path: data}), path, proving)
+    return outcome, data if made is None else made
+
+
+def port_member(
+    project: Project, path: Path, proving: Proving | None
+) -> tuple[FileOutcome, bytes | None]:
+    """Port one file of a project; no bytes when it cannot be read."""
+    error = project.error(path)
+    if error is not None:
+        return _failed(error), None
     evidence: Mapping[str, ClassEvidence] = {}
     warnings: tuple[FileWarning, ...] = ()
-    if proving is not None and _ported(made):
-        made, evidence, warnings = _prove(made, path, proving)
+    if proving is not None and _ported(project.draft(path)):
+        evidence, warnings = _prove(project, path, proving)
+    made = project.draft(path)
     outcome = FileOutcome(
         status=_status(made),
         text=made.text,
         classes=tuple(_outcome(item, evidence, proving) for item in made.plan.classes),
-        on_flodl=script.on_flodl,
-        training=training_blocks(source),
+        on_flodl=made.script.on_flodl,
+        training=training_blocks(made.source),
         warnings=warnings,
         error=None,
         plan="\n".join(item.reading for item in made.plan.classes),
-        ir=script_text(script),
+        ir=script_text(made.script),
     )
     return outcome, made.data
 
@@ -97,32 +95,36 @@ def _ported(made: Draft) -> tuple[str, ...]:
 
 
 def _prove(
-    made: Draft, path: Path, proving: Proving
-) -> tuple[Draft, Mapping[str, ClassEvidence], tuple[FileWarning, ...]]:
+    project: Project, path: Path, proving: Proving
+) -> tuple[Mapping[str, ClassEvidence], tuple[FileWarning, ...]]:
     """Verify a draft; classes which turn out different are kept, and the rest verified again."""
-    demoted: dict[str, Reason] = {}
-    cautious: frozenset[str] = frozenset()
+    demoted: set[str] = set()
     warnings: tuple[FileWarning, ...] = ()
     evidence: dict[str, ClassEvidence] = {}
     for _ in range(_MAX_ROUNDS):
+        made = project.draft(path)
         outcome = _verify(made, path, proving)
         evidence = {item.name: item for item in outcome.classes}
         warnings = _warnings(outcome)
         different = [name for name in outcome.different if name not in demoted]
         if not different:
             break
-        lists = frozenset(n for n in different if _takes_lists(evidence[n])) - cautious
+        lists = frozenset(
+            name
+            for name in different
+            if _takes_lists(evidence[name]) and not project.is_cautious(path, name)
+        )
         if lists:
-            cautious |= lists
+            project.caution(path, lists)
         else:
             lines = {item.name: item.line for item in made.plan.classes}
-            for name in _innermost(made, different):
-                demoted[name] = _demotion(evidence[name], lines[name])
-        made = draft(made.source, analyse(made.source, cautious), demoted)
+            blamed = _innermost(made, different)
+            project.demote(path, {n: _demotion(evidence[n], lines[n]) for n in blamed})
+            demoted.update(blamed)
         evidence = {}
-        if not _ported(made):
+        if not _ported(project.draft(path)):
             break
-    return made, evidence, warnings
+    return evidence, warnings
 
 
 def _takes_lists(item: ClassEvidence) -> bool:

@@ -7,6 +7,7 @@ from typing import final
 
 from fdl_cli.porter.analyse.classes import class_facts, class_nodes
 from fdl_cli.porter.analyse.names import FunctionNode, Names, collect
+from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.symbols import ClassFacts
 from fdl_cli.porter.parse.reader import SourceFile
 
@@ -39,6 +40,7 @@ class Relative:
 
     facts: ClassFacts
     methods: Mapping[str, FunctionNode]
+    results: Mapping[str, Kind]
     on_flodl: bool
 
 

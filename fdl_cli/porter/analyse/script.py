@@ -29,9 +29,10 @@ from fdl_cli.porter.ir.symbols import (
     ScriptIR,
 )
 from fdl_cli.porter.knowledge import torch_names as torch
+from fdl_cli.porter.knowledge.tensor_methods import PARAMETER_ATTRIBUTES
 from fdl_cli.porter.parse.reader import SourceFile
 
-_NO_CLASS = ClassView(attributes={}, methods=frozenset(), results={}, inherits_forward=False)
+_NO_CLASS = ClassView(attributes={}, methods=frozenset(), results={}, inherits_forward=False, extends_layer=False)
 
 
 def analyse(
@@ -65,6 +66,7 @@ class _Script:
         for item in kinship.relatives:
             self.facts[item.facts.name] = item.facts
             self.syntax[item.facts.name] = dict(item.methods)
+            self.results[item.facts.name] = dict(item.results)
 
     def read(self) -> ScriptIR:
         """Return the IR of the file."""
@@ -88,6 +90,7 @@ class _Script:
         return ScriptIR(
             models=tuple(self._model(facts, node, reached) for facts, node in models),
             relatives=tuple(self._relatives(reached)),
+            results=self.results,
             on_flodl=tuple(self.ported),
             values=sequential_values(self.source, self.names),
             flodl_names=flodl_names(self.names),
@@ -175,12 +178,19 @@ class _Script:
             methods.update(owner.methods)
             for name, kind in self.results.get(owner.name, {}).items():
                 results.setdefault(name, kind)
-        above = self._lineage(facts)[1:]
+        lineage = self._lineage(facts)
+        layers = [any(base.kind == "layer" for base in owner.bases) for owner in lineage]
+        if any(layers):
+            for name in PARAMETER_ATTRIBUTES:
+                fact = AttributeFact(name=name, kind="parameter", constructor="", text="", line=0)
+                attributes.setdefault(name, fact)
         return ClassView(
             attributes=attributes,
             methods=frozenset(methods),
             results=results,
-            inherits_forward=any("forward" in owner.methods for owner in above),
+            inherits_forward=any(layers[1:])
+            or any("forward" in owner.methods for owner in lineage[1:]),
+            extends_layer=any(layers),
         )
 
     def _lineage(self, facts: ClassFacts) -> list[ClassFacts]:

@@ -1,8 +1,10 @@
 """What a file defines: classes, their attributes and methods, functions and values."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, final
 
+from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block
@@ -124,12 +126,14 @@ class RelativeIR:
 class ScriptIR:
     """Everything understood about one file; `on_flodl` are the classes that are ported already.
 
-    `extended` are classes of this file which become graphs for the sake of heirs in other files.
+    `extended` are classes of this file which become graphs for the sake of heirs in other files;
+    `results` says what the methods of each class that were read return.
     """
 
     models: tuple[ModelIR, ...]
     relatives: tuple[RelativeIR, ...] = ()
     extended: frozenset[str] = frozenset()
+    results: Mapping[str, Mapping[str, Kind]] = field(default_factory=dict)
     on_flodl: tuple[str, ...]
     values: tuple[ValueFact, ...]
     flodl_names: tuple[tuple[str, str], ...]

@@ -1,0 +1,71 @@
+"""Finds the file of a project that an import means, without running anything."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import final
+
+
+@final
+class ModuleMap:
+    """The Python files of a project, by the names under which they import each other."""
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self._files = frozenset(files)
+        self._packages = frozenset(file.parent for file in self._files if _is_package(file))
+        folders = {file.parent for file in self._files}
+        # A package is imported from the folder above it.
+        self._folders = folders | {folder.parent for folder in folders}
+        self._tops = frozenset(_top(file) for file in self._files) | {
+            folder.name for folder in self._folders
+        }
+
+    def find(self, importer: Path, dotted: str) -> tuple[Path, tuple[str, ...]] | None:
+        """Return the file that a full name leads to, and the parts of the name left over.
+
+        `dotted` is what an import binds: `pkg.base.Base`, or `.base.Base` for a relative one.
+        """
+        if dotted.startswith("."):
+            rest = dotted.lstrip(".")
+            folder = importer.parent
+            for _ in range(len(dotted) - len(rest) - 1):
+                folder = folder.parent
+            parts = tuple(rest.split(".")) if rest else ()
+            init = folder / "__init__.py"
+            own = (init, parts) if init in self._files else None
+            return self._walk(folder, parts) or own
+        parts = tuple(dotted.split("."))
+        if parts[0] not in self._tops:
+            return None
+        for folder in self._search_folders(importer):
+            found = self._walk(folder, parts)
+            if found is not None:
+                return found
+        return None
+
+    def _walk(self, folder: Path, parts: tuple[str, ...]) -> tuple[Path, tuple[str, ...]] | None:
+        """Follow the parts from a folder down to the file which they name last."""
+        found: tuple[Path, tuple[str, ...]] | None = None
+        for number, part in enumerate(parts):
+            file, folder = folder / f"{part}.py", folder / part
+            if folder / "__init__.py" in self._files:
+                found = folder / "__init__.py", parts[number + 1 :]
+            elif file in self._files:
+                return file, parts[number + 1 :]
+        return found
+
+    def _search_folders(self, importer: Path) -> Iterator[Path]:
+        """Yield the folders that an absolute import is looked up in, likeliest first."""
+        chain = [importer.parent, *importer.parent.parents]
+        inside = [folder for folder in chain if folder in self._packages]
+        outside = [folder for folder in chain if folder not in self._packages]
+        yield from (folder for folder in outside if folder in self._folders)
+        # A file of a package that is run as a script finds its neighbours by their bare names.
+        yield from inside
+
+
+def _is_package(file: Path) -> bool:
+    return file.name == "__init__.py"
+
+
+def _top(file: Path) -> str:
+    return file.parent.name if _is_package(file) else file.stem

@@ -1,0 +1,313 @@
+"""Several files as one project: classes that extend classes of other files become graphs too."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import final
+
+from fdl_cli.porter.analyse.kinship import Kinship, Relative, Survey, SurveyedClass, survey
+from fdl_cli.porter.analyse.script import analyse
+from fdl_cli.porter.ir.findings import FileError, Reason
+from fdl_cli.porter.ir.symbols import BaseFact, ScriptIR
+from fdl_cli.porter.module_map import ModuleMap
+from fdl_cli.porter.parse.reader import SourceFile, UnreadableError, read
+from fdl_cli.porter.pipeline import Draft, draft
+
+# Longer chains of `from .x import Y` than this are a circle.
+_MAX_HOPS = 16
+# Each round keeps at least one class more; real projects need two.
+_MAX_ROUNDS = 20
+_TOO_DEEP = FileError(
+    id="source-too-deep",
+    message="an expression is nested too deeply to be read",
+    hint="split the longest expression of the file into several statements",
+    line=None,
+)
+
+Class = tuple[Path, str]
+
+
+@final
+@dataclass(slots=True)
+class _Member:
+    """One file of the project and what was decided about it so far; `draft` is its last one."""
+
+    source: SourceFile
+    survey: Survey
+    relatives: dict[str, Class] = field(default_factory=dict)
+    kinship: Kinship = field(default_factory=Kinship)
+    script: ScriptIR | None = None
+    cautious: frozenset[str] = frozenset()
+    demoted: dict[str, Reason] = field(default_factory=dict)
+    draft: Draft | None = None
+    kept: frozenset[str] = frozenset()
+    extended: frozenset[str] = frozenset()
+
+
+@final
+class Project:
+    """The files that are ported together.
+
+    With `linked` off every file stands for itself: its port will not see the ports of the others.
+    """
+
+    def __init__(self, files: Mapping[Path, bytes], *, linked: bool = True) -> None:
+        self._errors: dict[Path, FileError] = {}
+        self._members: dict[Path, _Member] = {}
+        for path, data in files.items():
+            self._read(path, data)
+        self._map = ModuleMap(self._members)
+        self._modules: dict[Class, bool] = {}
+        if linked and len(self._members) > 1:
+            for path in self._members:
+                self._link(path)
+            self._reach()
+            # Once more: what a method returns is known when it was read as one that is reached.
+            for path, member in self._members.items():
+                if member.relatives:
+                    self._link(path)
+            for home, name in self._every_base():
+                self._members[home].extended |= {name}
+
+    def error(self, path: Path) -> FileError | None:
+        """Return why a file cannot be ported at all; such a file has no draft."""
+        if path not in self._errors:
+            self.draft(path)
+        return self._errors.get(path)
+
+    def draft(self, path: Path) -> Draft:
+        """Return the port of one file as it stands now."""
+        member = self._members[path]
+        if member.draft is None:
+            self._settle()
+        assert member.draft is not None
+        return member.draft
+
+    def demote(self, path: Path, reasons: Mapping[str, Reason]) -> None:
+        """Keep some classes of a file, for the reasons given."""
+        self._members[path].demoted.update(reasons)
+        self._forget(path)
+
+    def caution(self, path: Path, names: frozenset[str]) -> None:
+        """Do not take the parameters of some classes for tensors."""
+        member = self._members[path]
+        member.cautious |= names
+        member.script = None
+        self._forget(path)
+
+    def is_cautious(self, path: Path, name: str) -> bool:
+        """Say whether `caution` was asked for a class."""
+        return name in self._members[path].cautious
+
+    def _forget(self, path: Path) -> None:
+        self._members[path].draft = None
+
+    def _read(self, path: Path, data: bytes) -> None:
+        try:
+            source = read(data)
+            self._members[path] = _Member(source, survey(source))
+            self._script(self._members[path])
+        except UnreadableError as problem:
+            self._errors[path] = problem.error
+        except RecursionError:
+            self._errors[path] = _TOO_DEEP
+            self._members.pop(path, None)
+
+    def _script(self, member: _Member) -> ScriptIR:
+        if member.script is None:
+            member.script = analyse(member.source, member.cautious, member.kinship)
+        return member.script
+
+    # -- who extends whom -----------------------------------------------------------------------
+
+    def _link(self, path: Path) -> None:
+        """Find the classes of other files that stand above those of one file."""
+        member = self._members[path]
+        found: dict[str, Relative] = {}
+        for item in member.survey.classes.values():
+            for base in item.facts.bases:
+                if base.kind == "other":
+                    self._add_relative(member, path, base.name, base.name, found)
+        names = frozenset(self._module_names(path, member))
+        if found or names:
+            member.kinship = replace(
+                member.kinship, relatives=tuple(found.values()), module_names=names
+            )
+            member.script = None
+
+    def _add_relative(
+        self, member: _Member, place: Path, written: str, name: str, found: dict[str, Relative]
+    ) -> None:
+        """Add the class that a file at `place` writes as `written`, and the classes above it."""
+        target = self._resolve(place, written)
+        if target is None or name in found:
+            return
+        home, own = target
+        surveyed = self._members[home].survey.classes[own]
+        script = self._script(self._members[home])
+        names = {base.name: f"{home}:{base.name}" for base in surveyed.facts.bases}
+        bases = tuple(self._renamed(home, base, names) for base in surveyed.facts.bases)
+        found[name] = Relative(
+            facts=replace(surveyed.facts, name=name, bases=bases),
+            methods=surveyed.methods,
+            results=script.results.get(own, {}),
+            on_flodl=own in script.on_flodl,
+        )
+        member.relatives[name] = target
+        for base in surveyed.facts.bases:
+            if base.kind in {"local", "other"}:
+                self._add_relative(member, home, base.name, names[base.name], found)
+
+    def _renamed(self, home: Path, base: BaseFact, names: Mapping[str, str]) -> BaseFact:
+        known = base.kind == "local" or (
+            base.kind == "other" and self._resolve(home, base.name) is not None
+        )
+        return replace(base, kind="local", name=names[base.name]) if known else base
+
+    def _resolve(self, path: Path, name: str, hops: int = 0) -> Class | None:
+        """Return the class which a file means by a name of its own or by a full name."""
+        known = self._members[path].survey
+        if name in known.classes:
+            return path, name
+        if hops > _MAX_HOPS:
+            return None
+        for dotted in self._full_names(known, name):
+            found = self._map.find(path, dotted)
+            if found is None:
+                continue
+            home, rest = found
+            if len(rest) == 1 and (home, rest[0]) != (path, name):
+                target = self._resolve(home, rest[0], hops + 1)
+                if target is not None:
+                    return target
+        return None
+
+    def _full_names(self, known: Survey, name: str) -> Iterator[str]:
+        if "." in name:
+            yield name
+        elif name in known.names.aliases:
+            yield known.names.aliases[name]
+        else:
+            for star in sorted(known.names.stars):
+                yield f"{star}{name}" if star.endswith(".") else f"{star}.{name}"
+
+    def _module_names(self, path: Path, member: _Member) -> Iterator[str]:
+        """Yield the imported names of a file that are torch modules of the project."""
+        aliases = set(member.survey.names.aliases)
+        for star in member.survey.names.stars:
+            found = self._map.find(path, star)
+            if found is not None and not found[1]:
+                aliases |= set(self._members[found[0]].survey.classes)
+        for alias in aliases:
+            target = self._resolve(path, alias)
+            if target is not None and target[0] != path and self._is_module(target):
+                yield alias
+                dotted = member.survey.names.aliases.get(alias)
+                if dotted is not None:
+                    yield dotted
+        for item in member.survey.classes.values():
+            for base in item.facts.bases:
+                target = self._resolve(path, base.name) if base.kind == "other" else None
+                if target is not None and self._is_module(target):
+                    yield base.name
+
+    def _every_base(self) -> Iterator[Class]:
+        for member in self._members.values():
+            for model in self._script(member).models:
+                for base in model.facts.bases:
+                    if base.name in member.relatives:
+                        yield member.relatives[base.name]
+
+    def _is_module(self, target: Class) -> bool:
+        if target not in self._modules:
+            self._modules[target] = False  # a circle is no module
+            path = target[0]
+            self._modules[target] = any(
+                base.kind in {"module", "flow", "layer"} or self._has_module(path, base)
+                for base in self._surveyed(target).facts.bases
+            )
+        return self._modules[target]
+
+    def _has_module(self, path: Path, base: BaseFact) -> bool:
+        above = self._resolve(path, base.name)
+        return above is not None and self._is_module(above)
+
+    def _surveyed(self, target: Class) -> SurveyedClass:
+        path, name = target
+        return self._members[path].survey.classes[name]
+
+    def _reach(self) -> None:
+        """Tell every file which of its methods are reached from forwards in other files."""
+        reached: dict[Path, dict[str, frozenset[str]]] = {}
+        for member in self._members.values():
+            if not member.relatives:
+                continue
+            for relative in self._script(member).relatives:
+                home, own = member.relatives[relative.name]
+                known = reached.setdefault(home, {})
+                known[own] = known.get(own, frozenset()) | relative.reached
+        for path, found in reached.items():
+            member = self._members[path]
+            member.kinship = replace(member.kinship, reached=found)
+            member.script = None
+
+    # -- what becomes of them -------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Draft every file until what each assumes of the others is what they are.
+
+        At first every class of another file is taken for a graph; each round finds more that
+        are not, so this comes to an end.
+        """
+        for _ in range(_MAX_ROUNDS):
+            for path, member in self._members.items():
+                if member.draft is None:
+                    member.draft = self._draft(path, member)
+            if not self._correct():
+                return
+
+    def _draft(self, path: Path, member: _Member) -> Draft:
+        try:
+            return draft(member.source, self._assumed(member), member.demoted)
+        except RecursionError:
+            self._errors[path] = _TOO_DEEP
+            nothing = replace(self._script(member), models=(), values=())
+            return draft(member.source, nothing, {})
+
+    def _assumed(self, member: _Member) -> ScriptIR:
+        script = self._script(member)
+        relatives = tuple(
+            replace(item, kept=item.name in member.kept) for item in script.relatives
+        )
+        return replace(script, relatives=relatives, extended=member.extended)
+
+    def _correct(self) -> bool:
+        """Compare the assumptions with the drafts; say whether some were wrong."""
+        heirs = self._graph_heirs()
+        wrong = False
+        for path, member in self._members.items():
+            kept = frozenset(
+                name for name, target in member.relatives.items() if self._is_kept(target)
+            )
+            extended = frozenset(name for home, name in heirs if home == path)
+            if kept != member.kept or extended != member.extended:
+                member.kept, member.extended, member.draft = kept, extended, None
+                wrong = True
+        return wrong
+
+    def _is_kept(self, target: Class) -> bool:
+        path, name = target
+        made = self._members[path].draft
+        assert made is not None
+        return any(item.name == name and item.status == "kept" for item in made.plan.classes)
+
+    def _graph_heirs(self) -> set[Class]:
+        """Return the classes that a class of another file extends and which needs them as graphs."""
+        found = set()
+        for path, member in self._members.items():
+            for model in self._script(member).models:
+                above = [member.relatives.get(base.name) for base in model.facts.bases]
+                direct = {target for target in above if target is not None}
+                if direct and not self._is_kept((path, model.facts.name)):
+                    found |= direct
+        return found
