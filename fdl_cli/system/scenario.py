@@ -22,13 +22,15 @@ from fdl_cli.system.facts import (
 )
 from fdl_cli.system.host import normal_machine
 from fdl_cli.system.intel import family_of, read_intel
-from fdl_cli.system.nvidia import NvidiaWords, Said, interpret
+from fdl_cli.system.nvidia import NvidiaWords, Said, interpret, is_dropped
 from fdl_cli.system.nvidia_smi import read_capability
 
 Scenario = Mapping[str, Any]
 
 # Facts of the surroundings, kept beside real variables in a scenario's `env`.
 _NOT_VARIABLES = ("wsl", "container", "kfd_access")
+# What shells answer for a program that does not exist.
+_NOT_INSTALLED = (127, 9009)
 
 
 def is_scenario(document: Scenario) -> bool:
@@ -78,7 +80,7 @@ def _os(scenario: Scenario, env: Scenario) -> OsFacts:
 def _nvidia(stated: Scenario | None, raw: Scenario, *, container: bool) -> NvidiaFacts:
     words = _words(stated or {}, raw, container=container)
     if words is None:
-        return _stated_nvidia(stated)
+        return _stated_nvidia(stated, container=container)
     read = interpret(words)
     stated = stated or {}
     # The query prints no CUDA version; on the machine itself NVML or the header says it.
@@ -99,10 +101,13 @@ def _words(stated: Scenario, raw: Scenario, *, container: bool) -> NvidiaWords |
     if lines is None and code is None:
         return None
     printed = "\n".join(lines) if lines is not None else str(raw.get("nvidia_smi_stdout", ""))
-    failed = code not in (None, 0)
+    missing = code in _NOT_INSTALLED
+    failed = code not in (None, 0) and not missing
     old = raw.get("nvidia_smi_legacy_lines")
     return NvidiaWords(
-        smi=Said(verdict="failed" if failed else "answered", exit_code=code or 0, text=printed),
+        smi=Said(verdict="missing")
+        if missing
+        else Said(verdict="failed" if failed else "answered", exit_code=code or 0, text=printed),
         smi_old=Said(verdict="answered", exit_code=0, text="\n".join(old)) if old else Said(),
         smi_header=Said(verdict="answered", exit_code=0, text=str(raw.get("nvidia_smi", ""))),
         kernel_module=stated.get("driver") if failed and not old else None,
@@ -114,11 +119,11 @@ def _words(stated: Scenario, raw: Scenario, *, container: bool) -> NvidiaWords |
     )
 
 
-def _stated_nvidia(stated: Scenario | None) -> NvidiaFacts:
+def _stated_nvidia(stated: Scenario | None, *, container: bool) -> NvidiaFacts:
     if stated is None:
         return NvidiaFacts(status="absent")
     gpus = tuple(_stated_gpu(index, gpu) for index, gpu in enumerate(stated.get("gpus") or ()))
-    word = stated.get("status") or ("ok" if gpus else "absent")
+    word = stated.get("status") or _status_without_a_word(stated, container=container)
     status = cast("NvidiaStatus", word) if word in KNOWN_NVIDIA_STATUS else "broken"
     return NvidiaFacts(
         status=status,
@@ -128,6 +133,17 @@ def _stated_nvidia(stated: Scenario | None) -> NvidiaFacts:
         pci=tuple(stated.get("pci") or ()),
         detail="" if word in KNOWN_NVIDIA_STATUS else str(word),
     )
+
+
+def _status_without_a_word(stated: Scenario, *, container: bool) -> NvidiaStatus:
+    pci = tuple(stated.get("pci") or ())
+    if stated.get("gpus"):
+        return "ok"
+    if stated.get("driver"):
+        if container:
+            return "no_runtime"
+        return "dropped" if is_dropped(pci, str(stated["driver"])) else "broken"
+    return "no_driver" if pci else "absent"
 
 
 def _stated_gpu(index: int, gpu: Scenario) -> NvidiaGpu:

@@ -10,6 +10,7 @@ from fdl_cli.torchenv.check import Check, check
 from fdl_cli.torchenv.inspection import Inspection
 from fdl_cli.torchenv.nvidia_choice import driver_problem
 from fdl_cli.torchenv.refusals import require_platform
+from fdl_cli.torchenv.visibility import hides_all
 
 GIB: Final = 1024**3
 # torch's data loaders hand batches over in shared memory; docker gives 64 MiB by default.
@@ -153,7 +154,8 @@ def _gpu(seen: Inspection) -> Iterator[Check]:
 
 def _gpu_runtime(seen: Inspection) -> Iterator[Check]:
     hidden = seen.facts.variable("CUDA_VISIBLE_DEVICES")
-    if hidden is not None and hidden.strip() in ("", "-1") and seen.facts.nvidia.gpus:
+    count = len(seen.facts.nvidia.gpus)
+    if hidden is not None and count and hides_all(hidden, count):
         yield check(
             "gpu.runtime", "warning", f'CUDA_VISIBLE_DEVICES="{hidden}" hides all GPUs',
             "`unset CUDA_VISIBLE_DEVICES`",

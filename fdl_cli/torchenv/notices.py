@@ -56,7 +56,7 @@ _TEXTS: Final = MappingProxyType(
         ),
         "gpu_hidden_by_env": (
             "{} hides all GPUs in this shell: torch will see none",
-            "unset it before you train: `unset CUDA_VISIBLE_DEVICES`",
+            "unset it before you train: `unset {}`",
         ),
         "mig": (
             "MIG is on for {}: one process sees one instance",

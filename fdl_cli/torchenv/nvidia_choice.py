@@ -5,11 +5,12 @@ from typing import NamedTuple, final
 
 from fdl_cli.errors import EnvironmentLackingError, UsageError
 from fdl_cli.system.facts import NvidiaFacts, NvidiaGpu, SystemFacts
-from fdl_cli.torchenv import compat
+from fdl_cli.torchenv import compat, visibility
 from fdl_cli.torchenv.catalogue import Build, Capability, Catalogue
 from fdl_cli.torchenv.notices import DRIVER_REMEDIES, warn
 from fdl_cli.torchenv.reasons import why_not_newest
 from fdl_cli.torchenv.selection import Picked, Problem, solve, solve_subset
+from fdl_cli.torchenv.visibility import hiding_variable
 from fdl_cli.torchenv.wishes import ChoiceWarning, Wishes
 
 JETSON_INDEX = "https://pypi.jetson-ai-lab.io"
@@ -91,7 +92,7 @@ def _with_build(
     gpus = facts.nvidia.gpus
     kept = tuple(gpu for index, gpu in enumerate(gpus) if index not in picked.left_out)
     left = tuple(gpu.name for index, gpu in enumerate(gpus) if index in picked.left_out)
-    warnings = [*_surroundings(facts, kept)]
+    warnings = [*_surroundings(facts, kept, wishes)]
     if picked.by_ptx:
         warnings.append(warn("ptx_jit", _names(kept)))
     if left:
@@ -135,12 +136,16 @@ def _without_build(
     return Outcome(None, (warn("no_build_for_gpu", version, names),))
 
 
-def _surroundings(facts: SystemFacts, gpus: tuple[NvidiaGpu, ...]) -> tuple[ChoiceWarning, ...]:
+def _surroundings(
+    facts: SystemFacts, gpus: tuple[NvidiaGpu, ...], wishes: Wishes
+) -> tuple[ChoiceWarning, ...]:
     """Return what is special about this machine, whatever the build."""
     found: list[ChoiceWarning] = []
-    hidden = _hiding_variable(facts)
+    # Of a selection it is not known which numbers the others have.
+    count = None if wishes.gpus else len(facts.nvidia.gpus)
+    hidden = hiding_variable(facts, visibility.NVIDIA, count)
     if hidden is not None:
-        found.append(warn("gpu_hidden_by_env", hidden))
+        found.append(warn("gpu_hidden_by_env", f'{hidden[0]}="{hidden[1]}"', hidden[0]))
     if any(gpu.mig for gpu in gpus):
         found.append(warn("mig", _names(tuple(gpu for gpu in gpus if gpu.mig))))
     if facts.os.wsl:
@@ -154,13 +159,6 @@ def _surroundings(facts: SystemFacts, gpus: tuple[NvidiaGpu, ...]) -> tuple[Choi
     if inferred:
         found.append(warn("compute_cap_inferred", _names(inferred)))
     return tuple(found)
-
-
-def _hiding_variable(facts: SystemFacts) -> str | None:
-    value = facts.variable("CUDA_VISIBLE_DEVICES")
-    if value is not None and value.strip() in ("", "-1", "NoDevFiles"):
-        return f'CUDA_VISIBLE_DEVICES="{value}"'
-    return None
 
 
 def _unknown_gpu(nvidia: NvidiaFacts, driver: Capability | None) -> ChoiceWarning:

@@ -4,11 +4,13 @@ from dataclasses import replace
 from typing import Final
 
 from fdl_cli.system.facts import AmdGpu, IntelGpu, SystemFacts
+from fdl_cli.torchenv import visibility
 from fdl_cli.torchenv.catalogue import Catalogue, Numbers
 from fdl_cli.torchenv.notices import warn
 from fdl_cli.torchenv.nvidia_choice import Outcome
 from fdl_cli.torchenv.reasons import why_not_newest
 from fdl_cli.torchenv.selection import Problem, existing, solve
+from fdl_cli.torchenv.visibility import hiding_variable
 from fdl_cli.torchenv.wishes import ChoiceWarning, Wishes
 
 # These run the code made for gfx1030 when told to. gfx1033 computes wrong results that way and
@@ -54,7 +56,11 @@ def choose_amd(
     if best is None:
         return _without_rocm(full, considered, catalogue)
     left = tuple(gpu for gpu in considered if gpu not in served)
-    warnings = [*_rocm_surroundings(facts), *_about(ignored, left, overridden)]
+    warnings = [
+        *_hidden(facts),
+        *_rocm_surroundings(facts),
+        *_about(ignored, left, overridden),
+    ]
     if wishes.automatic:
         better = why_not_newest(full, best, (), catalogue, windows=False)
         warnings += [better.warning] if better else []
@@ -132,6 +138,12 @@ def _without_rocm(problem: Problem, gpus: tuple[AmdGpu, ...], catalogue: Catalog
     if elsewhere is not None:
         return Outcome(None, (warn("index_lacks_newer", elsewhere.name),))
     return Outcome(None, (warn("amd_gpu_unsupported", _names(gpus)),))
+
+
+def _hidden(facts: SystemFacts) -> tuple[ChoiceWarning, ...]:
+    # Integrated GPUs count too, and ROCm does not list all of them: numbers prove nothing here.
+    found = hiding_variable(facts, visibility.AMD, None)
+    return (warn("gpu_hidden_by_env", f'{found[0]}="{found[1]}"', found[0]),) if found else ()
 
 
 def _rocm_surroundings(facts: SystemFacts) -> tuple[ChoiceWarning, ...]:

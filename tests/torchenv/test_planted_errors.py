@@ -42,7 +42,7 @@ PLANTED = [
     (SELECTION, "if problem.held is None else", "if True else"),
     (NVIDIA, "ptx=wishes.torch is not None", "ptx=False"),
     (NVIDIA, "if facts.os.tegra is not None:\n        raise", "if False:\n        raise"),
-    (NVIDIA, 'value.strip() in ("", "-1", "NoDevFiles")', 'value == "-1"'),
+    ("torchenv/visibility.py", "number is None:\n        return True", "False: return True"),
     (OTHER, "considered = discrete or gpus", "considered = gpus"),
     (OTHER, 'if facts.os.platform == "windows":', "if False:"),
     (OTHER, "if facts.amd.access is False:", "if False:"),

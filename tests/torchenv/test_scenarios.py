@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from edge_machines import scenarios
 
 from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.system.recorded import machine_of
@@ -51,6 +52,11 @@ def mismatch(scenario):
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[item["id"] for item in SCENARIOS])
 def test_scenario(scenario):
+    assert mismatch(scenario) is None
+
+
+@pytest.mark.parametrize("scenario", [*scenarios()], ids=lambda scenario: scenario["id"])
+def test_machine_at_an_edge(scenario):
     assert mismatch(scenario) is None
 
 
