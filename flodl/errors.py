@@ -96,6 +96,21 @@ class CheckpointError(FlodlError):
 
 
 @final
+class DataError(FlodlError):
+    """A data set, a sampler or a loader was used in a way that cannot give batches.
+
+    Example:
+        >>> import torch
+        >>> from flodl import DataError, DataLoader
+        >>> try:
+        ...     DataLoader([torch.ones(3)], batch_size=0)
+        ... except DataError as error:
+        ...     print(error)
+        batch_size is 0; it must be at least 1
+    """
+
+
+@final
 class DeviceError(FlodlError):
     """An operation needs a device that this machine, or this build of torch, does not have."""
 
@@ -116,8 +131,7 @@ class RunError(FlodlError):
 
 @final
 class TrainingError(FlodlError):
-    """A training was set up in a way that cannot work, or what it was given failed.
-    """
+    """A training was set up in a way that cannot work, or what it was given failed."""
 
 
 @final

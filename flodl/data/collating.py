@@ -1,0 +1,99 @@
+"""From items to tensors: what a data set returns becomes the parts of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import default_collate
+
+from flodl.errors import DataError
+
+Names = tuple[str, ...]
+Collate = Callable[[list[Any]], Any]
+
+
+def parts_of(value: Any) -> tuple[tuple[Any, ...], Names | None]:
+    """Return the parts of an item or a batch, and their names if it has any of its own."""
+    if isinstance(value, Mapping):
+        return tuple(value.values()), tuple(str(name) for name in value)
+    if isinstance(value, tuple) and "_fields" in dir(value):
+        return tuple(value), tuple(type(value)._fields)  # type: ignore[attr-defined]
+    if isinstance(value, tuple | list):
+        return tuple(value), None
+    return (value,), None
+
+
+def tensors_of(value: Any, label: str) -> tuple[tuple[torch.Tensor, ...], Names | None]:
+    """Return the tensors of something that is a batch already.
+
+    Raises:
+        DataError: a part is no tensor, or there are none.
+    """
+    parts, names = parts_of(value)
+    if not parts:
+        raise DataError(f"{label} gave a batch without tensors")
+    for index, part in enumerate(parts):
+        if not isinstance(part, torch.Tensor):
+            name = names[index] if names else index
+            raise DataError(
+                f"{label} gave part {name} as {type(part).__name__}; it must be a tensor"
+            )
+    return parts, names
+
+
+def stack(items: list[Any], label: str) -> tuple[tuple[torch.Tensor, ...], Names | None]:
+    """Return the tensors of a batch of items, one per part, as `torch.utils.data` would make them.
+
+    Raises:
+        DataError: items have different numbers of parts or shapes, or parts that are no numbers.
+    """
+    first, names = parts_of(items[0])
+    if not first:
+        raise DataError(f"{label} gave an item without parts")
+    rows = [parts_of(item)[0] for item in items]
+    if any(len(row) != len(first) for row in rows):
+        counts = sorted({len(row) for row in rows})
+        raise DataError(f"items of {label} have different numbers of parts: {counts}")
+    columns = (
+        _column([row[index] for row in rows], names[index] if names else str(index), label)
+        for index in range(len(first))
+    )
+    return tuple(columns), names
+
+
+def _column(values: list[Any], name: str, label: str) -> torch.Tensor:
+    shapes = {tuple(each.shape) for each in values if isinstance(each, torch.Tensor)}
+    if len(shapes) > 1:
+        some = ", ".join(str(list(shape)) for shape in sorted(shapes)[:3])
+        raise DataError(
+            f"part {name} has different shapes in the items of one batch of {label}: {some}; bring them "
+            "to one shape in `collate=`, or use batch_size=1"
+        )
+    try:
+        column = default_collate(values)
+    except TypeError:
+        column = None
+    if not isinstance(column, torch.Tensor):
+        raise DataError(
+            f"part {name} of the items of {label} is {type(values[0]).__name__}, which is no tensor; "
+            "convert it in the data set or in `collate=`"
+        )
+    return column
+
+
+def checked_names(names: Sequence[str] | None, count: int, own: Names | None, label: str) -> Names:
+    """Return the names of the parts: given, the data set's own, or numbers.
+
+    Raises:
+        DataError: their number is not that of the parts, or one stands twice.
+    """
+    chosen = tuple(names) if names is not None else own or tuple(str(i) for i in range(count))
+    if len(chosen) != count:
+        raise DataError(
+            f"{len(chosen)} names ({', '.join(chosen)}) for {count} parts of {label}; give one per part"
+        )
+    if len(set(chosen)) != count:
+        raise DataError(f"names stand twice: {', '.join(chosen)}")
+    return chosen

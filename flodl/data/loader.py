@@ -1,0 +1,347 @@
+"""`DataLoader`: batches of any data set, in an order that is a function of (seed, epoch, position)."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+
+from flodl.data import memory, reading, resident
+from flodl.data.choosing import Choice, Mode, choose
+from flodl.data.collating import Collate, Names, checked_names
+from flodl.data.iterators import AbstractBatches, DirectBatches, ResidentBatches, StreamedBatches
+from flodl.data.samplers import EpochOrder, RandomSampler, SequentialSampler, as_sampler
+from flodl.data.sources import AbstractSource, StreamSource, source_of
+from flodl.data.transfer import Transfer
+from flodl.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from flodl.data.batch import Batch
+    from flodl.data.builder import DataLoaderBuilder
+    from flodl.data.protocols import Sampler
+    from flodl.data.sources import Source, Tensors
+
+_LOG = logging.getLogger("flodl.data")
+
+
+@final
+class DataLoader:
+    """Batches of tensors, any `torch` data set, any iterable, a `DataSet` or a `BatchDataSet`.
+
+    What batch `k` of epoch `n` holds depends on (seed, n, k) and on nothing else: not on where the data
+    lie, how far they are read ahead, or which batches were asked for before. So `epoch(n, start=k)`
+    continues an interrupted epoch at once, and needs no state.
+
+    Example:
+        >>> import torch
+        >>> from flodl import DataLoader
+        >>> x, y = torch.arange(12.0).reshape(6, 2), torch.arange(6)
+        >>> loader = DataLoader([x, y], batch_size=2, names=["input", "label"], shuffle=False)
+        >>> [batch["label"].tolist() for batch in loader.epoch(0)]
+        [[0, 1], [2, 3], [4, 5]]
+        >>> [batch["label"].tolist() for batch in loader.epoch(0, start=2)]
+        [[4, 5]]
+        >>> len(loader), loader.mode
+        (3, 'resident')
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int,
+        *,
+        names: Sequence[str] | None = None,
+        shuffle: bool | None = None,
+        seed: int = 42,
+        sampler: Any = None,
+        drop_last: bool = True,
+        device: torch.device | str = "cpu",
+        mode: Mode = "auto",
+        prefetch: int | None = None,
+        vram_max_usage: float = 0.9,
+        collate: Collate | None = None,
+    ) -> None:
+        """Look at the data set; nothing is read before the first epoch.
+
+        Args:
+            dataset: tensors (or a mapping of them) with the samples in the first dimension, a torch
+                `Dataset` or `IterableDataset`, a `DataSet`, a `BatchDataSet`, a list of samples, or
+                any iterable of samples.
+            batch_size: samples per batch, at least 1.
+            names: a name per part of a batch; without them those of the data set, or "0", "1", ...
+            shuffle: a new order per epoch; yes by default, except for what can only be read in order.
+            seed: names the order, together with the epoch.
+            sampler: a `Sampler` or a sampler of torch in place of `shuffle`.
+            drop_last: leave out a last batch that is not full.
+            device: where the batches shall be.
+            mode: "resident" keeps the whole set on the device, "streaming" reads it batch by batch,
+                "auto" keeps it if it stays the same and fits.
+            prefetch: batches to read ahead when streaming, 0 for none; by default as many as there
+                is room for on a GPU, and 2 on the CPU.
+            vram_max_usage: the share of the device's memory that may be in use, from 0.5 to 0.99.
+            collate: makes tensors (one, several, or by name) of a list of samples.
+
+        Raises:
+            DataError: the data set is empty or none at all, or the arguments contradict each other.
+        """
+        _require_at_least(1, "batch_size", batch_size)
+        _require_at_least(0, "prefetch", prefetch or 0)
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.seed = seed
+        self.drop_last = drop_last
+        self.device = torch.empty(0, device=device).device  # with its index
+        self._source = source_of(dataset, collate)
+        self.sampler = _sampler(self._source, sampler, shuffle, seed)
+        self._wish: Mode = mode
+        self._names = names
+        self._prefetch = prefetch
+        self._most_usage = min(max(vram_max_usage, 0.5), 0.99)
+        self._transfer = Transfer(self.device)
+        self._choice: Choice | None = None
+        self._kept: Tensors | None = None
+        self._current: weakref.ref[AbstractBatches] | None = None
+        self._epoch = 0
+        self._start = 0
+        self._check()
+
+    @staticmethod
+    def builder(dataset: Any) -> DataLoaderBuilder:
+        """Return a builder, for those who prefer one call per setting."""
+        from flodl.data.builder import DataLoaderBuilder
+
+        return DataLoaderBuilder(dataset)
+
+    def _check(self) -> None:
+        tensors = None if isinstance(self._source, StreamSource) else self._source.tensors
+        if tensors is not None:
+            self._named(len(tensors))
+        if isinstance(self._source, StreamSource) and self._wish == "resident":
+            raise DataError(
+                f"{self._source.label} can only be read from its beginning, so it cannot be resident"
+            )
+        if self.sampler is not None and len(self) == 0:
+            raise DataError(
+                f"there are {len(self.sampler)} samples and batch_size is {self.batch_size}, so with "
+                "drop_last=True there is no batch; make it smaller, or pass drop_last=False"
+            )
+
+    # ---- size and place -------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Return the number of batches of an epoch."""
+        total = self._source.length if self.sampler is None else len(self.sampler)
+        if total is None:
+            raise TypeError(f"nobody knows how many samples {self._source.label} has")
+        return total // self.batch_size if self.drop_last else -(-total // self.batch_size)
+
+    @property
+    def mode(self) -> str:
+        """Where the data set is, or will be with the first epoch: "resident" or "streaming"."""
+        return "resident" if self._chosen().resident else "streaming"
+
+    @property
+    def decision(self) -> str:
+        """The mode and the reason for it, in one line."""
+        return self._chosen().why
+
+    def _chosen(self) -> Choice:
+        if self._choice is None:
+            self._choice = choose(self._source, self._wish, self.device, self._most_usage)
+            _LOG.info("%s", self._choice.why)
+        return self._choice
+
+    # ---- batches --------------------------------------------------------------------------------
+
+    def epoch(self, number: int, start: int = 0) -> AbstractBatches:
+        """Return the batches of an epoch.
+
+        Args:
+            number: which epoch, from 0 on.
+            start: how many batches to leave out, because they have been used already.
+
+        Raises:
+            DataError: there is no such position.
+        """
+        if number < 0 or start < 0 or (self.sampler is not None and start > len(self)):
+            raise DataError(f"there is no batch {start} in epoch {number} of {len(self)} batches")
+        batches = self._begin(number, start)
+        self._current = weakref.ref(batches)
+        return batches
+
+    def _begin(self, number: int, start: int) -> AbstractBatches:
+        source = self._source
+        if isinstance(source, StreamSource):
+            return self._stream(source, number, start)
+        order = EpochOrder(self._ordered(), number)
+        if self._chosen().resident:
+            kept = self._load(source)
+            if kept is not None:
+                return ResidentBatches(
+                    kept,
+                    order,
+                    self._bounds,
+                    start,
+                    self._named,
+                    lambda at: self._flee(number, at),
+                )
+        place = (number, start, self.seed)
+        reader = reading.by_index(source, order, self._bounds, place)
+        if self._chosen().draws:
+            return DirectBatches(
+                reading.repeatable(reader, place), self._transfer, start, self._named
+            )
+        return self._ahead(reader, start)
+
+    def _stream(self, source: StreamSource, number: int, start: int) -> AbstractBatches:
+        reader = reading.in_sequence(
+            source, self.batch_size, number, start, drop_last=self.drop_last
+        )
+        whole, draws = reading.watched(reader, (number, 0, self.seed))
+        rest = reading.present(whole)
+        if draws:
+            return DirectBatches(rest, self._transfer, start, self._named)
+        return self._ahead(rest, start)
+
+    def _ahead(self, reader: reading.Reader, start: int) -> AbstractBatches:
+        depth = self.prefetch_depth
+        if depth == 0:
+            return DirectBatches(reader, self._transfer, start, self._named)
+        return StreamedBatches(reader, self._transfer, start, self._named, depth)
+
+    def _bounds(self, position: int) -> tuple[int, int] | None:
+        total = len(self._ordered())
+        begin = position * self.batch_size
+        end = begin + self.batch_size
+        if end > total:
+            if self.drop_last or begin >= total:
+                return None
+            end = total
+        return begin, end
+
+    def _ordered(self) -> Sampler:
+        assert self.sampler is not None
+        return self.sampler
+
+    def _named(self, count: int) -> Names:
+        return checked_names(self._names, count, self._source.own_names, self._source.label)
+
+    # ---- memory ---------------------------------------------------------------------------------
+
+    def _load(self, source: AbstractSource) -> Tensors | None:
+        if self._kept is None:
+            try:
+                self._kept = resident.load(source, self.device)
+            except (RuntimeError, MemoryError) as error:
+                if not memory.is_out_of_memory(error):
+                    raise
+            if self._kept is None:
+                self._give_up(f"{source.label} did not fit into the memory of {self.device}")
+        return self._kept
+
+    def _give_up(self, why: str) -> None:
+        """Stream from now on, with the same sampler and seed."""
+        self._choice = replace(self._chosen(), resident=False, why=f"streaming: {why}")
+        self._kept = None
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        _LOG.warning("%s", self._choice.why)
+
+    def _flee(self, number: int, position: int) -> AbstractBatches:
+        self._give_up(f"there was no memory on {self.device} for a batch beside the data set")
+        return self._begin(number, position)
+
+    @property
+    def prefetch_depth(self) -> int:
+        """How many batches are read ahead when streaming."""
+        if self._prefetch is not None:
+            return self._prefetch
+        size = self._chosen().sample_bytes * self.batch_size
+        return memory.prefetch_depth(self.device, size, self._most_usage)
+
+    def set_prefetch_depth(self, depth: int) -> None:
+        """Read ahead so many batches, in the running epoch too, and never change that by itself.
+
+        Raises:
+            DataError: the depth is negative.
+        """
+        _require_at_least(0, "prefetch", depth)
+        self._prefetch = depth
+        self._resize(depth)
+
+    def auto_resize(self) -> int:
+        """Choose the depth anew for the memory there is now, in the running epoch too; return it."""
+        self._prefetch = None
+        depth = self.prefetch_depth
+        self._resize(depth)
+        return depth
+
+    def _resize(self, depth: int) -> None:
+        running = None if self._current is None else self._current()
+        if running is not None:
+            running.resize(max(1, depth))
+
+    # ---- as a plain iterable --------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Return the batches of the next epoch: the first `for` loop reads epoch 0, the second epoch 1."""
+        number, start = self._epoch, self._start
+        self._epoch, self._start = number + 1, 0
+        return self.epoch(number, start)
+
+    def state_dict(self) -> dict[str, int]:
+        """Return the position of the plain iteration: three numbers, and two that must not change."""
+        running = None if self._current is None else self._current()
+        at = (self._epoch, self._start)
+        if running is not None and self._epoch > 0 and not running.finished:
+            at = (self._epoch - 1, running.position)
+        return {
+            "seed": self.seed,
+            "batch_size": self.batch_size,
+            "epoch": at[0],
+            "position": at[1],
+        }
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Let the next `for` loop go on where another left off.
+
+        Raises:
+            DataError: seed or batch size differ, so that the position means something else.
+        """
+        for name, mine in (("seed", self.seed), ("batch_size", self.batch_size)):
+            if state[name] != mine:
+                raise DataError(
+                    f"the position was saved with {name} {state[name]}; here it is {mine}"
+                )
+        self._epoch, self._start = state["epoch"], state["position"]
+
+    def __repr__(self) -> str:
+        count = "?" if self._source.length is None else self._source.length
+        return f"DataLoader({self._source.label}, {count} samples, batch_size={self.batch_size})"
+
+
+def _require_at_least(least: int, what: str, value: int) -> None:
+    if value < least:
+        raise DataError(f"{what} is {value}; it must be at least {least}")
+
+
+def _sampler(source: Source, given: Any, shuffle: bool | None, seed: int) -> Sampler | None:
+    if isinstance(source, StreamSource):
+        if shuffle or given is not None:
+            raise DataError(
+                f"{source.label} can only be read from its beginning, so its order cannot be chosen: "
+                "pass no sampler, and shuffle=False"
+            )
+        return None
+    if given is not None:
+        if shuffle:
+            raise DataError("a sampler decides the order, so shuffle=True contradicts it")
+        return as_sampler(given, seed)
+    if shuffle is False:
+        return SequentialSampler(source.length)
+    return RandomSampler(source.length, seed)

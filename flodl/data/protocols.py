@@ -1,0 +1,124 @@
+"""What a data set and a sampler have to offer; any object of that shape will do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+
+from flodl.data.batch import Batch
+
+Parts = Sequence[torch.Tensor] | Mapping[str, torch.Tensor]
+
+
+@runtime_checkable
+class DataSet(Protocol):
+    """Samples by index. The same index gives the same tensors at any time: a loader may keep them.
+
+    Example:
+        >>> import torch
+        >>> from flodl import DataLoader, DataSet
+        >>> class Squares:
+        ...     def __len__(self) -> int:
+        ...         return 8
+        ...     def get(self, index: int) -> list[torch.Tensor]:
+        ...         return [torch.tensor(index), torch.tensor(index**2)]
+        >>> isinstance(Squares(), DataSet)
+        True
+        >>> next(DataLoader(Squares(), 4, shuffle=False).epoch(0))[1].tolist()
+        [0, 1, 4, 9]
+    """
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        ...
+
+    def get(self, index: int) -> Parts:
+        """Return the tensors of one sample, without a batch dimension."""
+        ...
+
+
+@runtime_checkable
+class BatchDataSet(Protocol):
+    """Samples by many indices at once, which is how tables, arrays and databases are read fast.
+
+    Example:
+        >>> import torch
+        >>> from flodl import BatchDataSet, DataLoader
+        >>> class Squares:
+        ...     def __len__(self) -> int:
+        ...         return 8
+        ...     def get_batch(self, indices: list[int]) -> list[torch.Tensor]:
+        ...         return [torch.tensor(indices) ** 2]
+        >>> isinstance(Squares(), BatchDataSet)
+        True
+        >>> next(DataLoader(Squares(), 4, shuffle=False).epoch(0))[0].tolist()
+        [0, 1, 4, 9]
+    """
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        ...
+
+    def get_batch(self, indices: list[int]) -> Parts:
+        """Return tensors whose first dimension is as long as `indices`, and in its order."""
+        ...
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Which samples an epoch visits, in which order; it must be a function of the epoch alone.
+
+    Example:
+        >>> from flodl import DataLoader, Sampler
+        >>> import torch
+        >>> class Backwards:
+        ...     def __len__(self) -> int:
+        ...         return 4
+        ...     def indices(self, epoch: int) -> list[int]:
+        ...         return [3, 2, 1, 0]
+        >>> isinstance(Backwards(), Sampler)
+        True
+        >>> loader = DataLoader([torch.arange(4)], 2, sampler=Backwards())
+        >>> [batch[0].tolist() for batch in loader.epoch(0)]
+        [[3, 2], [1, 0]]
+    """
+
+    def __len__(self) -> int:
+        """Return how many samples an epoch visits."""
+        ...
+
+    def indices(self, epoch: int) -> Sequence[int] | torch.Tensor:
+        """Return the indices of the samples of an epoch, in order."""
+        ...
+
+
+class BatchIterator(Protocol):
+    """The batches of one epoch; `position` says how many have been handed out."""
+
+    position: int
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Return itself."""
+        ...
+
+    def __next__(self) -> Batch:
+        """Return the next batch."""
+        ...
+
+    def close(self) -> None:
+        """End background work; the iterator is finished then."""
+        ...
+
+
+class EpochLoader(Protocol):
+    """What a Trainer needs of a loader: the batches of any epoch, from any position on."""
+
+    def __len__(self) -> int:
+        """Return the number of batches of an epoch; TypeError where nobody knows."""
+        ...
+
+    def epoch(self, number: int, start: int = 0) -> BatchIterator:
+        """Return the batches of an epoch without the first `start`."""
+        ...
