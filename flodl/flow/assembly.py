@@ -69,7 +69,10 @@ def assemble(steps: Sequence[BuilderStep], label: str, build_site: Site) -> Asse
     if "." in label:
         message = f"label `{label}` contains a dot, which separates the parts of a path"
         assembly.problems.append(Problem(message=message, site=build_site, hint="use _ instead"))
-    return _finish(assembly, owner, build_site)
+    try:
+        return _finish(assembly, owner, build_site)
+    finally:
+        recorder.release()
 
 
 def _finish(assembly: _Assembly, owner: nn.Module, build_site: Site) -> Assembled:

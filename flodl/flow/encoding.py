@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import weakref
+from types import MethodType
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -42,11 +44,18 @@ class Encoder:
     """
 
     def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+        # Not a strong reference: the recorder owns us, and a cycle would keep activations alive.
+        self._recorder_of = weakref.ref(recorder)
         self.constants: dict[str, object] = {}
         self.portable = True
         self._paths: dict[int, str] | None = None
         self._tensor_paths: dict[int, str] | None = None
+
+    @property
+    def _recorder(self) -> Recorder:
+        recorder = self._recorder_of()
+        assert recorder is not None
+        return recorder
 
     def encode(self, value: Any) -> Arg:
         """Return the description of a value."""
@@ -113,7 +122,12 @@ class Encoder:
             name = ""
         if name:
             return name
-        named = self.constant(function, plain_name(function))
+        owner = function.__self__ if isinstance(function, MethodType) else None
+        path = self.module_path(owner) if isinstance(owner, nn.Module) else None
+        if path is not None:
+            steps = "".join(f'._modules["{part}"]' for part in path.split(".") if part)
+            return f"self{steps}.{function.__name__}"
+        named = self.constant(function, plain_name(function), portable=owner is None)
         return named.key
 
     def constant(self, value: object, wanted: str, *, portable: bool = True) -> Named:

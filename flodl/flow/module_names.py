@@ -14,7 +14,7 @@ from flodl.graph.graph import Graph
 from flodl.spec.graph import Problem, Site
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from flodl.flow.builder import BuilderStep
 
@@ -26,28 +26,29 @@ def strip_site(text: str) -> str:
     return _SITE.sub("", text)
 
 
+def _made(stage: Any, site: Site, problems: list[Problem]) -> Any:
+    if isinstance(stage, type) and issubclass(stage, nn.Module):
+        try:
+            return instantiate(stage)
+        except FlowError as error:
+            problems.append(Problem(message=strip_site(str(error)), site=site))
+            return ()
+    if type(stage) in (tuple, list):
+        return tuple(_made(each, site, problems) for each in stage)
+    return stage
+
+
 def instantiated(steps: Sequence[BuilderStep]) -> tuple[list[BuilderStep], list[Problem]]:
     """Replace module classes by instances, once, before modules get their names."""
     problems: list[Problem] = []
 
-    def make(stage: Any, site: Site) -> Any:
-        if isinstance(stage, type) and issubclass(stage, nn.Module):
-            try:
-                return instantiate(stage)
-            except FlowError as error:
-                problems.append(Problem(message=strip_site(str(error)), site=site))
-                return ()
-        if type(stage) in (tuple, list):
-            return tuple(make(each, site) for each in stage)
-        return stage
-
     made = [
         type(step)(
             word=step.word,
-            args=tuple(make(arg, step.site) for arg in step.args)
+            args=tuple(_made(arg, step.site, problems) for arg in step.args)
             if step.word != "merge"
             else step.args,
-            named=tuple((key, make(value, step.site)) for key, value in step.named),
+            named=tuple((key, _made(value, step.site, problems)) for key, value in step.named),
             site=step.site,
         )
         for step in steps
@@ -72,18 +73,17 @@ def named_modules(steps: Sequence[BuilderStep]) -> list[tuple[str, nn.Module]]:
 
 
 def _modules_of(step: BuilderStep) -> list[nn.Module]:
-    found: list[nn.Module] = []
+    values = (*step.args, *(value for _, value in step.named))
+    return [each for value in values for each in _modules_in(value)]
 
-    def collect(stage: Any) -> None:
-        if isinstance(stage, nn.ModuleList) or type(stage) in (tuple, list):
-            for each in stage:
-                collect(each)
-        elif isinstance(stage, nn.Module):
-            found.append(stage)
 
-    for value in (*step.args, *(value for _, value in step.named)):
-        collect(value)
-    return found
+def _modules_in(stage: Any) -> Iterator[nn.Module]:
+    # Not a closure that calls itself: that is a reference cycle, and would keep the weights alive.
+    if isinstance(stage, nn.ModuleList) or type(stage) in (tuple, list):
+        for each in stage:
+            yield from _modules_in(each)
+    elif isinstance(stage, nn.Module):
+        yield stage
 
 
 def _wanted(

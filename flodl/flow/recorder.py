@@ -126,6 +126,14 @@ class Recorder(TorchFunctionMode):
         _active.recorder = self._previous
         super().__exit__(*exc)  # type: ignore[no-untyped-call]
 
+    def release(self) -> None:
+        """Let go of every flow and value, which refer to the recorder: memory is freed at once."""
+        self.tags.clear()
+        self.tensor_inputs.clear()
+        self.pending_fork = None
+        self._guards.clear()
+        self._looks.clear()
+
     def __torch_function__(
         self,
         func: Callable[..., Any],

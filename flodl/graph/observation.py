@@ -283,20 +283,19 @@ def latest_metrics(module: nn.Module) -> dict[str, float]:
 
 def _logs(module: nn.Module) -> Iterator[tuple[str, MetricLog]]:
     """Yield the logs of the tree with the prefix of their metrics, labels instead of names."""
-    seen: set[int] = set()
+    return _logs_below(module, "", set())
 
-    def walk(here: nn.Module, prefix: str) -> Iterator[tuple[str, MetricLog]]:
-        if id(here) in seen:
-            return
-        seen.add(id(here))
-        if not prefix or _KEYS["metrics"] in here.__dict__:
-            yield prefix, log_of(here)
-        for label, graph in tree_children(here).items():
-            yield from walk(graph, f"{prefix}{label}.")
-        for name, child in here.named_children():
-            yield from walk(child, f"{prefix}{name}.")
 
-    return walk(module, "")
+def _logs_below(here: nn.Module, prefix: str, seen: set[int]) -> Iterator[tuple[str, MetricLog]]:
+    if id(here) in seen:
+        return
+    seen.add(id(here))
+    if not prefix or _KEYS["metrics"] in here.__dict__:
+        yield prefix, log_of(here)
+    for label, graph in tree_children(here).items():
+        yield from _logs_below(graph, f"{prefix}{label}.", seen)
+    for name, child in here.named_children():
+        yield from _logs_below(child, f"{prefix}{name}.", seen)
 
 
 def _knows(log: MetricLog, name: str) -> bool:
