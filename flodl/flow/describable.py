@@ -14,6 +14,8 @@ from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -30,6 +32,7 @@ _SAFE_BUILTINS = frozenset({
     "round", "getattr", "type", "__build_class__", "AssertionError", "ValueError", "TypeError",
     "RuntimeError", "NotImplementedError", "Exception", "filter", "iter", "next",
 })  # fmt: skip
+_FRAME = (torch.nn.Module, object)
 _SAFE_PACKAGES = ("torch", "flodl", "math", "operator", "functools", "itertools", "einops")
 
 
@@ -41,7 +44,7 @@ def mentioned_names(owner: type) -> frozenset[str]:
     """
     found: set[str] = set()
     for kind in owner.__mro__:
-        if kind.__module__.partition(".")[0] in ("torch", "flodl", "builtins", "abc"):
+        if kind in _FRAME or kind.__module__.partition(".")[0] in ("flodl", "builtins", "abc"):
             continue
         for value in vars(kind).values():
             if isinstance(value, FunctionType):
@@ -115,7 +118,7 @@ def _member(name: str, owner: type, seen: set[CodeType]) -> bool:
     """Follow `self.helper(...)`: any method of the class by that name is looked into as well."""
     for kind in owner.__mro__:
         value = vars(kind).get(name)
-        if isinstance(value, FunctionType):
+        if isinstance(value, FunctionType) and "__flodl_definition__" not in vars(value):
             package = (value.__module__ or "").partition(".")[0]
             own = inspect.unwrap(value)
             return package in _SAFE_PACKAGES or (

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from abc import ABCMeta
 from dataclasses import replace
-from functools import wraps
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar, final
+from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 
 import torch
 from torch import nn
@@ -16,15 +13,14 @@ from torch import nn
 from flodl.errors import FlowError, GraphError
 from flodl.flow.arguments import Definition, admit, describe_parameter
 from flodl.flow.callsite import call_site
+from flodl.flow.definitions import install_definitions
 from flodl.flow.describable import is_describable, mentioned_names
 from flodl.flow.handle import Flow
 from flodl.flow.interception import intercept_calls
 from flodl.flow.readings import unwrap
 from flodl.flow.recorder import NeedsValueError, Recorder, current_recorder
 from flodl.flow.values import dataclass_fields, leaves, map_leaves
-from flodl.nodes.fastcalls import must_run_plainly
 from flodl.graph.graph import Graph
-from flodl.graph.notes import explain
 from flodl.graph.plans import Plans
 from flodl.graph.program import Program
 
@@ -34,6 +30,9 @@ if TYPE_CHECKING:
     from flodl.spec.graph import GraphSpec
 
     Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
 @final
@@ -57,6 +56,9 @@ class FlowModule(Graph, metaclass=FlowMeta):
     recorded; setting one on the module records anew, changing something deeper inside one needs
     `rebuild()`.
 
+    A layer or container of torch is extended by `class Block(nn.Sequential, FlowModule)`: where the class
+    has no `flow`, the forward of the layer is what it describes.
+
     Example:
         >>> import torch
         >>> from flodl import Flow, FlowModule
@@ -73,28 +75,19 @@ class FlowModule(Graph, metaclass=FlowMeta):
 
     _definitions: dict[str, Definition] = {}
 
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Make the object with its plans: a constructor may call what it builds."""
+        made = super().__new__(cls)
+        made._set_plans({key: _new_plans(each) for key, each in cls._definitions.items()})
+        return made
+
     def __init__(self) -> None:
         nn.Module.__init__(self)
-        self._set_plans({key: _new_plans(each) for key, each in type(self)._definitions.items()})
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Generate `forward` from `flow`, and prepare every `@subflow` method."""
         super().__init_subclass__(**kwargs)
-        own = dict(cls.__dict__)
-        definitions: dict[str, Definition] = {}
-        for base in reversed(cls.__mro__[1:]):
-            definitions |= base.__dict__.get("_definitions", {})
-        for name, value in own.items():
-            if name == "flow" and isinstance(value, FunctionType):
-                definition = _define(cls, value)
-                definitions[definition.key] = definition
-                if "forward" not in own:
-                    _set_class_attribute(cls, "forward", _generate_forward(definition))
-            elif isinstance(value, FunctionType) and "__flodl_subflow__" in vars(value):
-                definition = _define(cls, value)
-                definitions[definition.key] = definition
-                _set_class_attribute(cls, name, _generate_subflow(definition))
-        cls._definitions = definitions
+        cls._definitions = install_definitions(cls, FlowModule)
 
     # ---- recording ----------------------------------------------------------------------------
 
@@ -180,6 +173,11 @@ class FlowModule(Graph, metaclass=FlowMeta):
         for plans in self.__dict__.get("_plans", {}).values():
             plans.clear()
 
+    def add_module(self, name: str, module: nn.Module | None) -> None:
+        """Add a child module; plans recorded without it are forgotten."""
+        super().add_module(name, module)
+        self._forget()
+
     # ---- copying ------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
@@ -233,21 +231,6 @@ def _is_new(module: nn.Module, name: str) -> bool:
     return not any(isinstance(table.get(name), torch.Tensor) for table in tables)
 
 
-def _set_class_attribute(cls: type, name: str, value: object) -> None:
-    setattr(cls, name, value)
-
-
-def _define(cls: type, function: FunctionType) -> Definition:
-    signature = inspect.signature(function)
-    _, *parameters = signature.parameters.values()
-    return Definition(
-        key=f"{cls.__module__}.{cls.__qualname__}.{function.__name__}",
-        title=f"{cls.__name__}.{'forward' if function.__name__ == 'flow' else function.__name__}",
-        function=function,
-        signature=signature.replace(parameters=parameters),
-    )
-
-
 def _new_plans(definition: Definition) -> Plans:
     def record(module: FlowModule, *inputs: Any) -> Any:
         return record_call(module, definition, inputs)
@@ -261,76 +244,17 @@ def _new_plans(definition: Definition) -> Plans:
     return Plans(record, definition.parameters)
 
 
-def _signature_text(definition: Definition) -> tuple[str, dict[str, Any]]:
-    """Return the parameter list of the generated forward, with defaults taken from a namespace."""
-    namespace: dict[str, Any] = {}
-    parameters = []
-    for each in definition.signature.parameters.values():
-        bare = each.replace(annotation=inspect.Parameter.empty)
-        if each.default is not each.empty:
-            namespace[f"default_{each.name}"] = each.default
-            bare = bare.replace(default=_Text(f"default_{each.name}"))
-        parameters.append(bare)
-    text = str(inspect.Signature(parameters))[1:-1]
-    return f"self, {text}" if text else "self", namespace
-
-
-@final
-class _Text:
-    """A default that prints as bare text."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __repr__(self) -> str:
-        return self._text
-
-
-def _generate_forward(definition: Definition) -> Callable[..., Any]:
-    """Make a `forward` with the signature of `flow`; a packed `*args` would cost at every call."""
-    parameters, namespace = _signature_text(definition)
-    names = ", ".join(["self", *definition.parameters])
-    source = (
-        f"def forward({parameters}):\n"
-        f"    plans = self._plans[{definition.key!r}]\n"
-        f"    if must_run_plainly():\n"
-        f"        return plans.dispatch_plainly({names})\n"
-        f"    try:\n"
-        f"        return plans.dispatch({names})\n"
-        f"    except Exception as error:\n"
-        f"        explain(error, self)\n"
-        f"        raise\n"
-    )
-    namespace |= {"must_run_plainly": must_run_plainly, "explain": explain}
-    exec(source, namespace)  # the text is made here, from a checked signature
-    forward: Callable[..., Any] = namespace["forward"]
-    vars(forward)["__flodl_definition__"] = definition
-    function = definition.function
-    forward.__module__ = function.__module__
-    forward.__qualname__ = f"{function.__qualname__.rpartition('.')[0]}.forward"
-    forward.__doc__ = function.__doc__
-    forward.__annotations__ = {
-        name: "torch.Tensor" if text in ("Flow", Flow) else text
-        for name, text in function.__annotations__.items()
-    }
-    return forward
-
-
-def _generate_subflow(definition: Definition) -> Callable[..., Any]:
-    forward = _generate_forward(definition)
-    function = definition.function
-
-    @wraps(function)
-    def method(self: FlowModule, *args: Any, **kwargs: Any) -> Any:
-        if current_recorder() is not None:
-            return function(self, *args, **kwargs)
-        return forward(self, *args, **kwargs)
-
-    return method
-
-
 def _for_mode(spec: GraphSpec, training: bool) -> GraphSpec:
     return replace(spec, training=training)
+
+
+def _with_children(spec: GraphSpec, module: nn.Module) -> GraphSpec:
+    """Tie the plan of a container to the number of its children: it may have run all of them."""
+    if not isinstance(module, _CONTAINERS) or not spec.inputs:
+        return spec
+    first, *rest = spec.inputs
+    check = f"{first.check} and len(self._modules) == {len(module._modules)}"
+    return replace(spec, inputs=(replace(first, check=check.removeprefix(" and ")), *rest))
 
 
 def _described(
@@ -345,13 +269,14 @@ def _described(
             parameters = definition.signature.parameters.values()
             values = tuple(describe_parameter(recorder, each) for each in parameters)
             output = definition.call(module, values)
-        spec = recorder.finish(output)
+        spec = _with_children(recorder.finish(output), module)
     except NeedsValueError:
         return None
     except Exception:  # whatever is wrong shows itself, with values, at the first call
         return None
     finally:
         module.__dict__["training"] = before
+        recorder.release()
     return (spec, recorder.encoder.constants) if recorder.encoder.portable else None
 
 
@@ -368,13 +293,14 @@ def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, .
             for name, value in zip(definition.parameters, inputs, strict=True)
         )
         output = definition.call(module, values)
-    spec = recorder.finish(output, module.training)
+    spec = _with_children(recorder.finish(output, module.training), module)
     program = Program(
         spec, recorder.encoder.constants, definition.title, recorder.encoder.portable
     )
     plans = module._plans[definition.key]  # part of the same class's machinery
     plans.add(program)
     plans.watch.keep({name: unwrap(flow) for name, (_, flow) in recorder.tags.items()})
+    recorder.release()
     return _unwrap_output(output)
 
 

@@ -33,13 +33,18 @@ def run_stage(
         FlowError: the stage is not a module, callable or chain, or a class that needs arguments.
     """
     kind = type(stage)
-    if kind in (tuple, list) or isinstance(stage, nn.ModuleList):
+    if kind in (tuple, list) or is_module_list(stage):
         value = first
         for position, each in enumerate(stage):
             rest = (extra, named) if position == 0 else ((), {})
             value = run_stage(recorder, each, value, *rest)
         return value
     return call_stage(recorder, stage, (first, *extra), named)
+
+
+def is_module_list(stage: Any) -> bool:
+    """Say whether a stage is a list of modules that is no module of its own: it has no forward."""
+    return isinstance(stage, nn.ModuleList) and type(stage).forward is nn.Module.forward
 
 
 def call_stage(

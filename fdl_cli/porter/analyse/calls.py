@@ -169,9 +169,10 @@ def _attribute(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line
     if env.is_self(receiver):
         return _on_self(env, callee.name, line)
     if receiver.op == "call" and receiver.parts[0].name == "super":
-        if callee.name.startswith("__") or (
-            callee.name == "forward" and not env.view.inherits_forward
-        ):
+        forward = callee.name == "forward"
+        if forward and env.view.extends_layer and not env.view.inherits_forward:
+            return Call(role="python", kind="flow")
+        if callee.name.startswith("__") or (forward and not env.view.inherits_forward):
             env.refuse(line, "FDL314", f"`super().{callee.name}` is not a method of this file")
         return Call(role="own", kind="maybe")
     if callee.dotted:
@@ -196,6 +197,9 @@ def _on_self(env: Environment, name: str, line: int) -> Call:
         return Call(role="python", kind="maybe")
     if name in torch.MODULE_METHODS:
         return Call(role="python", kind="python")
+    if env.view.extends_layer:
+        # A method of the layer of torch: its operations are recorded one by one.
+        return Call(role="own", kind="flow")
     return Call(role="submodule", kind="flow")
 
 

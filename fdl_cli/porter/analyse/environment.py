@@ -42,13 +42,15 @@ class FunctionFact:
 class ClassView:
     """A class as its methods see it: own and inherited attributes and methods of the file.
 
-    `inherits_forward`: a class of the file above this one has a forward.
+    `inherits_forward`: a class of the file above this one has a forward; `extends_layer`: a class
+    of torch that is more than `nn.Module` stands above it.
     """
 
     attributes: Mapping[str, AttributeFact]
     methods: frozenset[str]
     results: Mapping[str, Kind]
     inherits_forward: bool
+    extends_layer: bool
 
 
 @final

@@ -32,7 +32,9 @@ from fdl_cli.porter.knowledge import torch_names as torch
 from fdl_cli.porter.knowledge.tensor_methods import PARAMETER_ATTRIBUTES
 from fdl_cli.porter.parse.reader import SourceFile
 
-_NO_CLASS = ClassView(attributes={}, methods=frozenset(), results={}, inherits_forward=False, extends_layer=False)
+_NO_CLASS = ClassView(
+    attributes={}, methods=frozenset(), results={}, inherits_forward=False, extends_layer=False
+)
 
 
 def analyse(

@@ -8,6 +8,7 @@ from typing import assert_never, final
 from fdl_cli.porter.emit.layout import Frame, lay_out
 from fdl_cli.porter.emit.render import Renderer
 from fdl_cli.porter.ir.edits import (
+    AddBase,
     Decorate,
     Edit,
     PortPlan,
@@ -65,6 +66,8 @@ class _Writer:
             case ReplaceWord():
                 word = self.names.get(edit.word, edit.word)
                 yield self._patch(edit.span.start, edit.span.end, word)
+            case AddBase():
+                yield self._patch(edit.at, edit.at, f", {self.names[edit.word]}")
             case Wrap():
                 word = self.names[edit.word]
                 start, end = edit.span.start, edit.span.end

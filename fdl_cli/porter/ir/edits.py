@@ -37,6 +37,15 @@ class ReplaceWord:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AddBase:
+    """The base class that ends at `at` gets one more after it."""
+
+    at: int
+    word: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decorate:
     """The method whose `def` (or first decorator) starts at `at` gets a decorator line."""
 
@@ -53,7 +62,7 @@ class Wrap:
     word: str
 
 
-Edit = ReplaceStatement | ReplaceExpression | ReplaceWord | Decorate | Wrap
+Edit = ReplaceStatement | ReplaceExpression | ReplaceWord | AddBase | Decorate | Wrap
 
 
 @final
@@ -83,6 +92,7 @@ class PortPlan:
 
 
 __all__ = [
+    "AddBase",
     "ClassOutcome",
     "ClassPlan",
     "Decorate",

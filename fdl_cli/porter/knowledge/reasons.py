@@ -18,7 +18,7 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ("FDL201", "the class has no `forward` of its own", "nothing to do: it is used as it is"),
     (
         "FDL202",
-        "the class extends a layer or container of torch",
+        "the class extends a layer of torch that makes its parameters later, or is no layer",
         "it works as a stage; compose the layer instead of extending it to describe its forward",
     ),
     (

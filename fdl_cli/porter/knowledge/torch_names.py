@@ -91,6 +91,13 @@ MODULE_METHODS: Final = frozenset({
     "zero_grad", "requires_grad_", "apply", "to", "cuda", "cpu", "get_submodule", "get_parameter",
     "get_buffer", "extra_repr", "half", "float", "double",
 })  # fmt: skip
+# Names below torch.nn that cannot be extended by a described class, or are no layers at all.
+NOT_EXTENDED: Final = ("Lazy", "DataParallel", "Parameter", "Buffer", "Uninitialized")
+# Classes of torch that have no forward of their own: containers, and bases of layers.
+FORWARDLESS: Final = frozenset({"ModuleList", "ModuleDict", "ParameterList", "ParameterDict",
+                                "_Loss", "_WeightedLoss", "_ConvNd", "_DropoutNd", "_MaxPoolNd",
+                                "_AvgPoolNd", "_NormBase", "RNNCellBase"})  # fmt: skip
+
 CHILD_ITERATORS: Final = frozenset({"children", "modules"})
 NAMED_CHILD_ITERATORS: Final = frozenset({"named_children", "named_modules"})
 MODULE_MUTATORS: Final = frozenset({

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from fdl_cli.porter.ir.edits import (
+    AddBase,
     ClassPlan,
     Decorate,
     Edit,
@@ -124,6 +125,9 @@ def _class_edits(model: ModelIR, blocks: list[tuple[MethodIR, Block]]) -> Iterat
     bases = [base.span for base in model.facts.bases if base.kind == "module"]
     for span in (*bases, *model.facts.module_inits):
         yield ReplaceWord(span=span, word="FlowModule")
+    layers = [base.span for base in model.facts.bases if base.kind == "layer"]
+    if layers:
+        yield AddBase(at=layers[-1].end, word="FlowModule")
     for method, block in blocks:
         describes = bool(block_words(block))
         if method.name == "forward":
@@ -177,7 +181,7 @@ def block_words(block: Block) -> set[str]:
 
 def _words(edits: tuple[Edit, ...], blocks: list[tuple[MethodIR, Block]]) -> Iterator[str]:
     for edit in edits:
-        if isinstance(edit, ReplaceWord | Decorate) and edit.word != "flow":
+        if isinstance(edit, ReplaceWord | AddBase | Decorate) and edit.word != "flow":
             yield edit.word
     for _, block in blocks:
         for expr in expressions(block):

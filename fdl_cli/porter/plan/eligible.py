@@ -6,7 +6,7 @@ from typing import final
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ClassFacts, ModelIR, ScriptIR
 from fdl_cli.porter.knowledge.reserved import CONVENIENT, RESERVED
-from fdl_cli.porter.knowledge.torch_names import MODULE_METHODS
+from fdl_cli.porter.knowledge.torch_names import FORWARDLESS, MODULE_METHODS, NOT_EXTENDED
 
 
 def find_obstacles(
@@ -43,7 +43,7 @@ def _own_obstacles(model: ModelIR, demoted: Mapping[str, Reason]) -> tuple[Reaso
         return (Reason(line=line, code="FDL206", message=message),)
     reasons = list(model.refusals)
     for base in facts.bases:
-        if base.kind == "layer":
+        if base.kind == "layer" and not _can_extend(base):
             message = f"`{facts.name}` extends `{base.name}`"
             reasons.append(Reason(line=line, code="FDL202", message=message))
         elif base.kind == "other" and not _is_harmless(base):
@@ -54,6 +54,13 @@ def _own_obstacles(model: ModelIR, demoted: Mapping[str, Reason]) -> tuple[Reaso
         reasons.append(Reason(line=line, code="FDL203", message=message))
     reasons += _taken_names(facts)
     return tuple(dict.fromkeys(reasons))
+
+
+def _can_extend(base: BaseFact) -> bool:
+    """Say whether a described class may extend a layer or container of torch."""
+    package, _, name = base.name.rpartition(".")
+    own = package == "torch.nn" or package.startswith("torch.nn.modules")
+    return own and not name.startswith(NOT_EXTENDED)
 
 
 def _is_harmless(base: BaseFact) -> bool:
@@ -109,6 +116,9 @@ class _Family:
     def has_forward(self, facts: ClassFacts) -> bool:
         """Say whether a class has a forward, by itself or from a class above it."""
         if "forward" in facts.methods:
+            return True
+        layers = (base.name.rpartition(".")[2] for base in facts.bases if base.kind == "layer")
+        if any(name not in FORWARDLESS for name in layers):
             return True
         above = [base.name for base in facts.bases if base.kind == "local"]
         return any(

@@ -1,0 +1,157 @@
+"""The methods of a `FlowModule` class that describe flows, and the methods generated from them."""
+
+from __future__ import annotations
+
+import inspect
+from functools import wraps
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, final
+
+from torch import nn
+
+from flodl.errors import FlowError
+from flodl.flow.arguments import Definition
+from flodl.flow.handle import Flow
+from flodl.flow.recorder import current_recorder
+from flodl.graph.notes import explain
+from flodl.nodes.fastcalls import must_run_plainly
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def install_definitions(cls: type[nn.Module], base: type[nn.Module]) -> dict[str, Definition]:
+    """Generate `forward` from `flow`, prepare every `@subflow` method, and return what describes.
+
+    Args:
+        cls: the new class.
+        base: the class that makes flow modules.
+
+    Raises:
+        FlowError: a layer of torch stands behind `base`, whose constructor would never run it.
+    """
+    own = dict(cls.__dict__)
+    definitions: dict[str, Definition] = {}
+    for above in reversed(cls.__mro__[1:]):
+        definitions |= above.__dict__.get("_definitions", {})
+    for name, value in own.items():
+        if name == "flow" and isinstance(value, FunctionType):
+            definition = _define(cls, value)
+            definitions[definition.key] = definition
+            if "forward" not in own:
+                _set_class_attribute(cls, "forward", _generate_forward(definition))
+        elif isinstance(value, FunctionType) and "__flodl_subflow__" in vars(value):
+            definition = _define(cls, value)
+            definitions[definition.key] = definition
+            _set_class_attribute(cls, name, _generate_subflow(definition))
+    inherited = _forward_of_layer(cls, base)
+    if inherited is not None:
+        definition = _define(cls, inherited)
+        definitions[definition.key] = definition
+        _set_class_attribute(cls, "flow", inherited)
+        _set_class_attribute(cls, "forward", _generate_forward(definition))
+    return definitions
+
+
+def _forward_of_layer(cls: type[nn.Module], base: type[nn.Module]) -> FunctionType | None:
+    """Return the forward of the layer of torch that a class extends, where it has none itself."""
+    order = cls.__mro__
+    layers = [kind for kind in order if is_layer(kind)]
+    if layers and order.index(base) < order.index(layers[0]):
+        first = layers[0].__name__
+        message = (
+            f"`{cls.__name__}` extends {base.__name__} before `{first}`, so `{first}` would not be "
+            f"constructed; write `class {cls.__name__}({first}, {base.__name__})`"
+        )
+        raise FlowError(message)
+    found = next((kind for kind in order if "forward" in vars(kind)), None)
+    forward = vars(found).get("forward") if found is not None and is_layer(found) else None
+    return forward if isinstance(forward, FunctionType) else None
+
+
+def is_layer(kind: type) -> bool:
+    """Say whether a class is a layer or container of torch."""
+    return kind.__module__.startswith("torch.nn.") and kind is not nn.Module
+
+
+def _set_class_attribute(cls: type, name: str, value: object) -> None:
+    setattr(cls, name, value)
+
+
+def _define(cls: type, function: FunctionType) -> Definition:
+    signature = inspect.signature(function)
+    _, *parameters = signature.parameters.values()
+    return Definition(
+        key=f"{cls.__module__}.{cls.__qualname__}.{function.__name__}",
+        title=f"{cls.__name__}.{'forward' if function.__name__ == 'flow' else function.__name__}",
+        function=function,
+        signature=signature.replace(parameters=parameters),
+    )
+
+
+def _signature_text(definition: Definition) -> tuple[str, dict[str, Any]]:
+    """Return the parameter list of the generated forward, with defaults taken from a namespace."""
+    namespace: dict[str, Any] = {}
+    parameters = []
+    for each in definition.signature.parameters.values():
+        bare = each.replace(annotation=inspect.Parameter.empty)
+        if each.default is not each.empty:
+            namespace[f"default_{each.name}"] = each.default
+            bare = bare.replace(default=_Text(f"default_{each.name}"))
+        parameters.append(bare)
+    text = str(inspect.Signature(parameters))[1:-1]
+    return f"self, {text}" if text else "self", namespace
+
+
+@final
+class _Text:
+    """A default that prints as bare text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _generate_forward(definition: Definition) -> Callable[..., Any]:
+    """Make a `forward` with the signature of `flow`; a packed `*args` would cost at every call."""
+    parameters, namespace = _signature_text(definition)
+    names = ", ".join(["self", *definition.parameters])
+    source = (
+        f"def forward({parameters}):\n"
+        f"    plans = self._plans[{definition.key!r}]\n"
+        f"    if must_run_plainly():\n"
+        f"        return plans.dispatch_plainly({names})\n"
+        f"    try:\n"
+        f"        return plans.dispatch({names})\n"
+        f"    except Exception as error:\n"
+        f"        explain(error, self)\n"
+        f"        raise\n"
+    )
+    namespace |= {"must_run_plainly": must_run_plainly, "explain": explain}
+    exec(source, namespace)  # the text is made here, from a checked signature
+    forward: Callable[..., Any] = namespace["forward"]
+    vars(forward)["__flodl_definition__"] = definition
+    function = definition.function
+    forward.__module__ = function.__module__
+    forward.__qualname__ = f"{function.__qualname__.rpartition('.')[0]}.forward"
+    forward.__doc__ = function.__doc__
+    forward.__annotations__ = {
+        name: "torch.Tensor" if text in ("Flow", Flow) else text
+        for name, text in function.__annotations__.items()
+    }
+    return forward
+
+
+def _generate_subflow(definition: Definition) -> Callable[..., Any]:
+    forward = _generate_forward(definition)
+    function = definition.function
+
+    @wraps(function)
+    def method(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if current_recorder() is not None:
+            return function(self, *args, **kwargs)
+        return forward(self, *args, **kwargs)
+
+    return method
