@@ -7,6 +7,8 @@ from here: a stub accepts every call and answers with another stub. Nothing of t
 # The names and signatures are the corpus's.
 # ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204, ARG001, ARG002, N801
 
+import collections
+import collections.abc
 import functools
 import importlib.abc
 import importlib.machinery
@@ -15,6 +17,7 @@ import re
 import sys
 import types
 
+import numpy as np
 import torch
 
 STUBBED = (
@@ -66,10 +69,27 @@ class StubFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
+def old_names():
+    """Bring back names that Python, numpy and torch had, and one that wants a library."""
+    if "tensorboard" not in sys.modules:
+        sys.modules["torch.utils.tensorboard"] = Stub("torch.utils.tensorboard")
+    six = types.ModuleType("torch._six")
+    six.string_classes, six.int_classes, six.FileNotFoundError = (str, bytes), int, OSError
+    six.container_abcs, six.inf, six.nan = collections.abc, float("inf"), float("nan")
+    sys.modules.setdefault("torch._six", six)
+    for name in collections.abc.__all__:
+        if not hasattr(collections, name):
+            setattr(collections, name, getattr(collections.abc, name))
+    for name, kind in (("float", float), ("int", int), ("bool", bool), ("object", object)):
+        if name not in vars(np):
+            setattr(np, name, kind)
+
+
 def install():
     """Add the finder, and declare the operators without which torchvision's wheel cannot load."""
     if not any(type(finder).__name__ == "StubFinder" for finder in sys.meta_path):
         sys.meta_path.append(StubFinder())
+        old_names()
     if importlib.util.find_spec("torchvision") is None or hasattr(torch, "_parity_operators"):
         return
     library = torch.library.Library("torchvision", "FRAGMENT")

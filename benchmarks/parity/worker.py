@@ -28,7 +28,7 @@ from benchmarks.parity.corpus import place, ported_place
 if TYPE_CHECKING:
     from types import ModuleType
 
-PORT_LIMIT_S, IMPORT_LIMIT_S, CASE_LIMIT_S, VERIFY_LIMIT_S = 60, 60, 60, 240
+PORT_LIMIT_S, IMPORT_LIMIT_S, CASE_LIMIT_S, VERIFY_LIMIT_S = 60, 60, 90, 300
 MEMORY_MB = 4096
 
 
@@ -79,7 +79,7 @@ def _in_child(function: Any, arguments: Any, reader: int, writer: int) -> None:
 
 
 def _collect(child: int, reader: int, limit_s: float, memory_mb: int) -> Any:
-    deadline, chunks = time.monotonic() + limit_s, []
+    deadline, chunks = time.monotonic() + 8 * limit_s, []
     base = None
     while True:
         ready, _, _ = select.select([reader], [], [], 0.2)
@@ -89,7 +89,8 @@ def _collect(child: int, reader: int, limit_s: float, memory_mb: int) -> Any:
                 break
             chunks.append(chunk)
             continue
-        if time.monotonic() > deadline:
+        # Seconds at work: on a busy machine the clock says nothing. Sleep is limited, too.
+        if _busy_s(child) > limit_s or time.monotonic() > deadline:
             raise EndedError(f"time: more than {limit_s} s")
         used = _resident_mb(child)
         base = used if base is None else base
@@ -110,6 +111,14 @@ def _resident_mb(pid: int) -> Any:
     except OSError:
         return 0
     return next((int(x.split()[1]) // 1024 for x in text.splitlines() if x[:5] == "VmRSS"), 0)
+
+
+def _busy_s(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def run_file(work: Path, name: str, *, verified: bool, baselines: bool) -> Any:
@@ -232,6 +241,9 @@ def judge_cases(source: Path, target: Path, baselines: bool) -> Any:
     found = []
     for index, entry in enumerate(getattr(original, "TESTCASES", ())):
         name = entry[0].__name__
+        if entry[0].__module__ != original.__name__:
+            # The end of a file imports names of torch over its own classes.
+            continue
         tier = shape.tier_of(classes, name)
         item = {"class": name, "index": index, "tier": tier}
         item |= _limited(_ours, protocol, original, ported, index)
