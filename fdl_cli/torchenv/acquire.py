@@ -17,7 +17,9 @@ from fdl_cli.net.locks import locked
 from fdl_cli.net.sizes import with_sizes
 from fdl_cli.net.store import Store
 from fdl_cli.torchenv.builds import KeptBuild, read_build, tree_bytes, unfinished, write_build
+from fdl_cli.torchenv.catalogue import load
 from fdl_cli.torchenv.index import OFFICIAL
+from fdl_cli.torchenv.installable import AMD_DOCS, is_plain
 from fdl_cli.torchenv.pip_tool import Needed, Pip, resolve
 from fdl_cli.torchenv.progress import DownloadProgress
 from fdl_cli.torchenv.proof import Expectation, Proof
@@ -144,13 +146,13 @@ def require_space(closure: Closure, store: Store, plan: SetupPlan) -> None:
 
 def require_plain_layout(plan: SetupPlan) -> None:
     """Refuse a build whose packages must be compiled by probing GPUs at installation."""
-    if plan.choice.variant == "rocm7.14":
+    if not is_plain(plan.choice.variant, load()):
         raise EnvironmentLackingError(
             error_id="rocm-needs-its-own-index",
-            message="rocm7.14 wheels need packages of repo.amd.com without checksums, one of "
-            "which probes the GPU while it is built; fdl does not install them unasked",
-            hint="take the bundled build: `fdl setup --variant rocm7.2`; or follow "
-            "https://rocm.docs.amd.com and then `fdl setup` records what is there",
+            message=f"the {plan.choice.variant} wheels need packages of repo.amd.com without "
+            "checksums, one of which probes the GPU while it is built; fdl does not fetch them",
+            hint=f"install {plan.choice.name} as {AMD_DOCS} says, then `fdl setup` keeps it; "
+            "without a variant `fdl setup` takes what it can install here",
         )
 
 

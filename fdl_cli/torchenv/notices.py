@@ -177,7 +177,7 @@ _TEXTS: Final = MappingProxyType(
         ),
         "vendor_index_available": (
             "the vendor's own index has a build for {}",
-            "see https://pypi.nvidia.com/nvtorch_oot for torch with CUDA on Windows ARM64",
+            "{}",
         ),
         "emulated_python": (
             "this Python is {} and runs under emulation, which is slow",
@@ -210,6 +210,7 @@ BLOCKING: Final = frozenset(
         "amd_gpu_unsupported",
         "amd_windows_unsupported",
         "intel_gpu_unsupported",
+        "vendor_index_available",
     }
 )
 

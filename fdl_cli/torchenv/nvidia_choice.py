@@ -13,6 +13,7 @@ from fdl_cli.torchenv.selection import Picked, Problem, solve, solve_subset
 from fdl_cli.torchenv.visibility import hiding_variable
 from fdl_cli.torchenv.wishes import ChoiceWarning, Wishes
 
+WINDOWS_ARM_INDEX = "https://pypi.nvidia.com/nvtorch_oot"
 JETSON_INDEX = "https://pypi.jetson-ai-lab.io"
 
 
@@ -54,7 +55,8 @@ def choose_nvidia(
     if nvidia.status != "ok" or not nvidia.gpus:
         return Outcome(None, driver_problem(facts))
     if facts.os.platform == "windows" and facts.os.machine == "arm64":
-        return Outcome(None, (warn("vendor_index_available", nvidia.gpus[0].name),))
+        hint = f"see {WINDOWS_ARM_INDEX} for torch with CUDA on Windows ARM64"
+        return Outcome(None, (warn("vendor_index_available", nvidia.gpus[0].name, hint),))
     driver = compat.driver_cuda(nvidia, facts.os, catalogue)
     caps = tuple(gpu.compute_cap for gpu in nvidia.gpus)
     known = tuple(cap for cap in caps if cap is not None)

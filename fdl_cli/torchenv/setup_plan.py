@@ -13,8 +13,8 @@ from fdl_cli.system.python_env import Environment, find_environment, read_interp
 from fdl_cli.torchenv import index as indexes
 from fdl_cli.torchenv.builds import KeptBuild, build_name, read_build
 from fdl_cli.torchenv.catalogue import Catalogue, PlatformKey, load
-from fdl_cli.torchenv.choose import choose
 from fdl_cli.torchenv.index import IndexView
+from fdl_cli.torchenv.installable import choose_installable
 from fdl_cli.torchenv.installed import InstalledTorch, read_installed, read_record
 from fdl_cli.torchenv.notices import BLOCKING, warn
 from fdl_cli.torchenv.pip_tool import Pip, configured_links, find_pip
@@ -90,7 +90,7 @@ def make_plan(context: Context, request: SetupRequest) -> SetupPlan:
     catalogue = load()
     cache = request.cache_dir or context.directories.cache
     view = find_source(request, environment, key, catalogue, cache)
-    choice = choose(facts, request.wishes, catalogue, view.held)
+    choice = choose_installable(facts, request.wishes, catalogue, view.held)
     if view.kind == "table":
         unread = warn("index_unreachable", catalogue.as_of)
         choice = replace(choice, warnings=(*choice.warnings, unread))

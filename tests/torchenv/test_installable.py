@@ -1,0 +1,45 @@
+"""A machine that is set up now gets a build that can be installed, or learns where one is."""
+
+import pytest
+from edge_machines import amd, linux
+
+from fdl_cli.errors import EnvironmentLackingError
+from fdl_cli.system.scenario import facts_of_scenario
+from fdl_cli.torchenv.catalogue import HeldBuild, load
+from fdl_cli.torchenv.choose import choose
+from fdl_cli.torchenv.installable import choose_installable
+from fdl_cli.torchenv.wishes import Wishes
+
+RADEON_780M = facts_of_scenario(linux(amd("gfx1103")))
+BOTH = facts_of_scenario(linux(amd("gfx1103", "gfx1100")))
+
+
+def test_a_gpu_that_only_unchecked_packages_serve_gets_the_cpu_build_and_the_address():
+    assert choose(RADEON_780M, Wishes(), load()).name == "2.14.1+rocm7.14"
+    choice = choose_installable(RADEON_780M, Wishes(), load(), None)
+    assert choice.name == "2.15.0+cpu"
+    assert choice.codes == ("vendor_index_available",)
+    assert "2.14.1+rocm7.14" in choice.warnings[0].hint
+    assert "instead of 2.14.1+rocm7.14" in choice.why
+
+
+def test_what_an_index_holds_decides_here_too():
+    held = (
+        HeldBuild(version="2.14.1", variant="rocm7.14"),
+        HeldBuild(version="2.14.1", variant="cpu"),
+    )
+    choice = choose_installable(BOTH, Wishes(), load(), held)
+    assert choice.name == "2.14.1+cpu"
+    assert "vendor_index_available" in choice.codes
+
+
+def test_other_machines_and_explicit_wishes_are_left_alone():
+    assert choose_installable(BOTH, Wishes(), load(), None).name == "2.14.1+rocm7.2"
+    wish = Wishes(variant="rocm7.14")
+    assert choose_installable(BOTH, wish, load(), None) == choose(BOTH, wish, load())
+
+
+def test_strict_does_not_leave_the_gpu_unused_in_silence():
+    with pytest.raises(EnvironmentLackingError) as caught:
+        choose_installable(RADEON_780M, Wishes(strict=True), load(), None)
+    assert caught.value.error_id == "strict-amd-gpu-unsupported"
