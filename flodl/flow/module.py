@@ -39,6 +39,15 @@ _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 class FlowMeta(ABCMeta):
     """Describes a new `FlowModule` once its constructor is done, so that a compiler may call it first."""
 
+    def __init__(
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any
+    ) -> None:
+        """Leave a class with abstract methods constructible where plain modules are: below no `ABC`."""
+        super().__init__(name, bases, namespace, **kwargs)
+        strict = (each for each in cls.__mro__ if isinstance(each, ABCMeta))
+        if all(isinstance(each, FlowMeta) for each in strict):
+            cls.__abstractmethods__ = frozenset()
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """Construct an instance and describe its flow, where that needs no values."""
         module = super().__call__(*args, **kwargs)

@@ -1,0 +1,47 @@
+"""Failures mined from ParityBench, each as a minimal script of our own, in all seven checks."""
+
+import textwrap
+import types
+
+import pytest
+
+from benchmarks.parity import case as protocol
+from fdl_cli.porter.port_file import port_file
+
+pytestmark = pytest.mark.torch
+
+PRELUDE = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
+MODULES = {
+    "abstract methods without ABC bind nobody": """
+        from abc import abstractmethod
+        class Net(nn.Module):
+            @abstractmethod
+            def setup(self):
+                pass
+            def forward(self, x):
+                return x + 1
+        CASES = [(Net, (), lambda: (torch.ones(2),))]
+    """,
+}
+
+
+def executed(text, name):
+    module = types.ModuleType(name)
+    exec(compile(text, f"{name}.py", "exec"), vars(module))
+    module.TESTCASES = [
+        (cls, lambda args=args: (args, {}), lambda make=make: (make(), {}))
+        for cls, args, make in module.CASES
+    ]
+    return module
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_mined_failure_is_a_flow_and_equal(name, tmp_path, monkeypatch):
+    text = PRELUDE + textwrap.dedent(MODULES[name]).strip("\n") + "\n"
+    outcome, made = port_file(text.encode(), tmp_path / "net.py", None)
+    assert [(i.name, i.reasons) for i in outcome.classes if i.status != "graph"] == []
+    original, ported = executed(text, "original"), executed(made.decode(), "ported")
+    for index in range(len(original.TESTCASES)):
+        checks, kinds = protocol.judge_ours(protocol.Case(original, index), ported)
+        assert {k: v for k, v in checks.items() if v not in {"ok", "na"}} == {}, made.decode()
+        assert kinds == {"flow": True, "kept_inside": []}
