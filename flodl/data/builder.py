@@ -73,6 +73,10 @@ class DataLoaderBuilder:
         """Read so many batches ahead, and never change that."""
         return self._with(prefetch=depth)
 
+    def workers(self, count: int) -> DataLoaderBuilder:
+        """Read in so many processes when streaming."""
+        return self._with(workers=count)
+
     def vram_max_usage(self, share: float) -> DataLoaderBuilder:
         """Set the share of the device's memory that may be in use."""
         return self._with(vram_max_usage=share)

@@ -16,6 +16,7 @@ from flodl.data.iterators import AbstractBatches, DirectBatches, ResidentBatches
 from flodl.data.samplers import EpochOrder, RandomSampler, SequentialSampler, as_sampler
 from flodl.data.sources import AbstractSource, StreamSource, source_of
 from flodl.data.transfer import Transfer
+from flodl.data.workers import by_workers
 from flodl.errors import DataError
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class DataLoader:
         device: torch.device | str = "cpu",
         mode: Mode = "auto",
         prefetch: int | None = None,
+        workers: int = 0,
         vram_max_usage: float = 0.9,
         collate: Collate | None = None,
     ) -> None:
@@ -83,6 +85,8 @@ class DataLoader:
                 "auto" keeps it if it stays the same and fits.
             prefetch: batches to read ahead when streaming, 0 for none; by default as many as there
                 is room for on a GPU, and 2 on the CPU.
+            workers: processes that read when streaming; without them a thread does, which is enough
+                unless a sample costs much Python.
             vram_max_usage: the share of the device's memory that may be in use, from 0.5 to 0.99.
             collate: makes tensors (one, several, or by name) of a list of samples.
 
@@ -91,6 +95,7 @@ class DataLoader:
         """
         _require_at_least(1, "batch_size", batch_size)
         _require_at_least(0, "prefetch", prefetch or 0)
+        _require_at_least(0, "workers", workers)
         self.dataset = dataset
         self.batch_size = batch_size
         self.seed = seed
@@ -101,14 +106,16 @@ class DataLoader:
         self._wish: Mode = mode
         self._names = names
         self._prefetch = prefetch
+        self._workers = workers
         self._most_usage = min(max(vram_max_usage, 0.5), 0.99)
         self._transfer = Transfer(self.device)
-        self._choice: Choice | None = None
-        self._kept: Tensors | None = None
-        self._current: weakref.ref[AbstractBatches] | None = None
-        self._epoch = 0
-        self._start = 0
         self._check()
+
+    _choice: Choice | None = None
+    _kept: Tensors | None = None
+    _current: weakref.ref[AbstractBatches] | None = None
+    _epoch = 0
+    _start = 0
 
     @staticmethod
     def builder(dataset: Any) -> DataLoaderBuilder:
@@ -121,9 +128,10 @@ class DataLoader:
         tensors = None if isinstance(self._source, StreamSource) else self._source.tensors
         if tensors is not None:
             self._named(len(tensors))
-        if isinstance(self._source, StreamSource) and self._wish == "resident":
+        if isinstance(self._source, StreamSource) and (self._wish == "resident" or self._workers):
+            what = "read by workers" if self._workers else "resident"
             raise DataError(
-                f"{self._source.label} can only be read from its beginning, so it cannot be resident"
+                f"{self._source.label} can only be read from its beginning, so it cannot be {what}"
             )
         if self.sampler is not None and len(self) == 0:
             raise DataError(
@@ -191,6 +199,9 @@ class DataLoader:
                     lambda at: self._flee(number, at),
                 )
         place = (number, start, self.seed)
+        if self._workers > 0:
+            reader = by_workers(source, order, self._bounds, place, self._workers)
+            return self._ahead(reader, start)
         reader = reading.by_index(source, order, self._bounds, place)
         if self._chosen().draws:
             return DirectBatches(
@@ -235,14 +246,23 @@ class DataLoader:
 
     def _load(self, source: AbstractSource) -> Tensors | None:
         if self._kept is None:
+            why = ""
             try:
                 self._kept = resident.load(source, self.device)
-            except (RuntimeError, MemoryError) as error:
-                if not memory.is_out_of_memory(error):
+            except Exception as error:
+                why = self._why_not(error, source.label)
+                if not why:
                     raise
             if self._kept is None:
-                self._give_up(f"{source.label} did not fit into the memory of {self.device}")
+                self._give_up(why)
         return self._kept
+
+    def _why_not(self, error: Exception, label: str) -> str:
+        """Return the reason to stream instead, or nothing if the error is one to be raised."""
+        if memory.is_out_of_memory(error):
+            return f"{label} did not fit into the memory of {self.device}"
+        # The batch with that sample will raise it again, with its place.
+        return f"{label} cannot be read as a whole: {error}" if self._wish == "auto" else ""
 
     def _give_up(self, why: str) -> None:
         """Stream from now on, with the same sampler and seed."""

@@ -72,5 +72,6 @@ def _hashed(values: torch.Tensor, key: int) -> torch.Tensor:
     return state & (1 << 63) - 1
 
 
-def _signed(bits: int) -> int:
+def _signed(number: int) -> int:
+    bits = number & _MASK
     return bits - (1 << 64) if bits >> 63 else bits

@@ -34,18 +34,20 @@ class Probe:
 
 
 def probe(source: AbstractSource) -> Probe:
-    """Read three samples twice; the global generators of random numbers are put back afterwards."""
+    """Read a few samples twice; the global generators of random numbers are put back afterwards."""
     if source.tensors is not None:
         one = size_of(source.tensors) // source.length
         return Probe(problem=None, draws=False, sample_bytes=one, seconds=0.0)
     before = randomness.state()
     chosen = sorted({0, source.length // 2, source.length - 1})
-    begin = time.perf_counter()
     try:
+        source.fetch(torch.tensor([0]))  # opens files and imports modules, which is not typical
+        watched = randomness.state()
+        begin = time.perf_counter()
         samples = [source.fetch(torch.tensor([index])) for index in chosen]
         seconds = (time.perf_counter() - begin) / len(chosen)
         again = [source.fetch(torch.tensor([index])) for index in chosen]
-        draws = not randomness.unchanged(before)
+        draws = not randomness.unchanged(watched)
     except Exception:
         # Whatever is wrong with a sample is told when its batch is read, with its place in the epoch.
         problem = f"a sample of {source.label} cannot be read"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
-
-from flodl.data.batch import Batch
 
 Parts = Sequence[torch.Tensor] | Mapping[str, torch.Tensor]
 
@@ -91,34 +89,4 @@ class Sampler(Protocol):
 
     def indices(self, epoch: int) -> Sequence[int] | torch.Tensor:
         """Return the indices of the samples of an epoch, in order."""
-        ...
-
-
-class BatchIterator(Protocol):
-    """The batches of one epoch; `position` says how many have been handed out."""
-
-    position: int
-
-    def __iter__(self) -> Iterator[Batch]:
-        """Return itself."""
-        ...
-
-    def __next__(self) -> Batch:
-        """Return the next batch."""
-        ...
-
-    def close(self) -> None:
-        """End background work; the iterator is finished then."""
-        ...
-
-
-class EpochLoader(Protocol):
-    """What a Trainer needs of a loader: the batches of any epoch, from any position on."""
-
-    def __len__(self) -> int:
-        """Return the number of batches of an epoch; TypeError where nobody knows."""
-        ...
-
-    def epoch(self, number: int, start: int = 0) -> BatchIterator:
-        """Return the batches of an epoch without the first `start`."""
         ...

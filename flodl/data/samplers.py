@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sized
 from typing import Any, Final, final
 
 import torch
+from torch.utils import data as torch_data
 
 from flodl.data.order import RANKED_UP_TO, mix, permuted
 from flodl.data.protocols import Sampler
@@ -102,7 +103,8 @@ def as_sampler(given: Any, seed: int) -> Sampler:
     Raises:
         DataError: it is none of these.
     """
-    if isinstance(given, Sampler):
+    # Some samplers of torch have `indices` as well, but as a list.
+    if isinstance(given, Sampler) and not isinstance(given, torch_data.Sampler):
         return given
     if isinstance(given, Sized) and isinstance(given, Iterable):
         return _TorchSampler(given, seed)

@@ -16,6 +16,7 @@ from flodl.errors import DataError
 
 Tensors = tuple[torch.Tensor, ...]
 _SHOWN = 8
+_MOST_PARTS = 16
 
 
 class AbstractSource(ABC):
@@ -195,6 +196,12 @@ def _tensor_source(dataset: Any) -> AbstractSource | None:
         return None
     if not all(isinstance(each, torch.Tensor) for each in values):
         return None
+    if len(values) > _MOST_PARTS:
+        raise DataError(
+            f"a list of {len(values)} tensors: tensors in a list are the parts of a sample, each with all "
+            "samples in its first dimension; if they are the samples, give torch.stack(...) of them, or a "
+            "list of tuples"
+        )
     names = tuple(str(name) for name in dataset) if isinstance(dataset, Mapping) else None
     return TensorSource(tuple(values), names, label)
 

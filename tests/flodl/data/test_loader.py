@@ -127,7 +127,7 @@ def test_a_resident_set_is_read_once():
     contents(loader, 0)
     read = dataset.reads
     contents(loader, 1)
-    assert dataset.reads == read < 60
+    assert dataset.reads == read < 60  # the samples, and a few to see what they are like
 
 
 def test_a_stream():
@@ -181,6 +181,7 @@ def test_a_batch():
         ([], {}, "empty"),
         (torch.arange(3), {}, "drop_last"),
         ([torch.zeros(3), torch.zeros(4)], {}, "different numbers of samples"),
+        ([torch.zeros(3)] * 20, {}, "20 tensors"),
         (3, {}, "int is no data set"),
         ("text", {}, "str is no data set"),
         (torch.arange(9), {"prefetch": -1}, "prefetch"),
