@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.porter.analyse.intents import training_blocks
+from fdl_cli.porter.bench import Bench, Placement
 from fdl_cli.porter.ir.edits import ClassPlan
 from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyOutcome, VerifyRequest
 from fdl_cli.porter.ir.findings import (
@@ -31,7 +32,11 @@ _CONTAINERS = ("list", "tuple", "dict", "NoneType", "int", "float")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proving:
-    """How to verify: with what, where, and what the user said about inputs."""
+    """How to verify: with what, where, and what the user said about inputs.
+
+    On a `bench` the ports of a project stand beside each other; without one, the port is written
+    to `workdir` and finds the originals of its neighbours.
+    """
 
     verify: Verify
     workdir: Path
@@ -39,6 +44,7 @@ class Proving:
     python: str
     timeout_s: float
     search_path: tuple[Path, ...]
+    bench: Bench | None = None
 
 
 def port_file(data: bytes, path: Path, proving: Proving | None) -> tuple[FileOutcome, bytes]:
@@ -56,7 +62,7 @@ def port_member(
     """Port one file of a project; no bytes when it cannot be read."""
     error = project.error(path)
     if error is not None:
-        return _failed(error), None
+        return failed(error), None
     evidence: Mapping[str, ClassEvidence] = {}
     warnings: tuple[FileWarning, ...] = ()
     if proving is not None and _ported(project.draft(path)):
@@ -76,7 +82,8 @@ def port_member(
     return outcome, made.data
 
 
-def _failed(error: FileError) -> FileOutcome:
+def failed(error: FileError) -> FileOutcome:
+    """Return the outcome of a file that cannot be read."""
     return FileOutcome(
         status="failed",
         text="",
@@ -103,7 +110,7 @@ def _prove(
     evidence: dict[str, ClassEvidence] = {}
     for _ in range(_MAX_ROUNDS):
         made = project.draft(path)
-        outcome = _verify(made, path, proving)
+        outcome = _verify(project, path, proving)
         evidence = {item.name: item for item in outcome.classes}
         warnings = _warnings(outcome)
         different = [name for name in outcome.different if name not in demoted]
@@ -154,20 +161,41 @@ def _demotion(item: ClassEvidence, line: int) -> Reason:
     return Reason(line=line, code=code, message=message)
 
 
-def _verify(made: Draft, path: Path, proving: Proving) -> VerifyOutcome:
-    ported = proving.workdir / f"{path.stem}_flodl.py"
-    ported.write_bytes(made.data)
+def _verify(project: Project, path: Path, proving: Proving) -> VerifyOutcome:
+    made = project.draft(path)
+    place = _placement(project, path, proving)
     return proving.verify(
         VerifyRequest(
-            original=path,
-            ported=ported,
+            original=place.original,
+            ported=place.ported,
             classes=_ported(made),
             examples=proving.examples,
             python=proving.python,
             timeout_s=proving.timeout_s,
             workdir=proving.workdir,
-            search_path=proving.search_path,
+            search_path=place.search_path,
+            ported_search_path=place.ported_search_path,
         )
+    )
+
+
+def _placement(project: Project, path: Path, proving: Proving) -> Placement:
+    made = project.draft(path)
+    if proving.bench is not None and path.suffix == ".py":
+        for neighbour, its in project.drafts():
+            proving.bench.place(neighbour, its.data)
+        return proving.bench.placement(path)
+    original, ported = path, proving.workdir / f"{path.stem}_flodl.py"
+    if path.suffix != ".py":
+        # The Python text of a notebook.
+        original = proving.workdir / f"{path.stem}.py"
+        original.write_bytes(made.source.module.bytes)
+    ported.write_bytes(made.data)
+    return Placement(
+        original=original,
+        ported=ported,
+        search_path=proving.search_path,
+        ported_search_path=(),
     )
 
 

@@ -1,24 +1,28 @@
-"""Port files and folders: find the sources, port each by itself, and write what came out."""
+"""Port files and folders: read them as one project, port and prove each, write what came out."""
 
-import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
-from fdl_cli.errors import ConflictError, Notice, UsageError
-from fdl_cli.porter.ir.findings import FileOutcome
+from fdl_cli.errors import Notice, UsageError
+from fdl_cli.porter.bench import Bench
+from fdl_cli.porter.ir.findings import FileOutcome, Reason
 from fdl_cli.porter.ir.port_data import FileData, PortData
+from fdl_cli.porter.notebook import Notebook
+from fdl_cli.porter.output import OutputFile, finish_interrupted, require_clean, write_all
 from fdl_cli.porter.parse.reader import decode
-from fdl_cli.porter.port_file import Proving, Verify, port_file
+from fdl_cli.porter.port_file import Proving, Verify, failed, port_member
+from fdl_cli.porter.project import Project
 from fdl_cli.porter.report.diff import unified
 from fdl_cli.porter.report.summary import summary_lines
+from fdl_cli.porter.sources import Contents, Job, find_jobs, read_files
 
-_SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "build", "dist", "site-packages"})
-_SUFFIX = "_flodl"
+# A file whose neighbours changed after it was proved is proved again this often.
+_MAX_ROUNDS = 3
 
 
 @final
@@ -37,14 +41,25 @@ class TreeRequest:
     want_diff: bool
     want_plan: bool
 
+    @property
+    def several(self) -> bool:
+        """Whether a folder or more than one file is ported."""
+        return len(self.paths) != 1 or self.paths[0].is_dir()
+
+    @property
+    def linked(self) -> bool:
+        """Whether the ports find each other; beside their sources, they import the sources."""
+        return self.several and (self.in_place or self.output is not None)
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
-    """One file to port, and where its port goes."""
+class _Result:
+    """What came of one file: the report, its bytes, and the time it took."""
 
-    source: Path
-    target: Path
+    outcome: FileOutcome
+    data: bytes
+    seconds: float
 
 
 def port_tree(
@@ -57,13 +72,182 @@ def port_tree(
         ConflictError: an output exists already and differs.
     """
     _check(request)
-    jobs = [job for path in request.paths for job in _jobs(request, path)]
-    several = len(jobs) > 1 or any(path.is_dir() for path in request.paths)
-    results = [_port(request, job, note, several=several) for job in jobs]
+    jobs = find_jobs(request.paths, request.output, in_place=request.in_place)
+    finish_interrupted(tuple(job.root for job in jobs))
+    contents = read_files(tuple(job.source for job in jobs))
+    project = Project(contents.python, linked=request.linked)
+    if request.in_place and request.write and not request.force:
+        _require_clean(jobs, contents, project)
+    with tempfile.TemporaryDirectory(prefix="fdl-port-") as folder:
+        run = _Run(request, contents, project, Path(folder), note)
+        results = run.port(tuple(job.source for job in jobs))
+    files = tuple(_file_data(request, job, results[job.source], contents) for job in jobs)
     if request.write:
-        _write(request, results)
-    files = tuple(data for data, _ in results)
+        pairs = zip(jobs, files, strict=True)
+        outputs = [_output(request, job, data, results, contents) for job, data in pairs]
+        write_all(tuple(item for item in outputs if item is not None), force=request.force)
     return PortData(files=files), _notices(request, files)
+
+
+@final
+class _Run:
+    """Ports the files of one project, each until nothing it was proved with changes any more."""
+
+    def __init__(
+        self,
+        request: TreeRequest,
+        contents: Contents,
+        project: Project,
+        workdir: Path,
+        note: Callable[[str], None],
+    ) -> None:
+        self._request = request
+        self._contents = contents
+        self._project = project
+        self._workdir = workdir
+        self._note = note
+        self._bench = Bench(workdir, _top(request.paths)) if request.linked else None
+        self._results: dict[Path, _Result] = {}
+
+    def port(self, sources: tuple[Path, ...]) -> dict[Path, _Result]:
+        """Port all files."""
+        pending = sources
+        for _ in range(_MAX_ROUNDS):
+            for source in pending:
+                self._port(source)
+            pending = tuple(source for source in sources if self._is_stale(source))
+            if not pending:
+                break
+        for source in pending:
+            self._results[source] = self._unproved(source)
+        return self._results
+
+    def _port(self, source: Path) -> None:
+        started = time.monotonic()
+        error = self._contents.errors.get(source)
+        raw = self._contents.raw[source]
+        if error is not None:
+            outcome, made = failed(error), None
+        else:
+            if self._request.verify is not None and b"torch" in raw:
+                self._note(f"port and verify {source}")
+            outcome, made = port_member(self._project, source, self._proving(source))
+        if outcome.error is not None and not self._request.several:
+            raise UsageError(
+                error_id=outcome.error.id,
+                message=outcome.error.message,
+                hint=outcome.error.hint,
+                file=str(source),
+                line=outcome.error.line,
+            )
+        known = self._results.get(source)
+        seconds = time.monotonic() - started + (known.seconds if known else 0.0)
+        data = raw if made is None else self._contents.restore(source, outcome.text, made)
+        self._results[source] = _Result(outcome=outcome, data=data, seconds=seconds)
+
+    def _is_stale(self, source: Path) -> bool:
+        outcome = self._results[source].outcome
+        return outcome.error is None and outcome.text != self._project.draft(source).text
+
+    def _unproved(self, source: Path) -> _Result:
+        """Take the last draft of a file whose neighbours do not come to rest, without a proof."""
+        outcome, made = port_member(self._project, source, None)
+        assert made is not None
+        data = self._contents.restore(source, outcome.text, made)
+        return _Result(outcome=outcome, data=data, seconds=self._results[source].seconds)
+
+    def _proving(self, source: Path) -> Proving | None:
+        if self._request.verify is None:
+            return None
+        in_package = (source.parent / "__init__.py").is_file()
+        return Proving(
+            verify=self._request.verify,
+            workdir=self._workdir,
+            examples=self._request.examples,
+            python=sys.executable,
+            timeout_s=self._request.timeout_s,
+            # A module of a package is found through the package; its folder would shadow names.
+            search_path=() if in_package else (source.parent,),
+            bench=self._bench,
+        )
+
+
+def _top(paths: tuple[Path, ...]) -> Path:
+    """Return the folder that holds everything which is ported."""
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    top = folders[0]
+    while not all(folder.is_relative_to(top) for folder in folders):
+        top = top.parent
+    return top
+
+
+def _require_clean(jobs: tuple[Job, ...], contents: Contents, project: Project) -> None:
+    changed: dict[Path, tuple[Path, ...]] = {}
+    for job in jobs:
+        if job.source in contents.errors or project.error(job.source) is not None:
+            continue
+        made = project.draft(job.source)
+        if made.text != made.source.text:
+            changed[job.root] = (*changed.get(job.root, ()), job.source)
+    require_clean(changed)
+
+
+def _file_data(request: TreeRequest, job: Job, result: _Result, contents: Contents) -> FileData:
+    outcome = result.outcome
+    notebook = contents.notebook(job.source)
+    if notebook is not None:
+        outcome = _by_cells(outcome, notebook)
+    changed = outcome.status in {"ported", "partly"}
+    diff = None
+    if request.want_diff and changed:
+        before, after = decode(contents.python[job.source]), outcome.text
+        diff = unified(before, after, str(job.source), str(job.target))
+    written = str(job.target) if changed and request.write else None
+    return FileData(
+        file=job.source,
+        output=job.target if changed else None,
+        status=outcome.status,
+        classes=outcome.classes,
+        on_flodl=outcome.on_flodl,
+        training=outcome.training,
+        warnings=outcome.warnings,
+        error=outcome.error,
+        seconds=round(result.seconds, 3),
+        diff=diff,
+        plan=f"{outcome.ir}\n{outcome.plan}\n" if request.want_plan else None,
+        summary=tuple(summary_lines(str(job.source), outcome, written)),
+    )
+
+
+def _by_cells(outcome: FileOutcome, notebook: Notebook) -> FileOutcome:
+    """Return the report with the cell named wherever there is a line."""
+    return replace(
+        outcome,
+        classes=tuple(
+            replace(item, reasons=tuple(_in_cell(reason, notebook) for reason in item.reasons))
+            for item in outcome.classes
+        ),
+    )
+
+
+def _in_cell(reason: Reason, notebook: Notebook) -> Reason:
+    cell, line = notebook.cell_line(reason.line)
+    return replace(reason, message=f"{reason.message} (cell {cell}, line {line})")
+
+
+def _output(
+    request: TreeRequest,
+    job: Job,
+    data: FileData,
+    results: dict[Path, _Result],
+    contents: Contents,
+) -> OutputFile | None:
+    """Return what to write for one file: its port, or in a ported folder also the file itself."""
+    copied = request.several and request.output is not None
+    if data.output is None and not copied:
+        return None
+    made = contents.raw[job.source] if data.output is None else results[job.source].data
+    return OutputFile(path=job.target, root=job.root, data=made, replaces=request.in_place)
 
 
 def _check(request: TreeRequest) -> None:
@@ -88,155 +272,6 @@ def _check(request: TreeRequest) -> None:
             message=f"`{request.output}` is a file, but several files are ported",
             hint="give a folder: `-o ported/`",
         )
-
-
-def _jobs(request: TreeRequest, path: Path) -> Iterator[_Job]:
-    if path.is_file():
-        yield _Job(source=path, target=_target(request, path, path.name))
-        return
-    found = False
-    for source in sorted(_sources(path)):
-        found = True
-        yield _Job(source=source, target=_target(request, source, str(source.relative_to(path))))
-    if not found:
-        raise UsageError(
-            error_id="folder-empty",
-            message=f"there is no Python file in `{path}`",
-            hint="give a folder that holds `.py` files",
-            file=str(path),
-        )
-
-
-def _sources(folder: Path) -> Iterator[Path]:
-    for root, folders, files in os.walk(folder):
-        folders[:] = [
-            name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith(".")
-        ]
-        if "pyvenv.cfg" in files:
-            folders[:] = []
-            continue
-        yield from (Path(root) / name for name in files if name.endswith(".py"))
-
-
-def _target(request: TreeRequest, source: Path, relative: str) -> Path:
-    if request.in_place:
-        return source
-    if request.output is None:
-        return source.with_name(f"{source.stem}{_SUFFIX}{source.suffix}")
-    single = len(request.paths) == 1 and request.paths[0].is_file()
-    if single and not request.output.is_dir():
-        return request.output
-    return request.output / relative
-
-
-def _port(
-    request: TreeRequest, job: _Job, note: Callable[[str], None], *, several: bool
-) -> tuple[FileData, bytes]:
-    started = time.monotonic()
-    data = _read(job.source)
-    if request.verify is not None and b"torch" in data:
-        note(f"port and verify {job.source}")
-    with tempfile.TemporaryDirectory(prefix="fdl-port-") as folder:
-        outcome, made = port_file(data, job.source, _proving(request, job, Path(folder)))
-    if outcome.error is not None and not several:
-        raise UsageError(
-            error_id=outcome.error.id,
-            message=outcome.error.message,
-            hint=outcome.error.hint,
-            file=str(job.source),
-            line=outcome.error.line,
-        )
-    return _file_data(request, job, outcome, data, time.monotonic() - started), made
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as problem:
-        raise UsageError(
-            error_id="path-unreadable",
-            message=f"`{path}` cannot be read: {problem.strerror}",
-            hint="check the permissions",
-            file=str(path),
-        ) from problem
-
-
-def _proving(request: TreeRequest, job: _Job, folder: Path) -> Proving | None:
-    if request.verify is None:
-        return None
-    return Proving(
-        verify=request.verify,
-        workdir=folder,
-        examples=request.examples,
-        python=sys.executable,
-        timeout_s=request.timeout_s,
-        # A module of a package is found through the package; its folder would shadow names.
-        search_path=() if (job.source.parent / "__init__.py").is_file() else (job.source.parent,),
-    )
-
-
-def _file_data(
-    request: TreeRequest, job: _Job, outcome: FileOutcome, data: bytes, seconds: float
-) -> FileData:
-    changed = outcome.status in {"ported", "partly"}
-    output = job.target if changed else None
-    diff = None
-    if request.want_diff and changed:
-        diff = unified(decode(data), outcome.text, str(job.source), str(job.target))
-    plan = f"{outcome.ir}\n{outcome.plan}\n" if request.want_plan else None
-    written = str(job.target) if changed and request.write else None
-    return FileData(
-        file=job.source,
-        output=output,
-        status=outcome.status,
-        classes=outcome.classes,
-        on_flodl=outcome.on_flodl,
-        training=outcome.training,
-        warnings=outcome.warnings,
-        error=outcome.error,
-        seconds=round(seconds, 3),
-        diff=diff,
-        plan=plan,
-        summary=tuple(summary_lines(str(job.source), outcome, written)),
-    )
-
-
-def _write(request: TreeRequest, results: list[tuple[FileData, bytes]]) -> None:
-    """Write all outputs, or none: conflicts are found first and listed together."""
-    wanted = [(data.output, made) for data, made in results if data.output is not None]
-    conflicts = [
-        path
-        for path, made in wanted
-        if path.exists() and not request.in_place and not request.force and not _same(path, made)
-    ]
-    if conflicts:
-        raise ConflictError(
-            error_id="output-exists",
-            message=f"`{conflicts[0]}` exists and is different",
-            hint="overwrite it with --force, or choose another output with -o",
-            file=str(conflicts[0]),
-            causes=tuple(f"so does `{path}`" for path in conflicts[1:]),
-        )
-    for path, made in wanted:
-        if not (path.exists() and _same(path, made)):
-            _replace(path, made)
-
-
-def _same(path: Path, made: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == made
-
-
-def _replace(path: Path, made: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    mode = path.stat().st_mode if path.exists() else None
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        beside.write_bytes(made)
-        if mode is not None:
-            beside.chmod(mode)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _notices(request: TreeRequest, files: tuple[FileData, ...]) -> tuple[Notice, ...]:

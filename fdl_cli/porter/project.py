@@ -57,6 +57,7 @@ class Project:
         for path, data in files.items():
             self._read(path, data)
         self._map = ModuleMap(self._members)
+        self._settled = False
         self._modules: dict[Class, bool] = {}
         if linked and len(self._members) > 1:
             for path in self._members:
@@ -77,11 +78,17 @@ class Project:
 
     def draft(self, path: Path) -> Draft:
         """Return the port of one file as it stands now."""
-        member = self._members[path]
-        if member.draft is None:
+        if not self._settled:
             self._settle()
-        assert member.draft is not None
-        return member.draft
+        made = self._members[path].draft
+        assert made is not None
+        return made
+
+    def drafts(self) -> Iterator[tuple[Path, Draft]]:
+        """Yield the ports of all Python files that are no notebooks."""
+        for path in self._members:
+            if path.suffix == ".py":
+                yield path, self.draft(path)
 
     def demote(self, path: Path, reasons: Mapping[str, Reason]) -> None:
         """Keep some classes of a file, for the reasons given."""
@@ -101,6 +108,7 @@ class Project:
 
     def _forget(self, path: Path) -> None:
         self._members[path].draft = None
+        self._settled = False
 
     def _read(self, path: Path, data: bytes) -> None:
         try:
@@ -259,6 +267,7 @@ class Project:
         At first every class of another file is taken for a graph; each round finds more that
         are not, so this comes to an end.
         """
+        self._settled = True
         for _ in range(_MAX_ROUNDS):
             for path, member in self._members.items():
                 if member.draft is None:
@@ -283,31 +292,29 @@ class Project:
 
     def _correct(self) -> bool:
         """Compare the assumptions with the drafts; say whether some were wrong."""
-        heirs = self._graph_heirs()
+        all_kept = {
+            (path, item.name)
+            for path, member in self._members.items()
+            for item in (member.draft.plan.classes if member.draft is not None else ())
+            if item.status == "kept"
+        }
+        heirs = self._graph_heirs(all_kept)
         wrong = False
         for path, member in self._members.items():
-            kept = frozenset(
-                name for name, target in member.relatives.items() if self._is_kept(target)
-            )
+            kept = frozenset(n for n, target in member.relatives.items() if target in all_kept)
             extended = frozenset(name for home, name in heirs if home == path)
             if kept != member.kept or extended != member.extended:
                 member.kept, member.extended, member.draft = kept, extended, None
                 wrong = True
         return wrong
 
-    def _is_kept(self, target: Class) -> bool:
-        path, name = target
-        made = self._members[path].draft
-        assert made is not None
-        return any(item.name == name and item.status == "kept" for item in made.plan.classes)
-
-    def _graph_heirs(self) -> set[Class]:
+    def _graph_heirs(self, kept: set[Class]) -> set[Class]:
         """Return the classes that a class of another file extends and which needs them as graphs."""
         found = set()
         for path, member in self._members.items():
             for model in self._script(member).models:
                 above = [member.relatives.get(base.name) for base in model.facts.bases]
                 direct = {target for target in above if target is not None}
-                if direct and not self._is_kept((path, model.facts.name)):
+                if direct and (path, model.facts.name) not in kept:
                     found |= direct
         return found

@@ -32,6 +32,7 @@ class Request:
     limit_s: float
     class_limit_s: float
     memory_mb: int
+    ported_search_path: tuple[Path, ...] = ()
 
 
 @final
@@ -75,6 +76,7 @@ def read_request(path: Path) -> Request:
         classes=tuple(fields["classes"]),
         examples=tuple(fields["examples"]),
         search_path=tuple(Path(item) for item in fields["search_path"]),
+        ported_search_path=tuple(Path(item) for item in fields.get("ported_search_path", ())),
         workdir=Path(fields["workdir"]),
         recording=None if recording is None else Path(recording),
         limit_s=float(fields["limit_s"]),

@@ -26,6 +26,8 @@ Label = Literal["original", "port"]
 
 IMPORT_SEED = 1234
 IMPORT_LIMIT_S = 30.0
+# One runtime for both sides, wherever it lies.
+_SHARED = frozenset({"flodl", "torch"})
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
@@ -126,16 +128,23 @@ class Side:
     def _belongs(self, name: str, module: ModuleType) -> bool:
         if name == self.name:
             return True
+        if name.partition(".")[0] in _SHARED:
+            return False
         package = self._place.package
-        if package is not None:
-            return name == package or name.startswith(package + ".")
+        if package is not None and (name == package or name.startswith(package + ".")):
+            return True
         file = getattr(module, "__file__", None)
         if not isinstance(file, str):
             return False
         return any(_is_inside(Path(file), folder) for folder in self._folders)
 
 
-def open_sides(original: Path, ported: Path, search_path: Sequence[Path]) -> tuple[Side, Side]:
+def open_sides(
+    original: Path,
+    ported: Path,
+    search_path: Sequence[Path],
+    ported_search_path: Sequence[Path] = (),
+) -> tuple[Side, Side]:
     """Describe the two sides of a comparison; nothing is imported yet."""
     place = locate(original)
     own = [place.root, *search_path]
@@ -144,7 +153,7 @@ def open_sides(original: Path, ported: Path, search_path: Sequence[Path]) -> tup
     # A port that sits in a whole ported tree brings its own neighbours; one that was written
     # alone finds the original's.
     alone = place.package is not None and twin.name != place.name
-    folders = own if alone else [twin.root, *own]
+    folders = own if alone else [twin.root, *ported_search_path, *own]
     return first, Side("port", file=ported, place=place, folders=folders)
 
 

@@ -23,7 +23,8 @@ class VerifyRequest:
     """One ported file to be compared with its original.
 
     `classes` are top-level names of the original: classes, or module-level values to be ported.
-    `search_path` are folders where sibling modules are found besides the two files' own folders.
+    `search_path` are folders where sibling modules are found besides the two files' own folders;
+    `ported_search_path` comes before it on the port's side, and holds ported siblings.
     `workdir` is an existing folder that the verification may fill; nothing else is written to.
     """
 
@@ -35,6 +36,7 @@ class VerifyRequest:
     timeout_s: float
     workdir: Path
     search_path: tuple[Path, ...]
+    ported_search_path: tuple[Path, ...] = ()
 
 
 @final
