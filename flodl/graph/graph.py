@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from flodl.errors import GraphError
+from flodl.graph.batch_methods import AbstractBatchMethods
 from flodl.graph.checkpoint_methods import AbstractCheckpointMethods
 from flodl.graph.notes import explain
 from flodl.graph.picture_methods import AbstractPictureMethods
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 MAIN = "flow"
 
 
-class Graph(AbstractTreeMethods, AbstractPictureMethods, AbstractCheckpointMethods, nn.Module):
+class Graph(AbstractTreeMethods, AbstractPictureMethods, AbstractCheckpointMethods, AbstractBatchMethods, nn.Module):
     """A flow graph; as a torch module it can be trained, saved, copied, compiled and exported like any.
 
     Graphs are made by `FlowBuilder.build()`, `Graph.from_sequential`, or by subclassing `FlowModule`.

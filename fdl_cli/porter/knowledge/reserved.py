@@ -15,13 +15,13 @@ RESERVED: Final = frozenset({
 # the graph's; a layer of such a name would be hidden behind the method, so its class is kept.
 CONVENIENT: Final = frozenset({
     "_repr_svg_", "child_graph", "collect", "collect_at", "collect_timings", "collect_with",
-    "collected", "disable_profiling", "dot_with_profile", "enable_profiling", "eta",
+    "collected", "disable_profiling", "dot_with_profile", "enable_profiling", "epoch", "eta",
     "export_timing_trends", "export_trends", "flush", "flush_count", "flush_local",
-    "flush_timings", "freeze", "heat_map", "html", "is_frozen", "last_trace", "latest_metrics",
+    "flush_timings", "forward_batch", "freeze", "heat_map", "html", "is_frozen", "last_trace", "latest_metrics",
     "load_checkpoint", "load_subgraph_checkpoint", "mermaid", "metric_log", "named_buffers_at",
     "named_parameters_at", "observe_tags", "param_summary", "parameters_at", "plot_html",
     "plot_timings_html", "profile", "profiling", "record", "record_at", "record_scalar", "replace",
-    "reset_trend", "save_checkpoint", "set_training_at", "short_hash", "snapshot_cpu",
+    "reset_trend", "save_checkpoint", "set_data_loader", "set_training_at", "short_hash", "snapshot_cpu",
     "structural_hash", "subgraph", "svg", "svg_with_profile", "tag_names", "tagged", "tagged_at",
     "thaw", "timing", "timing_trend", "traces", "trainable_parameters", "tree_children", "tree_summary",
     "trend", "trend_at", "trends", "validate_path", "write_log",
