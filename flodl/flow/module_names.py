@@ -11,6 +11,7 @@ from flodl.errors import FlowError
 from flodl.flow.naming import Names
 from flodl.flow.stages import instantiate
 from flodl.graph.graph import Graph
+from flodl.graph.texts import spec_of
 from flodl.spec.graph import Problem, Site
 
 if TYPE_CHECKING:
@@ -114,5 +115,5 @@ def _wanted(
 def _label(module: nn.Module) -> str:
     if not isinstance(module, Graph) or not module._programs():  # may be unrecorded
         return ""
-    label = module.spec.label
+    label = spec_of(module).label
     return label if label.isidentifier() else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from flodl.errors import GraphError
 from flodl.graph.graph import Graph
 from flodl.graph.metadata import metadata_nodes
+from flodl.graph.texts import spec_of
 from flodl.visual.part import Part
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def part_of(module: nn.Module) -> Part:
             f"{type(module).__name__} is no graph: draw a Graph, a FlowModule or one inside it"
         )
         raise GraphError(message)
-    return _part(module, module.spec)
+    return _part(module, spec_of(module))
 
 
 def _part(module: Graph, spec: GraphSpec) -> Part:
@@ -58,7 +59,7 @@ def _inner(module: nn.Module) -> Part | None:
     if not isinstance(module, Graph):
         return None
     try:
-        spec = module.spec
+        spec = spec_of(module)
     except GraphError:
         return None
     return _part(module, spec)

@@ -13,12 +13,13 @@ from flodl.graph.notes import explain
 from flodl.graph.picture_methods import AbstractPictureMethods
 from flodl.graph.plans import Plans
 from flodl.graph.program import Program
-from flodl.graph.state import Memory, detach_state, has_state, reset_state
+from flodl.graph.state import Memory
+from flodl.graph.state_methods import AbstractStateMethods
+from flodl.graph.text_methods import AbstractTextMethods
 from flodl.graph.tree_methods import AbstractTreeMethods
 from flodl.nodes.fastcalls import must_run_plainly
 from flodl.spec.graph import GraphSpec, InputSpec, NodeSpec, Ref
 from flodl.spec.pretty import flow_text
-from flodl.visual.dot import dot_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,15 @@ if TYPE_CHECKING:
 MAIN = "flow"
 
 
-class Graph(AbstractTreeMethods, AbstractPictureMethods, AbstractCheckpointMethods, AbstractBatchMethods, nn.Module):
+class Graph(
+    AbstractTextMethods,
+    AbstractStateMethods,
+    AbstractTreeMethods,
+    AbstractPictureMethods,
+    AbstractCheckpointMethods,
+    AbstractBatchMethods,
+    nn.Module,
+):
     """A flow graph; as a torch module it can be trained, saved, copied, compiled and exported like any.
 
     Graphs are made by `FlowBuilder.build()`, `Graph.from_sequential`, or by subclassing `FlowModule`.
@@ -116,40 +125,6 @@ class Graph(AbstractTreeMethods, AbstractPictureMethods, AbstractCheckpointMetho
     def _programs(self) -> tuple[Program, ...]:
         return self._plans[MAIN].programs
 
-    @property
-    def spec(self) -> GraphSpec:
-        """The description that is in force: the most recently recorded one.
-
-        Raises:
-            GraphError: the flow has not been recorded yet.
-        """
-        programs = self._programs()
-        if not programs:
-            raise GraphError(self._unrecorded())
-        return programs[-1].spec
-
-    def _unrecorded(self) -> str:
-        return (
-            f"the flow of {type(self).__name__} is recorded at its first call; call the module once, "
-            "or build(example_input)"
-        )
-
-    @property
-    def code(self) -> str:
-        """The generated Python source of the forward, one text per recorded plan.
-
-        Raises:
-            GraphError: the flow has not been recorded yet.
-        """
-        parts = []
-        if not self._programs():
-            raise GraphError(self._unrecorded())
-        for program in self._programs():
-            condition = program.code.accepts
-            head = "" if condition == "True" else f"# when {condition}\n"
-            parts.append(head + program.code.source)
-        return "\n".join(dict.fromkeys(parts))
-
     def __str__(self) -> str:
         """Return the flow as text."""
         programs = self._programs()
@@ -157,50 +132,9 @@ class Graph(AbstractTreeMethods, AbstractPictureMethods, AbstractCheckpointMetho
             return f"{type(self).__name__}: the flow is recorded at the first call"
         return flow_text(programs[-1].spec, type(self).__name__, self._kinds())
 
-    def dot(self) -> str:
-        """Return the flow as a Graphviz `digraph`.
-
-        Raises:
-            GraphError: the flow has not been recorded yet.
-        """
-        return dot_text(self.spec, type(self).__name__, self._kinds())
-
     def _kinds(self) -> dict[str, str]:
         """Map each submodule path to its class name."""
         return {path: type(module).__name__ for path, module in self.named_modules() if path}
-
-    # ---- state across calls -------------------------------------------------------------------
-
-    def has_state(self) -> bool:
-        """Say whether values are held for the next call, here or in a nested graph."""
-        return has_state(self)
-
-    def detach_state(self) -> None:
-        """Keep all held values and cut their gradient history, in nested graphs too."""
-        detach_state(self)
-
-    def reset_state(self) -> None:
-        """Forget all held values, in nested graphs too."""
-        reset_state(self)
-
-    def end_step(self) -> None:
-        """End a training step: cut the history of held values, count the step, note its times."""
-        from flodl.graph import timing
-
-        detach_state(self)
-        timing.note_step(self)
-        vars(self)["step_count"] += 1
-
-    def end_sequence(self) -> None:
-        """End a sequence: the next call starts without memory."""
-        reset_state(self)
-
-    def end_epoch(self) -> None:
-        """End an epoch: count it, start counting steps anew, take the mean of noted times."""
-        from flodl.graph import timing
-
-        timing.note_epoch(self)
-        vars(self).update(step_count=0, epoch_count=self.epoch_count + 1)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:  # torch's signature
         self._memory.move(fn)

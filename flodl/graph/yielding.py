@@ -69,7 +69,11 @@ def _is_own(owner: type, name: str) -> bool:
     home = next((each for each in owner.__mro__ if name in vars(each)), None)
     if home is None or name == "forward" or name in vars(nn.Module):
         return False
-    return home.__module__.startswith("flodl.graph.") and callable(vars(home)[name])
+    if not home.__module__.startswith(("flodl.graph.", "flodl.flow.")):
+        return False
+    value = vars(home)[name]
+    # A computed text such as `code` is no method; it has a reader and no setter.
+    return callable(value) or ("__get__" in dir(value) and "__set__" not in dir(value))
 
 
 def _is_shared(module: nn.Module, name: str) -> bool:

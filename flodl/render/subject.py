@@ -17,6 +17,7 @@ from torch import nn
 
 from flodl.errors import GraphError
 from flodl.graph.graph import Graph
+from flodl.graph.texts import spec_of
 from flodl.render.protocol import RenderError, Request
 from flodl.verify.constructor_guesses import guess_constructor_arguments
 from flodl.verify.layer_shapes import guess_arguments
@@ -159,7 +160,7 @@ def _guesses(graph: Graph) -> Iterator[Arguments]:
 
 def _is_described(graph: Graph) -> bool:
     try:
-        return bool(graph.spec.nodes)
+        return bool(spec_of(graph).nodes)
     except GraphError:
         return False
 

@@ -67,13 +67,28 @@ def test_a_class_may_have_its_own_convenient_names(porter, name):
     assert answers[0] == answers[1]
 
 
-def test_a_layer_of_such_a_name_keeps_its_class(porter):
-    text = METHODS.format("profile", "timing").replace("self.a", "self.freeze")
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["freeze", "code", "spec", "build", "describe", "end_step"])
+def test_a_layer_or_a_value_may_have_such_a_name(porter, name):
+    import torch
+
+    text = METHODS.format("profile", "timing").replace("self.a", f"self.{name}")
+    text = text.replace("        self.", "        self.dot = 3\n        self.", 1)
+    assert "class Net(FlowModule)" in porter.text(text)
+    answers = []
+    for source in (text, porter.text(text)):
+        space = {"__name__": "net"}
+        exec(source, space)
+        torch.manual_seed(0)
+        net = space["Net"]()
+        answers.append((net(torch.ones(2, 4)).tolist(), net.dot, list(net.state_dict())))
+    assert answers[0] == answers[1]
+
+
+def test_a_name_that_the_graph_works_with_keeps_its_class(porter):
+    text = METHODS.format("profile", "timing").replace("self.a", "self.flow")
     (reason,) = porter.reasons(text)
-    assert (reason.code, reason.message) == ("FDL205", "`freeze` is a name of every graph")
-    assert (
-        porter.reasons(text.replace("nn.Linear(4, 4)", "4").replace("self.freeze(x)", "x")) == []
-    )
+    assert (reason.code, reason.message) == ("FDL205", "`flow` is a name of every graph")
 
 
 @pytest.mark.torch

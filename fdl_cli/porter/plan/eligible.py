@@ -5,7 +5,7 @@ from typing import final
 
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ClassFacts, ModelIR, ScriptIR
-from fdl_cli.porter.knowledge.reserved import CONVENIENT, RESERVED
+from fdl_cli.porter.knowledge.reserved import RESERVED
 from fdl_cli.porter.knowledge.torch_names import FORWARDLESS, MODULE_METHODS, NOT_EXTENDED
 
 
@@ -75,11 +75,6 @@ def _taken_names(facts: ClassFacts) -> list[Reason]:
         message = "`forward` is an attribute of the object"
         return [Reason(line=assigned.line, code="FDL207", message=message)]
     taken = sorted((line, name) for name, line in names.items() if name in RESERVED)
-    taken += sorted(
-        (fact.line, fact.name)
-        for fact in facts.attributes
-        if fact.name in CONVENIENT and fact.kind != "value"
-    )
     return [
         Reason(line=line, code="FDL205", message=f"`{name}` is a name of every graph")
         for line, name in taken

@@ -1,0 +1,56 @@
+"""What was described of a graph: the description in force, its generated code, its Graphviz text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flodl.errors import GraphError
+from flodl.visual.dot import dot_text
+
+if TYPE_CHECKING:
+    from flodl.graph.program import Program
+    from flodl.spec.graph import GraphSpec
+
+
+def spec_of(graph: Any) -> GraphSpec:
+    """Return the most recently recorded description of a graph.
+
+    Raises:
+        GraphError: the flow has not been recorded yet.
+    """
+    spec: GraphSpec = _recorded(graph)[-1].spec
+    return spec
+
+
+def code_of(graph: Any) -> str:
+    """Return the generated source of a graph's forward, one text per recorded plan.
+
+    Raises:
+        GraphError: the flow has not been recorded yet.
+    """
+    parts = []
+    for program in _recorded(graph):
+        condition = program.code.accepts
+        head = "" if condition == "True" else f"# when {condition}\n"
+        parts.append(head + program.code.source)
+    return "\n".join(dict.fromkeys(parts))
+
+
+def dot_of(graph: Any) -> str:
+    """Return a graph as a Graphviz `digraph`.
+
+    Raises:
+        GraphError: the flow has not been recorded yet.
+    """
+    return dot_text(spec_of(graph), type(graph).__name__, graph._kinds())
+
+
+def _recorded(graph: Any) -> tuple[Program, ...]:
+    programs: tuple[Program, ...] = graph._programs()
+    if not programs:
+        message = (
+            f"the flow of {type(graph).__name__} is recorded at its first call; call the module once, "
+            "or build(example_input)"
+        )
+        raise GraphError(message)
+    return programs
