@@ -6,11 +6,12 @@
 import hashlib
 import queue
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, final
 
-_WAITING_BLOCKS: Final = 8
 _READ: Final = 1 << 20
+_Fed = tuple[memoryview, Callable[[], None]]
 
 
 @final
@@ -21,7 +22,7 @@ class RunningDigest:
         self._path = path
         self._digest = hashlib.sha256()
         self._position = 0
-        self._blocks: queue.Queue[bytes | None] = queue.Queue(_WAITING_BLOCKS)
+        self._blocks: queue.SimpleQueue[_Fed | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def start_at(self, start: int) -> None:
@@ -40,9 +41,9 @@ class RunningDigest:
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
-    def feed(self, block: bytes) -> None:
-        """Take the next bytes; waits when the digest is far behind."""
-        self._blocks.put(block)
+    def feed(self, block: memoryview, done: Callable[[], None]) -> None:
+        """Take the next bytes; `done` is called when their memory is no longer needed."""
+        self._blocks.put((block, done))
 
     def wait(self) -> None:
         """Wait until everything that was fed is part of the checksum."""
@@ -57,6 +58,8 @@ class RunningDigest:
         return self._digest.hexdigest() if self._position == size else None
 
     def _work(self) -> None:
-        while (block := self._blocks.get()) is not None:
+        while (fed := self._blocks.get()) is not None:
+            block, done = fed
             self._digest.update(block)
             self._position += len(block)
+            done()

@@ -2,11 +2,12 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, final
 
 from fdl_cli.net.artefact import Artefact, Patience, Progress
+from fdl_cli.net.blocks import Blocks
 from fdl_cli.net.digest import RunningDigest
 from fdl_cli.net.store import PartNote, Store
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 _UNSATISFIED = re.compile(r"bytes \*/(\d+)")
 _RETRY_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-_WRITE_BYTES: Final = 1 << 20
-_WRITE_SECONDS: Final = 0.1
 
 
 @final
@@ -141,27 +140,30 @@ class Transfer:
         import httpx
 
         watch = _Watch(self._patience)
-        blocks = _Blocks(file, self._digest)
+        blocks = Blocks(file, self._digest)
         try:
-            for block in _blocks(response):
-                blocks.add(block)
-                self.received += len(block)
-                self._progress.advance(len(block))
+            for count in blocks.receive(response, decoded=_is_encoded(response)):
+                self._count(count)
                 if self._stopped():
                     return Ended(reason="stopped")
                 if total is not None and start + self.received > total:
                     self._store.note(self._artefact).unlink(missing_ok=True)
                     return Ended(reason=f"the server sends more than {total} bytes")
-                if watch.stalled(len(block)):
+                if watch.stalled(count):
                     return Ended(reason="the connection is too slow")
         except (httpx.TransportError, httpx.DecodingError) as problem:
             name = type(problem).__name__
-            return Ended(reason=f"{name} after {start + self.received} bytes: {problem}")
+            return Ended(reason=f"{name} after {start + blocks.received} bytes: {problem}")
         finally:
             blocks.flush()
+            self._count(blocks.received - self.received)
         if total is not None and start + self.received < total:
             return Ended(reason=f"the server ended after {start + self.received} bytes")
         return Ended(complete=True)
+
+    def _count(self, count: int) -> None:
+        self.received += count
+        self._progress.advance(count)
 
     def _total(self, response: "httpx.Response", start: int) -> int | None:
         if _is_encoded(response):
@@ -198,37 +200,6 @@ class Transfer:
 
 
 @final
-class _Blocks:
-    """Gathers what arrives into large blocks for the file and the checksum."""
-
-    def __init__(self, file: BinaryIO, digest: RunningDigest) -> None:
-        self._file = file
-        self._digest = digest
-        self._waiting: list[bytes] = []
-        self._bytes = 0
-        self._last = time.monotonic()
-
-    def add(self, block: bytes) -> None:
-        """Take a block, and pass all on when they are enough."""
-        self._waiting.append(block)
-        self._bytes += len(block)
-        # On a slow line a kill must not cost a whole block.
-        if self._bytes >= _WRITE_BYTES or time.monotonic() - self._last > _WRITE_SECONDS:
-            self.flush()
-
-    def flush(self) -> None:
-        """Pass on what was gathered."""
-        together = b"".join(self._waiting)
-        self._waiting.clear()
-        self._bytes = 0
-        self._last = time.monotonic()
-        if together:
-            self._file.write(together)
-            self._file.flush()
-            self._digest.feed(together)
-
-
-@final
 class _Watch:
     """Notices a connection that delivers next to nothing."""
 
@@ -246,12 +217,6 @@ class _Watch:
         slow = self._bytes < self._patience.slowest_bytes
         self._since, self._bytes = now, 0
         return slow
-
-
-def _blocks(response: "httpx.Response") -> Iterator[bytes]:
-    if _is_encoded(response):
-        return response.iter_bytes()
-    return response.iter_raw()
 
 
 def _is_encoded(response: "httpx.Response") -> bool:
