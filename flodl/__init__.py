@@ -265,3 +265,10 @@ from flodl.tensor import to_dtype as to_dtype
 from flodl.tensor import to_f32_vec as to_f32_vec
 from flodl.tensor import to_f64_vec as to_f64_vec
 from flodl.tensor import to_i64_vec as to_i64_vec
+from flodl.train.outcome import Interrupted as Interrupted
+from flodl.train.scalars import drain_scalars as drain_scalars
+from flodl.train.scalars import record_scalar as record_scalar
+from flodl.train.session import TrainingSession as TrainingSession
+from flodl.train.state import EpochMetrics as EpochMetrics
+from flodl.train.state import TrainedState as TrainedState
+from flodl.train.trainer import Trainer as Trainer

@@ -82,7 +82,7 @@ def save_training(
     tree = {
         "optimizer": _by_name(optimizer, model),
         "parts": {name: each.state_dict() for name, each in (parts or {}).items()},
-        "rng": _random_state(),
+        "rng": random_state(),
         "epoch": epoch,
         "step": step,
         "extra": dict(extra or {}),
@@ -137,7 +137,7 @@ def resume(
     for name, part in (parts or {}).items():
         part.load_state_dict(tree["parts"][name])
     if random_numbers:
-        _set_random_state(tree["rng"])
+        set_random_state(tree["rng"])
     return Resumed(
         epoch=tree["epoch"],
         step=tree["step"],
@@ -215,7 +215,8 @@ def _by_index(
 # ---- random numbers ----------------------------------------------------------------------------------
 
 
-def _random_state() -> dict[str, Any]:
+def random_state() -> dict[str, Any]:
+    """Return the states of all generators: torch's, CUDA's, Python's, and NumPy's if it is in use."""
     state: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state_all()
@@ -226,7 +227,8 @@ def _random_state() -> dict[str, Any]:
     return state
 
 
-def _set_random_state(state: dict[str, Any]) -> None:
+def set_random_state(state: Mapping[str, Any]) -> None:
+    """Continue all generators from states of `random_state`."""
     torch.set_rng_state(state["torch"])
     random.setstate(state["python"])
     if "cuda" in state and torch.cuda.device_count() == len(state["cuda"]):

@@ -16,6 +16,7 @@ from flodl.graph.program import Program
 from flodl.graph.state import Memory
 from flodl.graph.state_methods import AbstractStateMethods
 from flodl.graph.text_methods import AbstractTextMethods
+from flodl.graph.training_methods import AbstractTrainingMethods
 from flodl.graph.tree_methods import AbstractTreeMethods
 from flodl.nodes.fastcalls import must_run_plainly
 from flodl.spec.graph import GraphSpec, InputSpec, NodeSpec, Ref
@@ -34,6 +35,7 @@ class Graph(
     AbstractPictureMethods,
     AbstractCheckpointMethods,
     AbstractBatchMethods,
+    AbstractTrainingMethods,
     nn.Module,
 ):
     """A flow graph; as a torch module it can be trained, saved, copied, compiled and exported like any.

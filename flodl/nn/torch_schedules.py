@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
+from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
 if TYPE_CHECKING:
@@ -15,12 +16,18 @@ if TYPE_CHECKING:
 def apply_rate(optimizer: Optimizer, rate: float) -> None:
     """Set the rate of the first group, and of the others in proportion to their initial rates."""
     for group in optimizer.param_groups:
-        group.setdefault("initial_lr", group["lr"])
+        if "initial_lr" not in group:
+            group["initial_lr"] = float(group["lr"])
     reference = optimizer.param_groups[0]["initial_lr"]
     for group in optimizer.param_groups:
-        group["lr"] = (
-            rate if group["initial_lr"] == reference else rate * group["initial_lr"] / reference
-        )
+        initial = group["initial_lr"]
+        wanted = rate if initial == reference else rate * initial / reference
+        held = group["lr"]
+        if isinstance(held, Tensor):
+            # A captured step reads the rate from this very tensor.
+            held.fill_(wanted)
+        else:
+            group["lr"] = wanted
 
 
 @final

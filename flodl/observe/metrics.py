@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from flodl.errors import UnknownNameError
 from flodl.observe.trend import Trend, TrendGroup
@@ -214,6 +214,24 @@ class MetricLog:
             return 0.0
         count = len(self._flush_times)
         return self._flush_times[-1] / count * max(total_epochs - count, 0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all values as plain ones, for a checkpoint."""
+        began = self._began
+        return {
+            "collected": {name: list(values) for name, values in self._buffer.items()},
+            "history": {name: list(values) for name, values in self._history.items()},
+            "ended": list(self._flush_times),
+            "elapsed": None if began is None else self._clock() - began,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from saved values; what is declared here stays so."""
+        self._buffer = {name: list(values) for name, values in state["collected"].items()}
+        self._history = {name: list(values) for name, values in state["history"].items()}
+        self._flush_times = list(state["ended"])
+        elapsed = state["elapsed"]
+        self._began = None if elapsed is None else self._clock() - elapsed
 
     def _require(self, name: str) -> None:
         if name not in self._history and name not in self._buffer and name not in self._declared:

@@ -1,0 +1,364 @@
+"""`Trainer.builder`: one call per decision, then `run().join()`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, final
+
+import torch
+from torch import nn, optim
+
+from flodl.errors import TrainingError
+from flodl.nn.rng import seed_all
+from flodl.observe.trend import Mode, Trend
+from flodl.runs.checkpoints import Keep
+from flodl.train.hooks import Hook, Hooks
+from flodl.train.outcome import RunHandle
+from flodl.train.schedules import Every, Wanted
+from flodl.train.seams import MonitorLike
+from flodl.train.settings import OnSignal, chosen_device, require_one_device
+from flodl.train.stopping import NoBetter, StopRule, TrendRule
+from flodl.train.trainer import Trainer
+
+if TYPE_CHECKING:
+    from flodl.runs.directory import RunDirectory
+    from flodl.step.recipe import Precision, TrainFn
+    from flodl.step.step import Mode as StepMode
+    from flodl.train.evaluation import EvalFn
+    from flodl.train.keeper import ResumeFrom
+
+
+@final
+class TrainerBuilder:
+    """Collects the decisions of a training; nothing is made before `run()`.
+
+    Example:
+        >>> import torch
+        >>> from flodl import Trainer
+        >>> x = torch.linspace(-1, 1, 64).unsqueeze(1)
+        >>> def train_step(model, batch):
+        ...     x, y = batch
+        ...     return torch.nn.functional.mse_loss(model(x), y)
+        >>> builder = (
+        ...     Trainer.builder(
+        ...         lambda: torch.nn.Linear(1, 1), lambda params: torch.optim.SGD(params, lr=0.5), train_step
+        ...     )
+        ...     .dataset([x, 3 * x]).batch_size(16).num_epochs(20).seed(0)
+        ...     .step("eager").progress(False)
+        ... )
+        >>> state = builder.run().join()
+        >>> round(state.parameters["weight"].item(), 2)
+        3.0
+    """
+
+    def __init__(self, model_factory: Any, optim_factory: Any, train_fn: TrainFn) -> None:
+        self._model_factory = model_factory
+        self._optim_factory = optim_factory
+        self._train_fn = train_fn
+        self._data: Any = None
+        self._batch_size: int | None = None
+        self._device: str | torch.device | None = None
+        self._resume: ResumeFrom | None = None
+        self._hooks = Hooks()
+        self._rules: list[StopRule] = []
+        self._parts: dict[str, Any] = {}
+        self._settings: dict[str, Any] = {}
+        self._checkpoint_fn: Callable[[int, nn.Module], object] | None = None
+        self._checkpoint_every = 1
+
+    # ---- data --------------------------------------------------------------------------------
+
+    def dataset(self, data: Any) -> Self:
+        """Train on a data set (with `batch_size`), a loader of flodl or torch, or a list of batches."""
+        self._data = data
+        return self
+
+    def batch_size(self, samples: int) -> Self:
+        """Make batches of so many samples."""
+        self._batch_size = samples
+        return self
+
+    def evaluate(self, data: Any, fn: EvalFn | None = None, *, every: int = 1) -> Self:
+        """Evaluate after every epoch, or every few; the metrics are called `val_...`.
+
+        Args:
+            data: a loader or a list of batches.
+            fn: `fn(model, batch)` returns a loss, `(loss, {"name": value})` or the table; the train
+                function if not given.
+            every: epochs between two evaluations.
+        """
+        self._parts.update(evaluate_on=data, evaluate_fn=fn)
+        return self._set(evaluate_every=every)
+
+    # ---- length ------------------------------------------------------------------------------
+
+    def num_epochs(self, epochs: int) -> Self:
+        """Train for so many epochs in total, those before a resume included."""
+        return self._set(epochs=epochs)
+
+    def max_steps(self, steps: int) -> Self:
+        """End after so many batches in total."""
+        return self._set(max_steps=steps)
+
+    def max_seconds(self, seconds: float) -> Self:
+        """End after so much time."""
+        return self._set(max_seconds=seconds)
+
+    def early_stop(
+        self,
+        metric: str = "val_loss",
+        *,
+        patience: int = 5,
+        minimum: float = 0.0,
+        mode: Mode = "min",
+    ) -> Self:
+        """End when a metric has not got better, by more than `minimum`, for `patience` epochs."""
+        self._rules.append(NoBetter(metric, patience, minimum, mode))
+        return self
+
+    def stop_when(
+        self, metric: str, question: Callable[[Trend], bool], *, mode: Mode = "min"
+    ) -> Self:
+        """End when a question about the trend of a metric is answered with yes.
+
+        Example: `.stop_when("loss", lambda trend: trend.stalled(5, 1e-4))`.
+        """
+        self._rules.append(TrendRule(metric, question, mode))
+        return self
+
+    # ---- the step ----------------------------------------------------------------------------
+
+    def step(self, mode: StepMode) -> Self:
+        """Choose how a step runs: `auto`, `eager`, `graph` or `compiled`."""
+        return self._set(step=mode)
+
+    def precision(self, precision: Precision | None) -> Self:
+        """Train in mixed precision, `bf16` or `fp16`."""
+        return self._set(precision=precision)
+
+    def max_grad_norm(self, norm: float | None) -> Self:
+        """Clip the norm of all gradients."""
+        return self._set(clip_norm=norm)
+
+    def accumulate(self, batches: int) -> Self:
+        """Update after so many batches, with the mean of their gradients."""
+        return self._set(accumulate=batches)
+
+    def ema(self, decay: float = 0.999) -> Self:
+        """Keep averaged weights; evaluation uses them."""
+        return self._set(ema=decay)
+
+    def fused(self, wanted: bool) -> Self:
+        """Use fused optimizer kernels where they were left open (yes by default)."""
+        return self._set(fused=wanted)
+
+    def scheduler(
+        self, scheduler: Wanted, *, every: Every | None = None, metric: str = "val_loss"
+    ) -> Self:
+        """Let a schedule set the learning rate.
+
+        Args:
+            scheduler: one of flodl, or a function of the optimizer that returns one of flodl or torch.
+            every: `step` or `epoch`; by default flodl's move with every update, torch's with every epoch.
+            metric: what a plateau schedule observes.
+        """
+        self._parts.update(scheduler=scheduler, scheduler_every=every, scheduler_metric=metric)
+        return self
+
+    def nan_guard(self, wanted: bool) -> Self:
+        """End at the first loss that is not finite (yes by default)."""
+        return self._set(nan_guard=wanted)
+
+    # ---- place -------------------------------------------------------------------------------
+
+    def device(self, device: str | torch.device) -> Self:
+        """Train on a device; by default on a GPU if there is one."""
+        self._device = device
+        return self
+
+    def devices(self, count: int) -> Self:
+        """Ask for a number of devices; more than one is refused for now.
+
+        Raises:
+            DeviceError: it is not one.
+        """
+        require_one_device(count)
+        return self
+
+    def seed(self, seed: int) -> Self:
+        """Seed everything before the model is made, and the order of the data."""
+        return self._set(seed=seed)
+
+    # ---- what it leaves ----------------------------------------------------------------------
+
+    def run_dir(self, directory: RunDirectory | str | Path) -> Self:
+        """Keep the run in a directory: configuration, environment, checkpoints."""
+        self._parts["run_dir"] = directory
+        return self
+
+    def checkpoints(
+        self,
+        *,
+        steps: int | None = None,
+        seconds: float | None = None,
+        epochs: int | None = 1,
+        keep_last: int = 3,
+        keep_best: int = 1,
+        metric: str = "loss",
+        mode: Literal["min", "max"] = "min",
+    ) -> Self:
+        """Say when checkpoints are written, and which of them stay.
+
+        Args:
+            steps: steps between two.
+            seconds: seconds between two.
+            epochs: epochs between two.
+            keep_last: how many of the newest stay.
+            keep_best: how many of the best stay.
+            metric: what says which is better.
+            mode: whether lower or higher is better.
+        """
+        keep = Keep(last=keep_last, best=keep_best, metric=metric, mode=mode)
+        return self._set(save_steps=steps, save_seconds=seconds, save_epochs=epochs, keep=keep)
+
+    def resume(self, source: ResumeFrom = "auto") -> Self:
+        """Continue the run in the run directory if there is one, or from what is named."""
+        self._resume = source
+        return self
+
+    def on_signal(self, what: OnSignal) -> Self:
+        """After a signal and its checkpoint: `exit` the process, or `return` the state as it is."""
+        return self._set(on_signal=what)
+
+    def monitor(self, monitor: MonitorLike) -> Self:
+        """Tell a monitor everything."""
+        self._parts["monitor"] = monitor
+        return self
+
+    def progress(self, wanted: bool) -> Self:
+        """Show progress on standard error (yes by default, unless a monitor shows it)."""
+        return self._set(progress=wanted)
+
+    def flush_every(self, steps: int) -> Self:
+        """Look at the losses on a GPU every so many steps."""
+        return self._set(flush_every=steps)
+
+    # ---- callbacks ---------------------------------------------------------------------------
+
+    def on(self, event: str, hook: Hook) -> Self:
+        """Call a function at an event: `start`, `step`, `epoch_start`, `epoch`, `checkpoint`, `end`."""
+        self._hooks.add(f"on_{event}", hook)
+        return self
+
+    def epoch_fn(self, fn: Callable[[int, Any], object]) -> Self:
+        """Call `fn(epoch, training)` before every epoch; `training` has rates to set and more."""
+        return self.on("epoch_start", fn)
+
+    def metrics_fn(self, fn: Callable[[Any], object]) -> Self:
+        """Call `fn(metrics)` after every epoch."""
+        return self.on("epoch", _MetricsHook(fn))
+
+    def checkpoint_fn(self, fn: Callable[[int, nn.Module], object]) -> Self:
+        """Call `fn(version, model)` after every epoch, or every few (`checkpoint_every`)."""
+        self._checkpoint_fn = fn
+        return self
+
+    def checkpoint_every(self, epochs: int) -> Self:
+        """Call `checkpoint_fn` every so many epochs."""
+        self._checkpoint_every = epochs
+        return self
+
+    # ---- the run -----------------------------------------------------------------------------
+
+    def run(self) -> RunHandle:
+        """Make the model and the optimizer, train, and return a handle on what came of it."""
+        if self._data is None:
+            raise TrainingError("there is no data: add .dataset(...)")
+        device = chosen_device(self._device)
+        seed = self._settings.get("seed")
+        if seed is not None:
+            seed_all(seed)
+        model = _made(self._model_factory, device).to(device)
+        optimizer = optimizer_of(self._optim_factory, model)
+        hooks = self._hooks
+        if self._checkpoint_fn is not None:
+            hooks.add("on_epoch", _CheckpointHook(self._checkpoint_fn, self._checkpoint_every))
+        trainer = Trainer(
+            model,
+            optimizer,
+            self._train_fn,
+            stop_rules=self._rules,
+            hooks=hooks,
+            device=device,
+            **self._parts,
+            **self._settings,
+        )
+        state = trainer.fit(self._data, batch_size=self._batch_size, resume=self._resume)
+        return RunHandle(state, (device,), model)
+
+    def _set(self, **settings: Any) -> Self:
+        self._settings.update(settings)
+        return self
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _MetricsHook:
+    fn: Callable[[Any], object]
+
+    def __call__(self, training: Any, metrics: Any) -> None:
+        del training
+        self.fn(metrics)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _CheckpointHook:
+    fn: Callable[[int, nn.Module], object]
+    every: int
+
+    def __call__(self, training: Any, metrics: Any) -> None:
+        version = metrics.epoch + 1
+        if version % self.every == 0:
+            self.fn(version, training.model)
+
+
+def _made(factory: Any, device: torch.device) -> nn.Module:
+    """Return the model of a factory that takes a device or nothing; a model is its own factory."""
+    if isinstance(factory, nn.Module):
+        return factory
+    model = factory(device) if _needs_argument(factory) else factory()
+    if not isinstance(model, nn.Module):
+        raise TrainingError(f"the model factory returned {type(model).__name__}, not a module")
+    return model
+
+
+def _needs_argument(factory: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(
+        each.default is each.empty
+        and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        for each in parameters
+    )
+
+
+def optimizer_of(factory: Any, model: nn.Module) -> optim.Optimizer:
+    """Return the optimizer of a factory that takes parameters; an optimizer is its own factory."""
+    if isinstance(factory, optim.Optimizer):
+        return factory
+    if not callable(factory):
+        raise TrainingError(
+            f"{type(factory).__name__} makes no optimizer: give a function of the parameters"
+        )
+    made = factory(list(model.parameters()))
+    if not isinstance(made, optim.Optimizer):
+        raise TrainingError(
+            f"the optimizer factory returned {type(made).__name__}, not an optimizer"
+        )
+    return made

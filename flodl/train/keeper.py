@@ -1,0 +1,191 @@
+"""Checkpoints of a training: when they are due, what is in them, and how a training continues from one."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias, final
+
+from flodl.checkpoint.topology import structural_hash
+from flodl.checkpoint.training import HasState, resume, save_training
+from flodl.errors import CheckpointError, TrainingError
+from flodl.runs.checkpoints import Saved
+from flodl.runs.directory import RunDirectory
+from flodl.runs.environment import environment, find_changes
+from flodl.train.settings import HARMLESS, Settings
+from flodl.train.training import Training
+
+# "auto", or where to continue from.
+ResumeFrom: TypeAlias = str | Path | RunDirectory
+
+
+@final
+class Keeper:
+    """Saves and resumes.
+
+    Attributes:
+        directory: where checkpoints go; without it none are written.
+        last: the last checkpoint that is safe.
+        seconds: how long the last one took to write.
+        extra: asked for what else belongs into a checkpoint.
+    """
+
+    def __init__(
+        self,
+        directory: RunDirectory | None,
+        settings: Settings,
+        training: Training,
+        parts: Mapping[str, HasState],
+    ) -> None:
+        self.directory = directory
+        self.last: Saved | None = None
+        self.seconds = 0.0
+        self.extra: Callable[[], dict[str, Any]] = dict
+        self._settings = settings
+        self._training = training
+        self._parts = dict(parts)
+        self._time = time.monotonic()
+        self._step = training.step
+
+    # ---- when --------------------------------------------------------------------------------
+
+    def next_step(self) -> float:
+        """Return the step at which a checkpoint is due."""
+        every = self._settings.save_steps
+        return self._step + every if every and self.directory else math.inf
+
+    def next_time(self) -> float:
+        """Return the moment, on the monotonic clock, at which a checkpoint is due."""
+        every = self._settings.save_seconds
+        return self._time + every if every and self.directory else math.inf
+
+    def due(self) -> bool:
+        """Return whether one is due inside an epoch."""
+        return self._training.step >= self.next_step() or time.monotonic() >= self.next_time()
+
+    def due_after_epoch(self) -> bool:
+        """Return whether one is due at the end of an epoch that has just been counted."""
+        every = self._settings.save_epochs
+        ended = self._training.epoch >= self._settings.epochs or bool(self._training.stopping)
+        return ended or (every is not None and self._training.epoch % every == 0) or self.due()
+
+    # ---- saving ------------------------------------------------------------------------------
+
+    def save(self, reason: str) -> Saved | None:
+        """Write a checkpoint, if there is a directory for it.
+
+        Raises:
+            CheckpointError: it cannot be written; those before are untouched.
+        """
+        if self.directory is None:
+            return None
+        began = time.monotonic()
+        training = self._training
+        fields = {
+            "step": training.step,
+            "epoch": training.epoch,
+            "metrics": training.log.latest(),
+            "reason": reason,
+        }
+        saved = self.directory.checkpoints.write(fields, self._write, self._settings.keep)
+        self.last, self._step, self._time = saved, training.step, time.monotonic()
+        self.seconds = self._time - began
+        return saved
+
+    def _write(self, path: Path) -> None:
+        training = self._training
+        save_training(
+            path,
+            training.model,
+            training.optimizer,
+            epoch=training.epoch,
+            step=training.step,
+            parts=self._parts,
+            extra=self.extra(),
+        )
+
+    # ---- resuming ----------------------------------------------------------------------------
+
+    def resume(self, source: ResumeFrom, report: Callable[[str], object]) -> dict[str, Any] | None:
+        """Continue from a checkpoint and return what `extra` put into it; nothing if there is none.
+
+        Raises:
+            CheckpointError: it does not fit.
+            TrainingError: there is no checkpoint where one was named.
+        """
+        saved = self._find(source, report)
+        if saved is None:
+            return None
+        found = saved.path
+        try:
+            resumed = resume(
+                found, self._training.model, self._training.optimizer, parts=self._parts
+            )
+        except KeyError as error:
+            raise CheckpointError(
+                f"was not written by a Trainer ({error})", path=str(found)
+            ) from error
+        self._step = self._training.step
+        if self.directory is not None and found.parent == self.directory.checkpoints.path:
+            self.last = saved
+        where = f"epoch {self._training.epoch}, batch {self._training.position}"
+        report(f"resumed from {found} at step {self._training.step} ({where})")
+        return dict(resumed.extra)
+
+    def _find(self, source: ResumeFrom, report: Callable[[str], object]) -> Saved | None:
+        if source == "auto":
+            if self.directory is None:
+                raise TrainingError('resume("auto") needs a run directory: add .run_dir(PATH)')
+            return self.directory.checkpoints.latest(report)
+        if isinstance(source, str | Path) and Path(source).is_file():
+            return Saved(path=Path(source), step=0)
+        run = source if isinstance(source, RunDirectory) else RunDirectory.open(source)
+        saved = run.checkpoints.latest(report)
+        if saved is None:
+            raise TrainingError(f"{run.path}: there is no checkpoint to resume from")
+        return saved
+
+
+def config_of(
+    settings: Settings, training: Training, train_fn: Any, data: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return how a run is set up, as plain values."""
+    return {
+        "settings": settings.plain(),
+        "data": dict(data),
+        "model": type(training.model).__qualname__,
+        "structural_hash": structural_hash(training.model),
+        "parameters": sum(each.numel() for each in training.model.parameters()),
+        "optimizer": type(training.optimizer).__name__,
+        "device": str(training.device),
+        "train_function": _digest(train_fn),
+    }
+
+
+def find_differences(directory: RunDirectory, config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say in what this process differs from the one that began a run, one line each."""
+    before = directory.config
+    found = list(find_changes(directory.environment, environment()))
+    for name, value in config.items():
+        old = before.get(name, value)
+        if isinstance(value, dict) and isinstance(old, dict):
+            found += [
+                f"{name}: `{key}` was {old.get(key)}, is {each}"
+                for key, each in value.items()
+                if key not in HARMLESS and old.get(key, each) != each
+            ]
+        elif old != value:
+            found.append(f"{name}: was {old}, is {value}")
+    return tuple(found)
+
+
+def _digest(function: Any) -> str:
+    try:
+        text = inspect.getsource(function)
+    except (OSError, TypeError):
+        return "unknown"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,358 @@
+"""The loop itself: steps, epochs, evaluation, and the moments at which somebody looks up from it."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, final
+
+from torch import Tensor
+
+from flodl.checkpoint.training import random_state, set_random_state
+from flodl.errors import CheckpointError, TrainingError
+from flodl.graph.graph import Graph
+from flodl.graph.observation import flush as flush_graph
+from flodl.graph.state import detach_state, graphs_below, has_state
+from flodl.step.step import TrainStep
+from flodl.train.evaluation import Evaluation
+from flodl.train.guard import non_finite
+from flodl.train.hooks import Hooks, call
+from flodl.train.keeper import Keeper
+from flodl.train.meters import Meter
+from flodl.train.notices import Notices
+from flodl.train.progress import Progress
+from flodl.train.seams import Batches, MonitorLike, Source
+from flodl.train.settings import Settings
+from flodl.train.signals import Signals, StopNow
+from flodl.train.state import EpochMetrics
+from flodl.train.stopping import StopRule
+from flodl.train.training import Training
+
+_LOOK = 0.5  # seconds between two looks at most, so that progress moves
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equipment:
+    """What the loop works with."""
+
+    training: Training
+    settings: Settings
+    step: TrainStep
+    source: Source
+    meter: Meter
+    keeper: Keeper
+    hooks: Hooks
+    progress: Progress
+    notices: Notices
+    evaluation: Evaluation | None = None
+    rules: tuple[StopRule, ...] = ()
+    monitor: MonitorLike | None = None
+
+
+@final
+class Loop:
+    """Runs a training to its end.
+
+    Attributes:
+        history: the epochs so far.
+        stop_at: the step before which nobody needs to look up; a signal sets it to 0.
+    """
+
+    def __init__(self, equipment: Equipment) -> None:
+        self.history: list[EpochMetrics] = []
+        self.stop_at: float = 0
+        self._it = equipment
+        self._deadline = 0.0
+        self._began = time.monotonic()
+        self._turned = self._began
+        self._pace: float | None = None
+        self._epoch_random: dict[str, Any] | None = None
+        self._signals = Signals(self._wake)
+        self._recurrent = False
+        self._seconds = 0.0
+        equipment.keeper.extra = self._extra
+
+    # ---- the whole ---------------------------------------------------------------------------
+
+    def run(self) -> str:
+        """Train; return `finished`, or why the training ended before."""
+        it, training = self._it, self._it.training
+        with self._signals:
+            call("on_start", it.hooks.on_start, training)
+            try:
+                while training.epoch < it.settings.epochs and not self._ended():
+                    if training.phase == "train":
+                        self._train()
+                    if training.phase == "evaluate" and not self._signals.received:
+                        self._end_epoch()
+            except StopNow:
+                pass  # the signal is noted
+            reason = self._reason()
+            if reason != "finished":
+                self._it.notices.add("stop", f"stopped by {reason} at step {training.step}")
+                self._save_last(reason)
+            call("on_end", it.hooks.on_end, training, reason)
+        return reason
+
+    @property
+    def signal(self) -> int:
+        """The number of the signal that ended the training, 0 for none."""
+        return self._signals.number() if self._signals.received else 0
+
+    def _wake(self) -> None:
+        self.stop_at = 0
+
+    def _ended(self) -> bool:
+        return bool(self._reason_now())
+
+    def _reason_now(self) -> str:
+        settings, training = self._it.settings, self._it.training
+        if self._signals.received:
+            return self._signals.received
+        if training.stopping:
+            return training.stopping
+        if settings.max_steps is not None and training.step >= settings.max_steps:
+            return f"max_steps={settings.max_steps}"
+        if (
+            settings.max_seconds is not None
+            and time.monotonic() >= self._began + settings.max_seconds
+        ):
+            return f"max_seconds={settings.max_seconds:g}"
+        return ""
+
+    def _reason(self) -> str:
+        training = self._it.training
+        over = training.epoch >= self._it.settings.epochs and not training.stopping
+        return "finished" if over else self._reason_now()
+
+    # ---- steps -------------------------------------------------------------------------------
+
+    def _train(self) -> None:
+        """Train on the rest of an epoch; at its end the phase is `evaluate`."""
+        it, training = self._it, self._it.training
+        if training.position == 0:
+            call("on_epoch_start", it.hooks.on_epoch_start, training.epoch, training)
+        batches = self._open()
+        it.progress.begin(training.epoch, it.settings.epochs, it.source.length())
+        self._signals.abrupt = it.source.abrupt
+        began = time.perf_counter()
+        self._plan()
+        # The first step tells whether the model remembers anything between steps.
+        self.stop_at = min(self.stop_at, training.step + 1)
+        try:
+            if self._steps(batches):
+                training.phase = "evaluate"
+        finally:
+            self._signals.waiting = False
+            batches.close()
+            self._seconds += time.perf_counter() - began
+
+    def _open(self) -> Batches:
+        training, source = self._it.training, self._it.source
+        if not source.replays:
+            return source.epoch(training.epoch, training.position)
+        if training.position == 0 or self._epoch_random is None:
+            self._epoch_random = random_state()
+            return source.epoch(training.epoch, training.position)
+        now = random_state()
+        set_random_state(self._epoch_random)
+        batches = source.epoch(training.epoch, training.position)
+        set_random_state(now)
+        return batches
+
+    def _steps(self, batches: Batches) -> bool:
+        """The hot loop; return whether the epoch was finished."""
+        it, training, signals = self._it, self._it.training, self._signals
+        step, add, on_step = it.step, it.meter.add, it.hooks.on_step
+        record = it.monitor.record if it.monitor is not None else None
+        single, fetch, clock = it.settings.accumulate == 1, batches.__next__, time.monotonic
+        while True:
+            signals.waiting = True
+            try:
+                batch = fetch()
+            except StopIteration:
+                return True
+            finally:
+                signals.waiting = False
+            paced = training.schedule.per_update
+            if paced and (single or step.at_boundary):
+                training.schedule.before_update(training.update, training.lr_scale)
+            loss = step(batch)
+            training.position += 1
+            training.step += 1
+            if single or step.at_boundary:
+                training.update += 1
+                if paced:
+                    training.schedule.after_update()
+            if record is not None:
+                record(training.step, {"loss": loss, **step.metrics})
+            if self._recurrent:
+                detach_state(training.model)
+            if on_step:
+                self._tell_step(loss)
+            look = add(loss, step.metrics)
+            if (
+                look or training.step >= self.stop_at or clock() >= self._deadline
+            ) and not self._look_up(batch):
+                return False
+
+    def _tell_step(self, loss: Tensor) -> None:
+        it = self._it
+        call("on_step", it.hooks.on_step, it.training, loss)
+        if it.training.stopping:
+            self.stop_at = 0
+
+    def _look_up(self, batch: Any) -> bool:
+        """Look at losses, progress, checkpoints and signals; return whether to go on."""
+        it, training = self._it, self._it.training
+        self._check_losses(batch)
+        it.progress.move(training.position, it.meter.last)
+        if self._ended():
+            return False
+        if not self._recurrent and has_state(training.model):
+            self._recurrent = True
+            detach_state(training.model)
+        if it.keeper.due():
+            self._save("step")
+        self._plan()
+        return True
+
+    def _plan(self) -> None:
+        """Decide when to look up again."""
+        it = self._it
+        step, settings = it.training.step, it.settings
+        self._deadline = min(time.monotonic() + _LOOK, it.keeper.next_time())
+        self.stop_at = min(
+            step + settings.flush_every, it.keeper.next_step(), settings.max_steps or math.inf
+        )
+        if self._signals.received:  # in between
+            self.stop_at = 0
+
+    def _check_losses(self, batch: Any) -> None:
+        it = self._it
+        behind = it.meter.flush()
+        if behind < 0 or not it.settings.nan_guard:
+            return
+        advice = 'run it again with step="eager" on a CPU to see the step itself' if behind else ""
+        error = non_finite(
+            it.training,
+            it.meter.last,
+            behind=behind,
+            batch=None if behind else batch,
+            advice=advice,
+        )
+        self._it.notices.add("alert", str(error))
+        raise error
+
+    # ---- the end of an epoch -----------------------------------------------------------------
+
+    def _end_epoch(self) -> None:
+        it, training = self._it, self._it.training
+        self._check_losses(None)
+        evaluated = self._evaluate()
+        means = {**it.meter.means(), **flush_graph(training.model), **evaluated}
+        if "loss" not in means:
+            raise TrainingError(f"the data gave no batches in epoch {training.epoch}")
+        for name, value in means.items():
+            training.log.record(name, value)
+        training.log.flush()
+        metrics = EpochMetrics(
+            epoch=training.epoch,
+            avg_loss=means["loss"],
+            scalars=means,
+            lr=training.current_lr,
+            steps=training.position,
+            seconds=self._seconds,
+            device_indices=(training.device.index or 0,),
+        )
+        self._seconds = 0.0
+        self.history.append(metrics)
+        training.schedule.after_epoch(training.epoch, training.lr_scale, means)
+        call("on_epoch", it.hooks.on_epoch, training, metrics)
+        for rule in it.rules:
+            why = rule.after_epoch(training.log, means)
+            if why:
+                training.stop(f"early stop: {why}")
+        self._turn_over(metrics)
+
+    def _turn_over(self, metrics: EpochMetrics) -> None:
+        """Go on to the next epoch, tell everybody, and save."""
+        it, training = self._it, self._it.training
+        for graph in graphs_below(training.model):
+            Graph.end_epoch(graph)  # a ported class may have an `end_epoch` of its own
+        training.epoch, training.position, training.phase = training.epoch + 1, 0, "train"
+        it.progress.end(metrics, it.settings.epochs, self._left())
+        if it.monitor is not None:
+            it.monitor.log(metrics.epoch, metrics.seconds, metrics.scalars)
+        if it.keeper.due_after_epoch():
+            self._save("epoch")
+
+    def _left(self) -> float:
+        """Return the seconds that the epochs to come will take, going by the last ones."""
+        now = time.monotonic()
+        took, self._turned = now - self._turned, now
+        self._pace = took if self._pace is None else 0.5 * took + 0.5 * self._pace
+        training = self._it.training
+        epochs = self._it.settings.epochs - training.epoch
+        return 0.0 if training.stopping else max(epochs, 0) * self._pace
+
+    def _evaluate(self) -> dict[str, float]:
+        it, training = self._it, self._it.training
+        if it.evaluation is None or (training.epoch + 1) % it.settings.evaluate_every:
+            return {}
+        before = random_state()
+        self._signals.abrupt = self._signals.waiting = True
+        try:
+            self._signals.check()
+            return it.evaluation.run(training.model)
+        except StopNow:
+            # The evaluation is done again from its beginning.
+            set_random_state(before)
+            raise
+        finally:
+            self._signals.waiting = False
+
+    # ---- checkpoints -------------------------------------------------------------------------
+
+    def _save(self, reason: str) -> None:
+        """Save, and go on when that fails: a full disk is no reason to lose the training as well."""
+        it = self._it
+        try:
+            saved = it.keeper.save(reason)
+        except CheckpointError as error:
+            self._it.notices.add("alert", f"no checkpoint: {error}; the training goes on")
+            return
+        if saved is not None:
+            line = f"{saved.path.name} ({it.keeper.seconds:.2f}s)"
+            if it.monitor is not None:
+                it.monitor.event("checkpoint", line)
+            call("on_checkpoint", it.hooks.on_checkpoint, it.training, saved.path)
+
+    def _save_last(self, reason: str) -> None:
+        it = self._it
+        if self._signals.forced:
+            self._it.notices.add(
+                "alert",
+                "the wait for a batch was given up while it was being made; if the data set draws random "
+                "numbers in this process, later batches may differ from those of an uninterrupted run",
+            )
+        last = it.keeper.last
+        if last is None or last.step != it.training.step or it.training.phase != "train":
+            self._save(reason)
+
+    def _extra(self) -> dict[str, Any]:
+        """Return what belongs into a checkpoint besides everything with a state of its own."""
+        training, source = self._it.training, self._it.source
+        middle = source.replays and training.position > 0 and training.phase == "train"
+        return {
+            "meter": self._it.meter.state_dict(),
+            "data": source.identity(),
+            "epoch_random": self._epoch_random if middle else None,
+        }
+
+    def restore(self, extra: dict[str, Any]) -> None:
+        """Continue with what `_extra` returned."""
+        self._it.meter.load_state_dict(extra["meter"])
+        self._epoch_random = extra["epoch_random"]

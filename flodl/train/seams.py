@@ -1,0 +1,77 @@
+"""The shapes of what a training works with and does not make itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+
+class MonitorLike(Protocol):
+    """What a training tells a monitor; `flodl.Monitor` is one."""
+
+    def record(self, step: int, values: Mapping[str, Tensor | float], /) -> object:
+        """Take the values of one step; it must not wait for the device."""
+        ...
+
+    def log(self, epoch: int, elapsed: float, metrics: Mapping[str, float], /) -> object:
+        """Take the values of one epoch."""
+        ...
+
+    def event(self, kind: str, message: str, /) -> object:
+        """Take something that happened."""
+        ...
+
+    def watch(self, model: nn.Module, /) -> object:
+        """Learn about the model."""
+        ...
+
+    def flush(self) -> object:
+        """Put what was taken where it is safe."""
+        ...
+
+    def finish(self) -> object:
+        """Know that the training is over."""
+        ...
+
+
+class Batches(Protocol):
+    """The batches of one epoch."""
+
+    def __next__(self) -> Any:
+        """Return the next batch."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return itself."""
+        ...
+
+    def close(self) -> None:
+        """End background work."""
+        ...
+
+
+class Source(Protocol):
+    """Batches by epoch and position.
+
+    Attributes:
+        replays: to begin in the middle of an epoch, the batches before are read again, with the random
+            numbers of the beginning of that epoch.
+        abrupt: waiting for a batch may be given up at any moment without leaving a trace.
+    """
+
+    replays: bool
+    abrupt: bool
+
+    def epoch(self, number: int, start: int = 0, /) -> Batches:
+        """Return the batches of an epoch from a position on."""
+        ...
+
+    def length(self) -> int | None:
+        """Return the number of batches of an epoch, if it is known."""
+        ...
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides the order of batches, to notice when another run has another order."""
+        ...

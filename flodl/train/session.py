@@ -1,0 +1,297 @@
+"""`Trainer.setup`: the loop stays yours, `model.step()` does what follows the backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, final, runtime_checkable
+
+import torch
+from torch import Tensor, nn, optim
+
+from flodl.checkpoint.training import HasState, Resumed, resume, save_training
+from flodl.errors import TrainingError
+from flodl.graph.graph import Graph
+from flodl.graph.state import detach_state, has_state
+from flodl.graph.training_methods import attach_training
+from flodl.nn.parameters import clip_grad_norm
+from flodl.nn.torch_schedules import apply_rate
+from flodl.step.ema import Ema
+from flodl.step.fusing import fuse
+from flodl.step.recipe import Precision
+from flodl.train.builder import optimizer_of
+from flodl.train.evaluation import autocast_of
+from flodl.train.schedules import Every, Schedule, Wanted, schedule_of
+from flodl.train.sources import moved, source_of
+
+
+@runtime_checkable
+class HasGraph(Protocol):
+    """A task head around a graph."""
+
+    def graph(self) -> Graph:
+        """Return the graph inside."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """What `Trainer.setup` can be told besides model and optimizer.
+
+    Attributes:
+        data: a loader, a list of batches, or with `batch_size` a data set; for `batches(epoch)`.
+        batch_size: samples per batch, for a data set.
+        scheduler: sets the learning rate.
+        scheduler_every: `step` or `epoch`; see `TrainerBuilder.scheduler`.
+        scheduler_metric: what a plateau schedule observes.
+        max_grad_norm: the limit for the norm of all gradients.
+        accumulate: `step()` updates with every so many calls, with the mean of their gradients.
+        precision: `bf16` or `fp16`: compute under `session.autocast()`.
+        ema: the decay of averaged weights.
+        fused: switch the optimizer to its fused kernel where that was left open.
+        seed: the seed of the order of a data set.
+    """
+
+    data: Any = None
+    batch_size: int | None = None
+    scheduler: Wanted | None = None
+    scheduler_every: Every | None = None
+    scheduler_metric: str = "val_loss"
+    max_grad_norm: float | None = None
+    accumulate: int = 1
+    precision: Precision | None = None
+    ema: float | None = None
+    fused: bool = False
+    seed: int | None = None
+
+
+@final
+class TrainingSession:
+    """A model with its optimizer, for a loop of your own.
+
+    A step is: forward, loss, `backward`, `step`.  On a graph `model.step()` is the same as `session.step()`.
+
+    Attributes:
+        model: the model.
+        optimizer: its optimizer.
+        ema: averaged weights, if they are kept.
+        training_step: updates so far.
+
+    Example:
+        >>> import torch
+        >>> from flodl import FlowBuilder, Trainer
+        >>> model = FlowBuilder.from_(torch.nn.Linear(2, 1)).build()
+        >>> session = Trainer.setup(model, lambda params: torch.optim.SGD(params, lr=0.1))
+        >>> losses = []
+        >>> for _ in range(10):
+        ...     loss = (model(torch.ones(4, 2)) - 1).square().mean()
+        ...     loss.backward()
+        ...     _ = model.step()
+        ...     losses.append(loss.item())
+        >>> losses[-1] < losses[0], session.training_step
+        (True, 10)
+    """
+
+    def __init__(
+        self, model: nn.Module, optimizer: optim.Optimizer, options: SessionOptions
+    ) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.device = next((each.device for each in model.parameters()), torch.device("cpu"))
+        self.training_step = 0
+        self.ema = None if options.ema is None else Ema(model, options.ema)
+        self._options = options
+        self._pending = 0
+        self._lr_scale = 1.0
+        self._scaler = (
+            torch.amp.GradScaler(self.device.type) if options.precision == "fp16" else None
+        )
+        self._schedule: Schedule
+        self.set_scheduler(options.scheduler)
+        if options.fused:
+            fuse(optimizer)
+        model.train()
+
+    # ---- one step ----------------------------------------------------------------------------
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Return the scope to compute the loss in; without `precision` it does nothing."""
+        return autocast_of(self._options.precision, self.device)
+
+    def backward(self, loss: Tensor) -> None:
+        """Compute gradients; with `fp16` or `accumulate` use this instead of `loss.backward()`."""
+        shared = loss if self._options.accumulate == 1 else loss / self._options.accumulate
+        torch.autograd.backward(self._scaler.scale(shared) if self._scaler else shared)
+
+    def step(self) -> bool:
+        """End a step: clip, set the rate, update, forget the gradients; return whether it updated.
+
+        Values that a graph holds for its next call keep no gradient history.
+        """
+        if has_state(self.model):
+            detach_state(self.model)
+        self._pending += 1
+        if self._pending < self._options.accumulate:
+            return False
+        self._pending = 0
+        self._schedule.before_update(self.training_step, self._lr_scale)
+        self._update()
+        if self.ema is not None:
+            self.ema.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.training_step += 1
+        if self._schedule.per_update:
+            self._schedule.after_update()
+        return True
+
+    def _update(self) -> None:
+        limit = self._options.max_grad_norm
+        held = [each for group in self.optimizer.param_groups for each in group["params"]]
+        if self._scaler is None:
+            if limit is not None:
+                clip_grad_norm(held, limit)
+            self.optimizer.step()
+            return
+        if limit is not None:
+            self._scaler.unscale_(self.optimizer)
+            clip_grad_norm(held, limit)
+        self._scaler.step(self.optimizer)
+        self._scaler.update()
+
+    def end_epoch(self, epoch: int, metrics: Mapping[str, float] | None = None) -> None:
+        """End an epoch: schedules that move by epochs move on."""
+        self._schedule.after_epoch(epoch, self._lr_scale, metrics or {})
+        if isinstance(self.model, Graph):
+            Graph.end_epoch(self.model)
+
+    # ---- rates -------------------------------------------------------------------------------
+
+    def set_scheduler(self, scheduler: Wanted | None) -> None:
+        """Let a schedule set the rates from here on."""
+        self._schedule = schedule_of(
+            scheduler,
+            self.optimizer,
+            every=self._options.scheduler_every,
+            metric=self._options.scheduler_metric,
+        )
+
+    def set_lr(self, lr: float) -> None:
+        """Set the rate of the first group, the others in proportion."""
+        apply_rate(self.optimizer, lr)
+
+    def set_lr_scale(self, factor: float) -> None:
+        """Set the factor on what the schedule says."""
+        self._lr_scale = factor
+
+    # ---- data --------------------------------------------------------------------------------
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Any]:
+        """Return the batches of an epoch, on the model's device.
+
+        Raises:
+            TrainingError: `setup` was given no data.
+        """
+        options = self._options
+        if options.data is None:
+            raise TrainingError("there is no data: Trainer.setup(..., data=...)")
+        source = source_of(
+            options.data, batch_size=options.batch_size, seed=options.seed, device=self.device
+        )
+        return iter(source.epoch(epoch, start))
+
+    def to_device(self, batch: Any) -> Any:
+        """Return a batch of your own with its tensors on the model's device."""
+        return moved(batch, self.device)
+
+    # ---- saving ------------------------------------------------------------------------------
+
+    def save(self, path: Any, *, epoch: int = 0, extra: Mapping[str, Any] | None = None) -> None:
+        """Write everything that is needed to continue.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        parts: dict[str, HasState] = {"session": self, "schedule": self._schedule}
+        save_training(
+            path,
+            self.model,
+            self.optimizer,
+            epoch=epoch,
+            step=self.training_step,
+            parts=parts,
+            extra=extra,
+        )
+
+    def resume(self, path: Any) -> Resumed:
+        """Continue from a file of `save`; the result says the epoch and the extra values.
+
+        Raises:
+            CheckpointError: it is damaged or does not fit.
+        """
+        parts: dict[str, HasState] = {"session": self, "schedule": self._schedule}
+        return resume(path, self.model, self.optimizer, parts=parts)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position, pending gradients, the scaler and the averages."""
+        return {
+            "training_step": self.training_step,
+            "pending": self._pending,
+            "gradients": self._gradients() if self._pending else [],
+            "lr_scale": self._lr_scale,
+            "scaler": None if self._scaler is None else self._scaler.state_dict(),
+            "ema": None if self.ema is None else self.ema.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue."""
+        self.training_step, self._pending = state["training_step"], state["pending"]
+        self._lr_scale = state["lr_scale"]
+        self.optimizer.zero_grad(set_to_none=True)
+        for each, gradient in zip(self._held(), state["gradients"], strict=False):
+            each.grad = None if gradient is None else gradient.to(each.device)
+        if self._scaler is not None and state["scaler"]:
+            self._scaler.load_state_dict(state["scaler"])
+        if self.ema is not None and state["ema"]:
+            self.ema.load_state_dict(state["ema"])
+
+    def _held(self) -> list[Tensor]:
+        return [each for group in self.optimizer.param_groups for each in group["params"]]
+
+    def _gradients(self) -> list[Tensor | None]:
+        return [None if each.grad is None else each.grad.clone() for each in self._held()]
+
+
+def set_up(model: Any, factories: tuple[Any, ...], options: Mapping[str, Any]) -> TrainingSession:
+    """Make the session of `Trainer.setup`."""
+    if not isinstance(model, nn.Module):
+        raise TrainingError(f"setup prepares a module, this is a {type(model).__name__}")
+    session = TrainingSession(model, _optimizer(model, factories), SessionOptions(**options))
+    if isinstance(model, Graph):
+        attach_training(model, session)
+    return session
+
+
+def set_up_head(
+    head: Any, factories: tuple[Any, ...], options: Mapping[str, Any]
+) -> TrainingSession:
+    """Make the session of `Trainer.setup_head`: the head is trained, its graph has the step."""
+    if not isinstance(head, HasGraph):
+        raise TrainingError(
+            f"{type(head).__name__} has no graph(): use Trainer.setup for a plain module"
+        )
+    graph = head.graph()
+    model = head if isinstance(head, nn.Module) else graph
+    session = set_up(model, factories, options)
+    attach_training(graph, session)
+    return session
+
+
+def _optimizer(model: nn.Module, factories: tuple[Any, ...]) -> optim.Optimizer:
+    if not 1 <= len(factories) <= 2:
+        raise TrainingError(
+            "setup takes the model, then the optimizer or a function of the parameters that makes it; "
+            "a function that makes the model may stand between them"
+        )
+    return optimizer_of(factories[-1], model)

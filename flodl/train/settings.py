@@ -1,0 +1,123 @@
+"""How a training is to be done, as one value that can be stored and compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, final
+
+import torch
+
+from flodl.errors import DeviceError, TrainingError
+from flodl.runs.checkpoints import Keep
+from flodl.step.recipe import Precision
+from flodl.step.step import Mode
+
+OnSignal = Literal["exit", "return"]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every number and choice of a training.  Positive where they count something.
+
+    Attributes:
+        epochs: epochs in total, those before a resume included.
+        max_steps: end after so many batches, in total.
+        max_seconds: end after so much time, in this process.
+        step: how a step runs; see `make_step`.
+        precision: `bf16` or `fp16` for mixed precision.
+        clip_norm: the limit for the norm of all gradients.
+        accumulate: batches per update.
+        ema: the decay of averaged weights; none are kept without it.
+        fused: use fused optimizer kernels where they were left open.
+        seed: seeds everything before the model is made.
+        nan_guard: end with `NonFiniteError` at the first loss that is infinite or not a number.
+        flush_every: steps between two looks at the losses on a device.
+        progress: show progress; `None` for yes, unless a monitor shows it.
+        evaluate_every: epochs between two evaluations.
+        save_steps: steps between two checkpoints.
+        save_seconds: seconds between two checkpoints.
+        save_epochs: epochs between two checkpoints.
+        keep: which checkpoints stay.
+        on_signal: end the process after a signal was obeyed, or return the state as it is.
+    """
+
+    epochs: int = 1
+    max_steps: int | None = None
+    max_seconds: float | None = None
+    step: Mode = "auto"
+    precision: Precision | None = None
+    clip_norm: float | None = None
+    accumulate: int = 1
+    ema: float | None = None
+    fused: bool = True
+    seed: int | None = None
+    nan_guard: bool = True
+    flush_every: int = 50
+    progress: bool | None = None
+    evaluate_every: int = 1
+    save_steps: int | None = None
+    save_seconds: float | None = None
+    save_epochs: int | None = 1
+    keep: Keep = field(default_factory=Keep)
+    on_signal: OnSignal = "exit"
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} is {value}; it must be above 0"
+            for name in _COUNTS
+            if (value := self._value(name)) is not None and not value > 0
+        ]
+        if self.epochs < 0:
+            problems.append(f"epochs is {self.epochs}; it cannot be negative")
+        if self.ema is not None and not 0.0 <= self.ema < 1.0:
+            problems.append(f"ema is {self.ema}; a decay is at least 0 and below 1")
+        if problems:
+            raise TrainingError("; ".join(problems))
+
+    def _value(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def plain(self) -> dict[str, Any]:
+        """Return all of it as plain values, without which checkpoints stay."""
+        return {each.name: self._value(each.name) for each in fields(self) if each.name != "keep"}
+
+
+# What does not decide the numbers of a run.
+HARMLESS = (
+    "epochs", "max_steps", "max_seconds", "nan_guard", "flush_every", "progress", "save_steps",
+    "save_seconds", "save_epochs", "on_signal",
+)  # fmt: skip
+_COUNTS = (
+    "max_steps", "max_seconds", "clip_norm", "accumulate", "flush_every", "evaluate_every",
+    "save_steps", "save_seconds", "save_epochs",
+)  # fmt: skip
+
+
+def chosen_device(wanted: str | torch.device | None) -> torch.device:
+    """Return the device to train on: the one that is asked for, else a GPU, else the CPU.
+
+    Raises:
+        DeviceError: the device is not there.
+    """
+    if wanted is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(wanted)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise DeviceError(
+            f"{device} was asked for, and torch sees no GPU here; leave it away for the CPU"
+        )
+    return device
+
+
+def require_one_device(count: int) -> None:
+    """Refuse more than one device, rather than use one of them silently.
+
+    Raises:
+        DeviceError: more than one device, or none, is asked for.
+    """
+    if count != 1:
+        raise DeviceError(
+            f"{count} devices were asked for; this version trains on exactly one per process. "
+            "Leave `devices` away, or use torch's DistributedDataParallel in a loop of your own"
+        )

@@ -1,0 +1,102 @@
+"""Signals that ask a training to end: obeyed at the next safe moment, and at once when asked twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final, Self, final
+
+# SIGUSR1 is what batch systems send before they take the machine away.
+_NAMES: Final = ("SIGTERM", "SIGINT", "SIGUSR1")
+_PATIENCE: Final = 3.0
+
+
+@final
+class StopNow(BaseException):
+    """Raised by a signal while the training waits; not an `Exception`, so that nobody swallows it."""
+
+
+@final
+class Signals:
+    """Watches for signals while a training runs; `received` is the name of the first one.
+
+    Attributes:
+        received: the first signal, empty before.
+        waiting: true while nothing would be lost by giving up what is being done.
+        abrupt: whether that holds from the first moment of the wait, or only when it takes long.
+        forced: whether a wait was given up that should have been waited for.
+    """
+
+    def __init__(self, notice: Callable[[], object]) -> None:
+        """Watch; `notice` is called from the signal handler and must be quick."""
+        self.received = ""
+        self.waiting = False
+        self.abrupt = True
+        self.forced = False
+        self._notice = notice
+        self._before: dict[int, Any] = {}
+        self._timer: threading.Timer | None = None
+        self._nudged = False
+
+    def __enter__(self) -> Self:
+        """Begin to watch; only the main thread can."""
+        if threading.current_thread() is threading.main_thread():
+            for name in _NAMES:
+                number = signal.Signals.__members__.get(name)
+                # What was ignored on purpose (nohup, a parent's choice) stays ignored.
+                if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop watching; handlers of before are back."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._before = {}
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if self._nudged:
+            self._nudged = False
+            self.forced = True
+        elif self.received:
+            # Asked twice: checkpoints are whole at every moment, so nothing is damaged by this.
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        else:
+            self.received = signal.Signals(number).name
+            self._notice()
+            if self.waiting and not self.abrupt:
+                self._be_patient(number)
+                return
+        if self.waiting:
+            self.waiting = False
+            raise StopNow
+
+    def _be_patient(self, number: int) -> None:
+        """Interrupt the wait all the same when it lasts."""
+        main = threading.main_thread().ident
+
+        def nudge() -> None:
+            if self.waiting and main is not None:
+                self._nudged = True
+                signal.pthread_kill(main, number)
+
+        self._timer = threading.Timer(_PATIENCE, nudge)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def check(self) -> None:
+        """Stop if a signal came before anybody waited."""
+        if self.received:
+            raise StopNow
+
+    def number(self) -> int:
+        """Return the number of the signal that was received."""
+        return int(signal.Signals[self.received])

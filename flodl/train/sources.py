@@ -1,0 +1,209 @@
+"""Any data as batches by epoch and position: flodl loaders, torch loaders, lists, iterables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader as TorchLoader
+from torch.utils.data import Dataset
+
+from flodl.data.loader import DataLoader
+from flodl.errors import TrainingError
+from flodl.train.seams import Batches, Source
+
+
+def source_of(
+    data: Any, *, batch_size: int | None, seed: int | None, device: torch.device
+) -> Source:
+    """Return a source for whatever was given as data.
+
+    Args:
+        data: a loader of flodl or torch, a data set, or batches in a list or another iterable.
+        batch_size: samples per batch, for a data set.
+        seed: the seed of the order, for a data set.
+        device: where batches are wanted.
+
+    Raises:
+        TrainingError: there is no data, or it does not say how to make batches.
+    """
+    if data is None:
+        raise TrainingError("there is no data: give a loader, a data set or a list of batches")
+    if isinstance(data, DataLoader):
+        return LoaderSource(data, device)
+    if isinstance(data, TorchLoader):
+        return TorchSource(data, device)
+    if batch_size is not None:
+        if seed is None:
+            return LoaderSource(DataLoader(data, batch_size, device=device), device)
+        return LoaderSource(DataLoader(data, batch_size, device=device, seed=seed), device)
+    if isinstance(data, Dataset):
+        raise TrainingError(
+            f"{type(data).__name__} holds samples: say how many make a batch (batch_size)"
+        )
+    if isinstance(data, Sequence):
+        return ListSource(data, device)
+    if isinstance(data, Iterable):
+        return IterableSource(data, device)
+    raise TrainingError(f"{type(data).__name__} gives no batches: it cannot be iterated")
+
+
+def moved(batch: Any, device: torch.device) -> Any:
+    """Return a batch with all its tensors on a device; tables and lists keep their kind."""
+    if isinstance(batch, Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, tuple) and type(batch) is not tuple:
+        return type(batch)(*(moved(each, device) for each in batch))
+    if isinstance(batch, list | tuple):
+        return type(batch)(moved(each, device) for each in batch)
+    if isinstance(batch, dict):
+        return {name: moved(each, device) for name, each in batch.items()}
+    return batch
+
+
+@final
+class _Plain:
+    """An iterator of batches, moved to a device where that is not where they are born."""
+
+    def __init__(self, batches: Iterator[Any], device: torch.device) -> None:
+        self._batches = (
+            batches if device.type == "cpu" else (moved(each, device) for each in batches)
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._batches
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def close(self) -> None:
+        """Nothing runs in the background that does not end by itself."""
+
+
+@final
+class LoaderSource:
+    """A loader of flodl: any epoch, from any position, at once."""
+
+    replays = False
+    abrupt = True
+
+    def __init__(self, loader: DataLoader, device: torch.device) -> None:
+        self.loader = loader
+        self._device = device
+
+    def epoch(self, number: int, start: int = 0) -> Batches:
+        """Return the batches of an epoch from a position on."""
+        return self.loader.epoch(number, start)
+
+    def length(self) -> int | None:
+        """Return the number of batches, if it is known."""
+        return _length(self.loader)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides the order."""
+        return {"kind": "DataLoader", "batches": self.length()}
+
+
+@final
+class TorchSource:
+    """A loader of torch: its order comes from torch's random numbers at the beginning of an epoch."""
+
+    replays = True
+
+    def __init__(self, loader: TorchLoader[Any], device: torch.device) -> None:
+        self._loader = loader
+        self._device = device
+        # With workers, no sample is made in this process.
+        self.abrupt = loader.num_workers > 0
+
+    def epoch(self, number: int, start: int = 0) -> Batches:
+        """Begin an epoch and read the batches before the position again."""
+        sampler = self._loader.sampler
+        if isinstance(sampler, torch.utils.data.DistributedSampler):
+            sampler.set_epoch(number)
+        return _Plain(_after(iter(self._loader), start), self._device)
+
+    def length(self) -> int | None:
+        """Return the number of batches, if it is known."""
+        return _length(self._loader)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides the order."""
+        return {"kind": "torch DataLoader", "batches": self.length()}
+
+
+@final
+class ListSource:
+    """Batches in a list: every epoch is the same."""
+
+    replays = False
+    abrupt = True
+
+    def __init__(self, batches: Sequence[Any], device: torch.device) -> None:
+        if not batches:
+            raise TrainingError("the list of batches is empty")
+        self._batches = batches
+        self._device = device
+
+    def epoch(self, number: int, start: int = 0) -> Batches:
+        """Return the batches from a position on."""
+        del number
+        return _Plain(iter(self._batches[start:] if start else self._batches), self._device)
+
+    def length(self) -> int | None:
+        """Return the number of batches."""
+        return len(self._batches)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides the order."""
+        return {"kind": "list", "batches": len(self._batches)}
+
+
+@final
+class IterableSource:
+    """Anything that can be iterated once per epoch."""
+
+    replays = True
+    abrupt = False
+
+    def __init__(self, batches: Iterable[Any], device: torch.device) -> None:
+        self._batches = batches
+        self._device = device
+
+    def epoch(self, number: int, start: int = 0) -> Batches:
+        """Iterate anew and read the batches before the position again.
+
+        Raises:
+            TrainingError: it can be iterated once only.
+        """
+        if number > 0 and iter(self._batches) is self._batches:
+            raise TrainingError(
+                f"the data is a {type(self._batches).__name__}, which gives its batches only once; "
+                "give a list, a loader, or an object whose `__iter__` begins anew"
+            )
+        return _Plain(_after(iter(self._batches), start), self._device)
+
+    def length(self) -> int | None:
+        """Return the number of batches, if it is known."""
+        return _length(self._batches)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides the order."""
+        return {"kind": type(self._batches).__name__, "batches": self.length()}
+
+
+def _after(batches: Iterator[Any], start: int) -> Iterator[Any]:
+    """Read and forget the first batches, now, while the random numbers are those of then."""
+    for _ in islice(batches, start):
+        pass
+    return batches
+
+
+def _length(batches: Any) -> int | None:
+    try:
+        return len(batches)
+    except TypeError:
+        return None

@@ -1,0 +1,137 @@
+"""What a training leaves: named weights that fit the model, and how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from flodl.observe.trend import Mode, Trend
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochMetrics:
+    """One epoch in numbers.
+
+    Attributes:
+        epoch: which one, from 0.
+        avg_loss: the mean loss over its steps.
+        scalars: all means by name: `loss`, what the train function returned or recorded, `val_...`.
+        lr: the learning rate of the first group at its end.
+        steps: steps (batches) taken.
+        seconds: how long training took, evaluation not counted.
+        device_indices: the devices that took part.
+
+    Example:
+        >>> from flodl import EpochMetrics
+        >>> EpochMetrics(epoch=0, avg_loss=0.5, steps=100, seconds=2.0).steps_per_second
+        50.0
+    """
+
+    epoch: int
+    avg_loss: float
+    scalars: Mapping[str, float] = field(default_factory=dict)
+    lr: float = 0.0
+    steps: int = 0
+    seconds: float = 0.0
+    device_indices: tuple[int, ...] = ()
+
+    @property
+    def epoch_ms(self) -> float:
+        """How long training took, in milliseconds."""
+        return self.seconds * 1000.0
+
+    @property
+    def steps_per_second(self) -> float:
+        """Steps per second."""
+        return self.steps / self.seconds if self.seconds else 0.0
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedState:
+    """The end of a training: weights by name on the host, and its history.
+
+    Attributes:
+        parameters: the parameters by name.
+        buffers: the buffers by name.
+        averages: averaged parameters by name, if they were kept (`ema`).
+        history: one entry per epoch of this process.
+        epochs: epochs that are finished, in total.
+        steps: steps that were taken, in total.
+        stopped_by: `finished`, or why the training ended before its last epoch.
+        decision: how steps were run, in one line.
+        checkpoint: the last checkpoint, if there is a run directory.
+        notices: what was said on the way.
+
+    Example:
+        >>> import torch
+        >>> from flodl import Trainer
+        >>> data = [torch.ones(4, 2)] * 8
+        >>> def train_step(model, batch):
+        ...     return (model(batch) - 1).square().mean()
+        >>> state = (
+        ...     Trainer.builder(lambda: torch.nn.Linear(2, 1), lambda p: torch.optim.SGD(p, 0.1), train_step)
+        ...     .dataset(data).num_epochs(3).step("eager").progress(False).run().join()
+        ... )
+        >>> model = state.load_into(torch.nn.Linear(2, 1))
+        >>> state.epochs, state.steps, state.stopped_by, sorted(state.parameters)
+        (3, 24, 'finished', ['bias', 'weight'])
+    """
+
+    parameters: Mapping[str, Tensor]
+    buffers: Mapping[str, Tensor]
+    averages: Mapping[str, Tensor] = field(default_factory=dict)
+    history: tuple[EpochMetrics, ...] = ()
+    epochs: int = 0
+    steps: int = 0
+    stopped_by: str = "finished"
+    decision: str = ""
+    checkpoint: Path | None = None
+    notices: tuple[str, ...] = ()
+
+    def load_into(self, model: nn.Module, *, averaged: bool = False) -> nn.Module:
+        """Write the weights into a model of the same structure and return it.
+
+        Args:
+            model: the model; it stays on its device.
+            averaged: take the averaged weights where there are some.
+
+        Raises:
+            RuntimeError: the model has other parameters; the message lists them.
+        """
+        chosen = self.state_dict()
+        if averaged:
+            chosen |= self.averages
+        model.load_state_dict(chosen)
+        return model
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return parameters and buffers by name, as `nn.Module.load_state_dict` takes them."""
+        return {**self.parameters, **self.buffers}
+
+    def trend(self, metric: str, mode: Mode = "min") -> Trend:
+        """Return the course of a metric over the epochs of this process."""
+        values = [each.scalars[metric] for each in self.history if metric in each.scalars]
+        return Trend(tuple(values), mode)
+
+
+@torch.no_grad()
+def weights_of(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return copies of the parameters and of the stored buffers, on the host."""
+    # `state_dict` knows which buffers are stored, and the names of tied parameters.
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    held = {
+        name: each.detach().to("cpu", copy=True)
+        for name, each in model.state_dict().items()
+        if isinstance(each, Tensor)
+    }
+    return (
+        {name: each for name, each in held.items() if name in parameters},
+        {name: each for name, each in held.items() if name not in parameters},
+    )

@@ -1,0 +1,322 @@
+"""`Trainer`: from a model, an optimizer and a train function to trained weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+from torch import nn, optim
+
+from flodl.checkpoint.training import HasState
+from flodl.errors import TrainingError
+from flodl.runs.directory import RunDirectory
+from flodl.step.ema import Ema
+from flodl.step.step import TrainStep, make_step
+from flodl.train.evaluation import EvalFn, Evaluation
+from flodl.train.hooks import Hook, Hooks
+from flodl.train.keeper import Keeper, ResumeFrom, config_of, find_differences
+from flodl.train.loop import Equipment, Loop
+from flodl.train.meters import meter_for
+from flodl.train.notices import Notices
+from flodl.train.outcome import Interrupted
+from flodl.train.progress import Progress, progress_for
+from flodl.train.schedules import Every, schedule_of
+from flodl.train.seams import MonitorLike, Source
+from flodl.train.settings import Settings, chosen_device
+from flodl.train.sources import source_of
+from flodl.train.state import TrainedState, weights_of
+from flodl.train.stopping import StopRule
+from flodl.train.training import Training
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from flodl.step.recipe import TrainFn
+    from flodl.train.builder import TrainerBuilder
+    from flodl.train.schedules import Wanted
+    from flodl.train.session import TrainingSession
+
+
+@final
+class Trainer:
+    """A training on one device; `Trainer.builder` makes everything, `Trainer.setup` leaves the loop to you.
+
+    Used directly it takes what is there already:
+
+    Example:
+        >>> import torch
+        >>> from flodl import Trainer
+        >>> model = torch.nn.Linear(2, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> def train_step(model, batch):
+        ...     return (model(batch) - 1).square().mean()
+        >>> trainer = Trainer(model, optimizer, train_step, step="eager", progress=False)
+        >>> state = trainer.fit([torch.ones(4, 2)] * 8, epochs=3)
+        >>> state.trend("loss").improving()
+        True
+    """
+
+    def __init__(  # noqa: PLR0913  # each is one decision of the caller
+        self,
+        model: nn.Module,
+        optimizer: optim.Optimizer,
+        train_fn: TrainFn,
+        *,
+        scheduler: Wanted | None = None,
+        scheduler_every: Every | None = None,
+        scheduler_metric: str = "val_loss",
+        evaluate_on: Any = None,
+        evaluate_fn: EvalFn | None = None,
+        stop_rules: Iterable[StopRule] = (),
+        hooks: Hooks | None = None,
+        monitor: MonitorLike | None = None,
+        run_dir: RunDirectory | str | Path | None = None,
+        device: str | torch.device | None = None,
+        **settings: Any,
+    ) -> None:
+        """Take the parts; `settings` are the fields of `Settings`.
+
+        Raises:
+            TrainingError: a setting is out of range.
+            DeviceError: the device is not there.
+        """
+        self.settings = Settings(**settings)
+        self.device = _device_of(model) if device is None else chosen_device(device)
+        self.model = model
+        self.optimizer = optimizer
+        self.hooks = hooks or Hooks()
+        self.monitor = monitor
+        self.directory = (
+            run_dir
+            if run_dir is None or isinstance(run_dir, RunDirectory)
+            else RunDirectory.at(run_dir)
+        )
+        self._train_fn = train_fn
+        self._rules = tuple(stop_rules)
+        self._evaluate_on = evaluate_on
+        self._evaluate_fn = evaluate_fn
+        self._training = Training(model, optimizer, self.device)
+        self._training.schedule = schedule_of(
+            scheduler, optimizer, every=scheduler_every, metric=scheduler_metric
+        )
+
+    # ---- the tiers ---------------------------------------------------------------------------
+
+    @classmethod
+    def builder(cls, model_factory: Any, optim_factory: Any, train_fn: TrainFn) -> TrainerBuilder:
+        """Begin a training that the library owns: model, data, loop.
+
+        Args:
+            model_factory: makes the model: `f()`, or `f(device)`; or the model itself.
+            optim_factory: makes the optimizer: `f(parameters)`; or the optimizer itself.
+            train_fn: `f(model, batch)` returns the loss, or `(loss, {"name": tensor})`.
+        """
+        from flodl.train.builder import TrainerBuilder
+
+        return TrainerBuilder(model_factory, optim_factory, train_fn)
+
+    @classmethod
+    def setup(cls, model: nn.Module, *factories: Any, **options: Any) -> TrainingSession:
+        """Prepare a model for a loop of your own, in which `model.step()` ends a step.
+
+        Args:
+            model: the model.  A graph gets `step()`; for any module the session has it.
+            *factories: the optimizer or a function of the parameters; before it may stand the function
+                that makes the model on a device, which several devices will need.
+            **options: see `TrainingSession`.
+        """
+        from flodl.train.session import set_up
+
+        return set_up(model, factories, options)
+
+    @classmethod
+    def setup_head(cls, head: Any, *factories: Any, **options: Any) -> TrainingSession:
+        """Prepare a task head whose `graph()` returns the graph inside; the same otherwise as `setup`."""
+        from flodl.train.session import set_up_head
+
+        return set_up_head(head, factories, options)
+
+    def on(self, event: str, hook: Hook) -> None:
+        """Call a function at an event: `start`, `step`, `epoch_start`, `epoch`, `checkpoint`, `end`."""
+        self.hooks.add(f"on_{event}", hook)
+
+    # ---- training ----------------------------------------------------------------------------
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        resume: ResumeFrom | None = None,
+    ) -> TrainedState:
+        """Train, and return the weights and the history.
+
+        Args:
+            data: a loader of flodl or torch, a list of batches, or with `batch_size` a data set.
+            epochs: epochs in total; those of the settings if not given.
+            batch_size: samples per batch, for a data set.
+            resume: `"auto"` to continue the run in the run directory if there is one; a checkpoint or a
+                run directory to continue from that.
+
+        Raises:
+            TrainingError: there is no data, or it gives no batches.
+            NonFiniteError: a loss is infinite or not a number.
+            Interrupted: a signal asked to end; a checkpoint is written.
+        """
+        if epochs is not None:
+            self.settings = Settings(**{**_fields(self.settings), "epochs": epochs})
+        source = self._source(data, batch_size)
+        if self.directory is None:
+            return self._fit(source, resume)
+        with self.directory.held():
+            return self._fit(source, resume)
+
+    def _source(self, data: Any, batch_size: int | None) -> Source:
+        return source_of(data, batch_size=batch_size, seed=self.settings.seed, device=self.device)
+
+    def _fit(self, source: Source, resume: ResumeFrom | None) -> TrainedState:
+        settings = self.settings
+        shown = settings.progress if settings.progress is not None else self.monitor is None
+        progress = progress_for(shown)
+        notices = Notices(progress, self.monitor)
+        ema = None if settings.ema is None else Ema(self.model, settings.ema)
+        step = make_step(
+            self.model,
+            self.optimizer,
+            self._train_fn,
+            mode=settings.step,
+            clip_norm=settings.clip_norm,
+            precision=settings.precision,
+            accumulate=settings.accumulate,
+            ema=ema,
+            fused=settings.fused,
+            report=notices.report("step"),
+        )
+        try:
+            return self._run(source, resume, step, progress, notices, ema)
+        finally:
+            step.close()
+            progress.close()
+
+    def _run(
+        self,
+        source: Source,
+        resume: ResumeFrom | None,
+        step: TrainStep,
+        progress: Progress,
+        notices: Notices,
+        ema: Ema | None,
+    ) -> TrainedState:
+        training = self._training
+        parts: dict[str, HasState] = {
+            "training": training,
+            "step": step,
+            "schedule": training.schedule,
+        }
+        parts |= {f"rule{index}": rule for index, rule in enumerate(self._rules)}
+        keeper = Keeper(self.directory, self.settings, training, parts)
+        loop = Loop(
+            Equipment(
+                training=training,
+                settings=self.settings,
+                step=step,
+                source=source,
+                meter=meter_for(self.device, self.settings.flush_every),
+                keeper=keeper,
+                hooks=self.hooks,
+                progress=progress,
+                evaluation=self._evaluation(ema),
+                rules=self._rules,
+                monitor=self.monitor,
+                notices=notices,
+            )
+        )
+        self._describe(notices, source, resume is not None)
+        if resume is not None:
+            extra = keeper.resume(resume, notices.report("resume"))
+            if extra is not None:
+                loop.restore(extra)
+        if not self.model.training:
+            self.model.train()
+        if self.monitor is not None:
+            self.monitor.watch(self.model)
+        reason = loop.run()
+        state = self._state(loop, step, keeper, notices, reason, ema)
+        self._tell_end(reason)
+        if loop.signal and self.settings.on_signal == "exit":
+            raise Interrupted(loop.signal, state)
+        return state
+
+    def _evaluation(self, ema: Ema | None) -> Evaluation | None:
+        if self._evaluate_on is None:
+            return None
+        return Evaluation(
+            source=source_of(self._evaluate_on, batch_size=None, seed=None, device=self.device),
+            fn=self._evaluate_fn or self._train_fn,
+            ema=ema,
+            precision=self.settings.precision,
+            device=self.device,
+        )
+
+    def _describe(self, notices: Notices, source: Source, resuming: bool) -> None:
+        """Store how the run is set up, or say in what it differs from how it was begun."""
+        if self.directory is None:
+            return
+        config = config_of(self.settings, self._training, self._train_fn, source.identity())
+        begun = self.directory.checkpoints.entries()
+        if begun and not resuming:
+            raise _already_begun(self.directory)
+        if begun:
+            for line in find_differences(self.directory, config):
+                notices.add("resume", f"not as the run began - {line}")
+        self.directory.write_config(config)
+
+    def _tell_end(self, reason: str) -> None:
+        if self.monitor is not None:
+            if reason == "finished":
+                self.monitor.finish()
+            else:
+                self.monitor.flush()
+
+    def _state(
+        self,
+        loop: Loop,
+        step: TrainStep,
+        keeper: Keeper,
+        notices: Notices,
+        reason: str,
+        ema: Ema | None,
+    ) -> TrainedState:
+        parameters, buffers = weights_of(self.model)
+        averages = (
+            {} if ema is None else {n: each.cpu().clone() for n, each in ema.averages.items()}
+        )
+        return TrainedState(
+            parameters=parameters,
+            buffers=buffers,
+            averages=averages,
+            history=tuple(loop.history),
+            epochs=self._training.epoch,
+            steps=self._training.step,
+            stopped_by=reason,
+            decision=step.decision,
+            checkpoint=keeper.last.path if keeper.last else None,
+            notices=tuple(notices.lines),
+        )
+
+
+def _device_of(model: nn.Module) -> torch.device:
+    return next((each.device for each in model.parameters()), torch.device("cpu"))
+
+
+def _fields(settings: Settings) -> dict[str, Any]:
+    return {**settings.plain(), "keep": settings.keep}
+
+
+def _already_begun(directory: RunDirectory) -> TrainingError:
+    return TrainingError(
+        f'{directory.path}: a run has begun here already; continue it with resume="auto" '
+        '(`.resume("auto")` on a builder), or give another directory'
+    )

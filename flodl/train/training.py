@@ -1,0 +1,124 @@
+"""The running training, as callbacks see it: where it is, its rates, and how to end it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, final
+
+from flodl.nn.torch_schedules import apply_rate
+from flodl.observe.metrics import MetricLog
+from flodl.train.schedules import Constant, Schedule, schedule_of
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn, optim
+
+    from flodl.observe.trend import Mode, Trend
+    from flodl.step.step import TrainStep
+
+
+@final
+class Training:
+    """Where a training is; callbacks are given it.
+
+    Attributes:
+        model: the model.
+        optimizer: its optimizer.
+        device: where it trains.
+        epoch: the running epoch, from 0.
+        position: batches of this epoch that were trained on.
+        step: batches in total.
+        update: updates of the weights in total.
+        phase: `train`, or `evaluate` at the end of an epoch.
+        log: the epoch values of every metric.
+        stopping: why the training ends before its last epoch; empty if it does not.
+        lr_scale: the factor on what the schedule says.
+    """
+
+    def __init__(self, model: nn.Module, optimizer: optim.Optimizer, device: torch.device) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.device = device
+        self.epoch = 0
+        self.position = 0
+        self.step = 0
+        self.update = 0
+        self.phase = "train"
+        self.log = MetricLog()
+        self.stopping = ""
+        self.lr_scale = 1.0
+        self.schedule: Schedule = Constant()
+        self.train_step: TrainStep | None = None
+
+    @property
+    def rank(self) -> int:
+        """Which of several processes this is; there is one."""
+        return 0
+
+    @property
+    def world_size(self) -> int:
+        """How many processes train together; one."""
+        return 1
+
+    @property
+    def current_epoch(self) -> int:
+        """The running epoch, from 0."""
+        return self.epoch
+
+    @property
+    def local_step(self) -> int:
+        """Batches that this process trained on, those before a resume included."""
+        return self.step
+
+    @property
+    def current_lr(self) -> float:
+        """The learning rate of the first group."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    def set_lr(self, lr: float) -> None:
+        """Set the rate of the first group, the others in proportion; a schedule may set it again."""
+        apply_rate(self.optimizer, lr)
+
+    def scale_lr(self, factor: float) -> None:
+        """Multiply all rates, those that a schedule will set included."""
+        self.lr_scale *= factor
+        self.set_lr(self.current_lr * factor)
+
+    def set_lr_scale(self, factor: float) -> None:
+        """Set the factor on what the schedule says."""
+        self.set_lr(self.current_lr * factor / self.lr_scale)
+        self.lr_scale = factor
+
+    def set_scheduler(self, scheduler: Any) -> None:
+        """Let another schedule set the rates from here on."""
+        self.schedule = schedule_of(scheduler, self.optimizer, every=None, metric="loss")
+
+    def trend(self, metric: str, mode: Mode | None = None) -> Trend:
+        """Return the course of a metric over the epochs.
+
+        Raises:
+            UnknownNameError: there is no such metric.
+        """
+        return self.log.trend(metric, mode)
+
+    def stop(self, reason: str = "a callback said so") -> None:
+        """End the training after this step, or after this epoch when called at its end."""
+        self.stopping = reason
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position and the history of metrics."""
+        return {
+            "epoch": self.epoch,
+            "position": self.position,
+            "step": self.step,
+            "update": self.update,
+            "phase": self.phase,
+            "lr_scale": self.lr_scale,
+            "log": self.log.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a position."""
+        self.epoch, self.position = state["epoch"], state["position"]
+        self.step, self.update = state["step"], state["update"]
+        self.phase, self.lr_scale = state["phase"], state["lr_scale"]
+        self.log.load_state_dict(state["log"])
