@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.parity import shape
 from benchmarks.parity.corpus import place, ported_place
+from fdl_cli.porter.port_file import port_file
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -131,6 +132,9 @@ def run_file(work: Path, name: str, *, verified: bool, baselines: bool) -> Any:
     except EndedError as ended:
         result["port"] = {"error": str(ended), "lines": source.read_bytes().count(b"\n")}
         target.write_bytes(source.read_bytes())
+    if result["port"]["error"] is None:
+        classes = result["port"]["classes"]
+        result["port"] |= forked(inspect, source, target, classes, limit_s=600)
     if verified:
         result["verified"] = port_verified(source, target)
     try:
@@ -144,8 +148,6 @@ def run_file(work: Path, name: str, *, verified: bool, baselines: bool) -> Any:
 
 def port(source: Path, target: Path) -> Any:
     """Port a file without verification, and measure text and time."""
-    from fdl_cli.porter.port_file import port_file
-
     data = source.read_bytes()
     start_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     started = time.process_time()
@@ -161,7 +163,7 @@ def port(source: Path, target: Path) -> Any:
         }
         for item in outcome.classes
     ]
-    found = {
+    return {
         "status": outcome.status,
         "error": None if outcome.error is None else outcome.error.message,
         "classes": classes,
@@ -169,21 +171,22 @@ def port(source: Path, target: Path) -> Any:
         "lines": data.count(b"\n"),
         "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024 - start_mb,
     }
-    if outcome.error is not None:
-        return found
+
+
+def inspect(source: Path, target: Path, classes: list[dict[str, Any]]) -> Any:
+    """Port the port again, and measure the text of a port."""
+    data, made = source.read_bytes(), target.read_bytes()
     again, remade = port_file(made, source, None)
     before, after = data.decode("utf-8", "replace"), made.decode("utf-8", "replace")
-    kept = [c["name"] for c in classes if c["status"] == "kept" and not c["reasons"]]
-    found |= {
-        "idempotent": remade == made and again.status in {"unchanged", "ported", "partly"},
+    return {
+        "idempotent": remade == made and again.error is None,
         "comments": shape.comments_of(before) == shape.comments_of(after)
         or _subset(before, after),
-        "unexplained": kept,
+        "unexplained": [c["name"] for c in classes if c["status"] == "kept" and not c["reasons"]],
         "style": shape.style(
             before, after, [c["name"] for c in classes if c["status"] == "graph"]
         ),
     }
-    return found
 
 
 def _subset(before: str, after: str) -> Any:
