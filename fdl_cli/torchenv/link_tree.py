@@ -6,10 +6,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 from fdl_cli.torchenv.builds import KeptBuild
 from fdl_cli.torchenv.wheel_tree import Dist, packages_folder, place_of, scripts_folder
+
+# Parts of a path that do not name an entry.
+_ODD: Final = frozenset({"", ".", ".."})
 
 
 @final
@@ -49,7 +52,7 @@ class Linker:
         programs = scripts_folder().name
         tree, target_root = self._build.tree.as_posix(), self._target.as_posix()
         for row in rows:
-            place = str(place_of(row[0], self._build.python))
+            place = self._place(row[0])
             source, target = f"{tree}/{place}", f"{target_root}/{place}"
             self._make_folder(target.rpartition("/")[0])
             if place.startswith(f"{programs}/"):
@@ -60,6 +63,12 @@ class Linker:
                 yield self._relative(place)
             if source.endswith(".py"):
                 yield from self._link_compiled(source, place)
+
+    def _place(self, name: str) -> str:
+        parts = name.split("/")
+        if parts[0].endswith(".data") or "\\" in name or not _ODD.isdisjoint(parts):
+            return str(place_of(name, self._build.python))
+        return f"{self._site}/{name}"
 
     def _link_compiled(self, source: str, place: str) -> Iterator[str]:
         """Link the compiled form that the proof left: it makes the first import fast."""

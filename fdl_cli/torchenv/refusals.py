@@ -83,6 +83,12 @@ def require_existing(problem: Problem, wishes: Wishes, key: PlatformKey) -> None
     asked = f"{wishes.torch or ''}+{wishes.variant}" if wishes.variant else f"{wishes.torch}"
     near = _nearest(problem, wishes)
     where = label(key) if problem.held is None else f"{label(key)} in this index"
+    if near and wishes.variant is None and near.version == wishes.torch:
+        raise _lacking(
+            "torch-build-missing",
+            f"there is no CPU build of torch {wishes.torch} for {where}, only {near.name}",
+            f"take it as it is: `fdl setup --torch {near.version} --variant {near.variant}`",
+        )
     # Only what was asked for is proposed in another form; the rest is still chosen.
     variant = f"+{near.variant}" if near and wishes.variant else ""
     option = f" --variant {near.variant}" if near and wishes.variant else ""

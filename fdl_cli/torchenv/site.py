@@ -92,11 +92,12 @@ def exclusive_entries(
 
 
 def _top(file: str) -> str:
-    return PurePosixPath(file).parts[0]
+    first = file.partition("/")[0]
+    return PurePosixPath(file).parts[0] if first in ("", ".") else first
 
 
 def _inside(file: str) -> bool:
-    return ".." not in PurePosixPath(file).parts
+    return ".." not in file.split("/")
 
 
 def _read_record(path: Path) -> tuple[str, ...] | None:

@@ -43,3 +43,11 @@ def test_strict_does_not_leave_the_gpu_unused_in_silence():
     with pytest.raises(EnvironmentLackingError) as caught:
         choose_installable(RADEON_780M, Wishes(strict=True), load(), None)
     assert caught.value.error_id == "strict-amd-gpu-unsupported"
+
+
+def test_an_index_that_has_the_version_for_another_machine_is_described_as_it_is():
+    held = (HeldBuild(version="2.12.1", variant="cu130", tagged=False),)
+    with pytest.raises(EnvironmentLackingError) as caught:
+        choose(facts_of_scenario(linux()), Wishes(torch="2.12.1"), load(), held)
+    assert "no CPU build of torch 2.12.1" in caught.value.message
+    assert "only 2.12.1+cu130" in caught.value.message
