@@ -1,0 +1,105 @@
+"""Who may ask a server what: foreign web pages nothing, people without the token no change."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+import socket
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Final, Literal, final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COOKIE: Final = "flodl-token"
+HEADER: Final = "X-Flodl-Token"
+Answer = Literal["yes", "wrong host", "no token"]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """The rules of one server.
+
+    A page on the internet can have its name point to 127.0.0.1 and then read what answers there
+    (DNS rebinding), so the `Host` of a request must be one of ours, unless it brings the token: a
+    proxy such as Jupyter's keeps the name of the outside.
+
+    Attributes:
+        host: the address that the server listens on.
+        hosts: more names under which it may be asked.
+        token: what a request must bring to change anything.
+    """
+
+    host: str
+    hosts: tuple[str, ...] = ()
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return is_loopback(self.host)
+
+    def may_read(self, headers: Mapping[str, str], query: Mapping[str, list[str]]) -> Answer:
+        """Decide about a request that changes nothing."""
+        if self._brings_token(headers, query):
+            return "yes"
+        if not self._is_ours(headers.get("Host") or ""):
+            return "wrong host"
+        return "yes" if self.is_local else "no token"
+
+    def may_change(self, headers: Mapping[str, str]) -> Answer:
+        """Decide about a request that changes something: a cookie is not enough for it."""
+        if not _same(headers.get(HEADER) or "", self.token):
+            return "no token"
+        return "yes"
+
+    def _brings_token(self, headers: Mapping[str, str], query: Mapping[str, list[str]]) -> bool:
+        try:
+            cookie = SimpleCookie(headers.get("Cookie") or "").get(COOKIE)
+        except CookieError:
+            cookie = None
+        given = (
+            headers.get(HEADER) or "",
+            *query.get("token", ()),
+            cookie.value if cookie else "",
+        )
+        return any(_same(each, self.token) for each in given)
+
+    def _is_ours(self, host: str) -> bool:
+        name = _without_port(host).lower().rstrip(".")
+        ours = {self.host.lower(), *(each.lower() for each in self.hosts)}
+        if name in ours or name == "localhost" or is_loopback(name):
+            return True
+        # Numbers cannot be rebound, and the machine's own name is what colleagues type.
+        return not self.is_local and (_is_address(name) or name == socket.gethostname().lower())
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is this machine's own."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())

@@ -1,0 +1,110 @@
+"""Reads the metrics of a run that is finished, still running, or was killed, in any process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
+
+from flodl.errors import UnknownNameError
+from flodl.monitor.frames import decode
+from flodl.monitor.rundata import RunData
+from flodl.monitor.segments import segments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flodl.monitor.frames import Frame
+    from flodl.monitor.records import EpochRecord
+
+METRICS_FOLDER: Final = "metrics"
+_BLOCK: Final = 4 << 20
+
+
+@final
+class Reader:
+    """Follows the metrics of one run.
+
+    Attributes:
+        folder: the folder with the segments.
+        run: what was read.
+        damaged: how many stretches of bytes were no frames and have been skipped.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run = RunData(
+            title=folder.parent.name if folder.name == METRICS_FOLDER else folder.name
+        )
+        self.damaged = 0
+        self._read: dict[Path, int] = {}
+
+    def poll(self) -> int:
+        """Take in what was written since the last call; return the number of frames."""
+        count = 0
+        for frame in self.frames():
+            self.run.apply(frame)
+            count += 1
+        return count
+
+    def frames(self) -> Iterator[Frame]:
+        """Yield what was written since the last call, frame by frame."""
+        for path in segments(self.folder):
+            try:
+                if path.stat().st_size > self._read.get(path, 0):
+                    yield from self._new_frames(path)
+            except OSError:
+                continue  # removed or unreadable: what was read stays
+
+    def history(self) -> tuple[EpochRecord, ...]:
+        """Return the epochs that were read."""
+        return tuple(self.run.epochs)
+
+    def _new_frames(self, path: Path) -> Iterator[Frame]:
+        size = _BLOCK
+        with path.open("rb") as file:
+            while True:
+                start = self._read.get(path, 0)
+                file.seek(start)
+                data = file.read(size)
+                progress = 0
+                for frame, end in decode(data):
+                    progress = end
+                    self._read[path] = start + end
+                    if frame is None:
+                        self.damaged += 1
+                    else:
+                        yield frame
+                if len(data) < size:
+                    return
+                # A frame larger than a block, or a long stretch of damage.
+                size = _BLOCK if progress else 2 * size
+
+
+def metrics_folder(path: str | Path) -> Path | None:
+    """Return where the segments of a run are, `None` if there are none.
+
+    Args:
+        path: a run, or its metrics folder.
+    """
+    for folder in (Path(path) / METRICS_FOLDER, Path(path)):
+        if segments(folder):
+            return folder
+    return None
+
+
+def open_reader(path: str | Path) -> Reader:
+    """Open the metrics of a run and read what there is.
+
+    Args:
+        path: a run, or its metrics folder.
+
+    Raises:
+        UnknownNameError: there are no metrics.
+    """
+    folder = metrics_folder(path)
+    if folder is None:
+        message = f"{path} holds no metrics: it is no run, or its monitor has written nothing yet"
+        raise UnknownNameError(message)
+    reader = Reader(folder)
+    reader.poll()
+    return reader
