@@ -49,6 +49,9 @@ from flodl.flow.module import subflow as subflow
 from flodl.graph.graph import Graph as Graph
 from flodl.graph.observation import Reduce as Reduce
 from flodl.graph.paths import PathKind as PathKind
+from flodl.monitor.alerts import AlertRules as AlertRules
+from flodl.monitor.monitor import Monitor as Monitor
+from flodl.monitor.records import EpochRecord as EpochRecord
 from flodl.nn.blur import GaussianBlur as GaussianBlur
 from flodl.nn.blur import gaussian_blur_2d as gaussian_blur_2d
 from flodl.nn.cuda_graphs import CapturedStep as CapturedStep
