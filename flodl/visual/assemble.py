@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 
 from flodl.spec.graph import Ref, node_refs, refs
 from flodl.spec.pretty import argument_text, operation
+from flodl.visual.carried import carried_states
 from flodl.visual.folding import MOST_NODES, Step, find_runs
 from flodl.visual.part import Heat
 from flodl.visual.scene import Box, Link, Scene
@@ -65,7 +66,18 @@ class _Sketch:
         links = (
             Link(source=one, target=two, label=label) for (one, two), label in self.links.items()
         )
-        return Scene(title=title, boxes=tuple(self.boxes), links=tuple(links), legend=legend)
+        carried = (
+            Link(source=self.place[each.writer], target=self.place[each.reader], label=each.name)
+            for each in carried_states(self.part.spec)
+            if each.writer in self.place and each.reader in self.place
+        )
+        return Scene(
+            title=title,
+            boxes=tuple(self.boxes),
+            links=tuple(links),
+            legend=legend,
+            carried=tuple(each for each in carried if each.source > each.target),
+        )
 
 
 def assemble(part: Part, view: View, hottest: float | None = None) -> Scene:

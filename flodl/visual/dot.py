@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flodl.spec.graph import node_refs, refs
+from flodl.visual.carried import carried_states
 from flodl.visual.part import Part
 from flodl.visual.theme import heat_colour, ink_on
 from flodl.visual.wording import count_text, role_of, title_of
@@ -70,6 +71,11 @@ def dot_of(part: Part) -> str:
     for node in spec.nodes:
         lines += [f"  n{ref} -> n{node.index};" for ref in dict.fromkeys(node_refs(node))]
     lines += [f"  n{ref} -> output;" for ref in dict.fromkeys(refs(spec.output))]
+    lines += [
+        f"  n{each.writer} -> n{each.reader} "
+        '[label="state", style=dotted, color="#e67e22", constraint=false];'
+        for each in carried_states(spec)
+    ]
     return "\n".join([*lines, "}"]) + "\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
+from flodl.visual.carried import CLEAR, LANE
 from flodl.visual.ordering import ordered
 from flodl.visual.placing import place
 from flodl.visual.ranking import rank
@@ -79,7 +80,7 @@ def lay_out(scene: Scene) -> Drawing:
     centre = place(rows, ranked.steps, [width for width, _ in sizes], ranked.count)
     tops, heights = _vertical(rows, ranked, centre, sizes)
     left = min((centre[i] - sizes[i][0] / 2 for i in range(ranked.count)), default=0.0)
-    left = min([left, *(centre[i] - 6 for i in centre)])
+    left = min([left, *(centre[i] - 6 for i in centre)]) - LANE * len(scene.carried)
     right = max((centre[i] + sizes[i][0] / 2 for i in range(ranked.count)), default=0.0)
     right = max([right, *(centre[i] + 6 for i in centre)])
     shifted = tuple(round(centre[item] - left, 1) for item in range(len(centre)))
@@ -98,7 +99,7 @@ def lay_out(scene: Scene) -> Drawing:
     return Drawing(
         scene=scene,
         width=right - left,
-        height=tops[-1] + heights[-1] if tops else 0.0,
+        height=tops[-1] + heights[-1] + (CLEAR if scene.carried else 0.0) if tops else 0.0,
         boxes=boxes,
         rows=rows,
         row_of=tuple(row_of[item] for item in range(len(row_of))),

@@ -47,6 +47,10 @@ def _scene(scene: Scene, prefix: str, indent: str, lines: list[str]) -> None:
             opening, closing = _SHAPES.get(box.role, ("[", "]"))
             lines.append(f"{indent}{name}{opening}{_label(box)}{closing}")
     lines += [f"{indent}{prefix}{link.source} --> {prefix}{link.target}" for link in scene.links]
+    lines += [
+        f"{indent}{prefix}{link.source} -. state .-> {prefix}{link.target}"
+        for link in scene.carried
+    ]
 
 
 def _label(box: Box) -> str:

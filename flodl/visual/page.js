@@ -43,6 +43,7 @@
       scene.heights.push(height);
       at += height + scene.gaps[index];
     });
+    left -= 12 * scene.carried.length;
     scene.x = x.map((value) => value - left);
     return [right - left, at - (scene.gaps[scene.gaps.length - 1] || 0)];
   };
@@ -83,6 +84,18 @@
       const y = topOf(scene, rows[target], target);
       make("path", { class: "fd-a", d: `M${scene.x[target] + port} ${y}l-3.5 -7h7z` }, parent);
       if (stub) make("text", { class: "fd-m", x: scene.x[target] + port, y: y - 21 }, parent).textContent = stub;
+    });
+    scene.carried.forEach(([source, target, name], number) => {
+      // As in the still picture: out below its layer, up a lane left of everything, in from above.
+      const below = scene.tops[rows[source]] + scene.heights[rows[source]] + 9;
+      const above = scene.tops[rows[target]] - 9, lane = 12 * number + 6, width = scene.size[target][0];
+      const back = scene.x[target] - width / 2 + Math.min(width / 4, 14);
+      const bottom = topOf(scene, rows[source], source) + scene.size[source][1];
+      const top = topOf(scene, rows[target], target);
+      const d = `M${scene.x[source]} ${bottom}V${below}H${lane}V${above}H${back}V${top}`;
+      const way = make("path", { class: "fd-c", d }, parent);
+      make("title", {}, way).textContent = `state ${name}, for the next call`;
+      make("path", { class: "fd-d", d: `M${back} ${top}l-3.5 -7h7z` }, parent);
     });
     scene.boxes.forEach((box, index) => {
       const [width, height] = scene.size[index];

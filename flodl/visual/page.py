@@ -89,6 +89,7 @@ def _scene(drawing: Drawing, scenes: list[dict[str, Any]]) -> int:
         "ports": drawing.ports,
         "starts": shared_starts(drawing),
         "stubs": stub_labels(drawing),
+        "carried": [(link.source, link.target, link.label) for link in drawing.scene.carried],
     }
     return number
 

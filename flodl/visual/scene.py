@@ -54,9 +54,14 @@ class Link:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Boxes in execution order; every link goes from an earlier box to a later one."""
+    """Boxes in execution order; every link goes from an earlier box to a later one.
+
+    `carried` are the links of states: from the box that writes one back to the box that reads it in the
+    next call.
+    """
 
     title: str
     boxes: tuple[Box, ...]
     links: tuple[Link, ...]
     legend: str = ""
+    carried: tuple[Link, ...] = ()

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from flodl.visual.assemble import View, assemble
+from flodl.visual.carried import corners
 from flodl.visual.layout import (
     HEADER,
     LINE_HEIGHT,
@@ -75,6 +76,7 @@ def scene_lines(drawing: Drawing) -> list[str]:
         for number, start in enumerate(shared_starts(drawing))
     )
     lines = [f"{link}\n" for link in links if link]
+    lines += [f"{_carried(drawing, number)}\n" for number in range(len(drawing.scene.carried))]
     lines += [f"{_box(placed)}\n" for placed in drawing.boxes]
     return lines
 
@@ -159,6 +161,17 @@ def _link(drawing: Drawing, number: int, start: int, stub: str | None) -> str:
         return path + arrow
     text = f'<text class="fd-m" x="{_n(x)}" y="{_n(y - STUB - 3)}">{escape(label)}</text>'
     return path + arrow + text
+
+
+def _carried(drawing: Drawing, number: int) -> str:
+    points = corners(drawing, number)
+    way = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
+    x, y = points[-1]
+    name = escape(drawing.scene.carried[number].label)
+    return (
+        f'<path class="fd-c" d="M{way}"><title>state {name}, for the next call</title></path>'
+        f'<path class="fd-d" d="M{_n(x)} {_n(y)}l-3.5 -7h7z"/>'
+    )
 
 
 def _is_cut(drawing: Drawing, number: int) -> bool:

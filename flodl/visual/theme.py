@@ -66,6 +66,8 @@ def style_sheet() -> str:
                 ".fd .fd-m{fill:#59636e}.fd .fd-g{fill:#8a3ffc;font-weight:600}"
                 ".fd-page{fill:#ffffff}.fd-s{stroke-width:1.2}"
                 ".fd-e{fill:none;stroke:#6b7580;stroke-width:1.3}.fd-a{fill:#6b7580}"
+                ".fd-c{fill:none;stroke:#c2600f;stroke-width:1.3;stroke-dasharray:2 3;"
+                "stroke-linejoin:round}.fd-d{fill:#c2600f}"
                 ".fd-repeat>.fd-s{stroke-dasharray:5 3}.fd-entry>.fd-s{stroke-dasharray:2 2}"
                 ".fd .fd-h{text-anchor:start}"
             ),
@@ -74,6 +76,7 @@ def style_sheet() -> str:
                 "@media (prefers-color-scheme:dark){"
                 ".fd text{fill:#e8ecf0}.fd .fd-m{fill:#a5b0bb}.fd .fd-g{fill:#c4a1ff}"
                 ".fd-page{fill:#0f1317}.fd-e{stroke:#8d99a5}.fd-a{fill:#8d99a5}"
+                ".fd-c{stroke:#e89a5c}.fd-d{fill:#e89a5c}"
             ),
             *dark,
             "}",

@@ -26,6 +26,7 @@ from flodl.graph import timing
 from flodl.graph.drawing import part_of
 from flodl.graph.heat import measured_part, profiled_part, shaped_part
 from flodl.visual.assemble import View, assemble
+from flodl.visual.carried import corners
 from flodl.visual.dot import dot_of
 from flodl.visual.layout import lay_out
 from flodl.visual.mermaid import mermaid_text
@@ -353,3 +354,42 @@ def test_the_picture_in_the_documents_is_what_its_code_draws(golden, tmp_path):
     exec(compile(code.partition("```")[0], "transformer.py", "exec"), names)
     drawn = (tmp_path / "transformer.svg").read_text(encoding="utf-8")
     golden(docs / "images" / "transformer.svg", drawn)
+
+
+def recurrent():
+    builder = FlowBuilder.from_(nn.Linear(3, 3)).tag("wide")
+    for name in ("fast", "slow"):
+        builder = builder.through(StateAdd()).using(name).tag(name).through(nn.Tanh())
+    return builder.also(nn.Linear(3, 3)).build()
+
+
+def test_states_lead_back_to_where_they_are_read():
+    part = part_of(recurrent())
+    scene = assemble(part, View())
+    assert [link.label for link in scene.carried] == ["fast", "slow"]
+    for link in scene.carried:
+        assert scene.boxes[link.source].title == f"write state {link.label}"
+        assert scene.boxes[link.target].title == f"read state {link.label}"
+    assert svg_text(part).count('class="fd-c"') == 2
+    assert mermaid_text(part).count("-. state .->") == 2
+    dot = dot_of(part)
+    back = re.findall(r"n(\d+) -> n(\d+) \[label=\"state\", style=dotted", dot)
+    assert len(back) == 2
+    assert all(f"n{end} [label=" in dot for pair in back for end in pair), "no phantom nodes"
+
+
+def test_the_way_back_meets_no_box_and_stays_in_the_picture():
+    drawing = lay_out(assemble(part_of(recurrent()), View()))
+    for number, link in enumerate(drawing.scene.carried):
+        ends = {link.source, link.target}
+        for (x, y), (to_x, to_y) in itertools.pairwise(corners(drawing, number)):
+            assert min(x, to_x) >= 0
+            assert max(y, to_y) <= drawing.height
+            for index, box in enumerate(drawing.boxes):
+                apart = (
+                    max(x, to_x) <= box.x
+                    or min(x, to_x) >= box.x + box.width
+                    or max(y, to_y) <= box.y
+                    or min(y, to_y) >= box.y + box.height
+                )
+                assert apart or index in ends

@@ -1,0 +1,63 @@
+"""States in pictures: the way back from the step that writes one to the step that reads it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+from flodl.spec.graph import Literally
+
+if TYPE_CHECKING:
+    from flodl.spec.graph import GraphSpec, NodeSpec
+    from flodl.visual.layout import Drawing
+
+LANE = 12.0
+CLEAR = 9.0  # how far from boxes the way runs, in the gap between two layers
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """A state that one node writes and another one reads in the next call."""
+
+    writer: int
+    reader: int
+    name: str
+
+
+def carried_states(spec: GraphSpec) -> tuple[Carried, ...]:
+    """Return the states of a description, each with the nodes that read and write it."""
+    writers = {_name(node): node.index for node in spec.nodes if _is(node, "write_state_")}
+    return tuple(
+        Carried(writer=writers[_name(node)], reader=node.index, name=_name(node))
+        for node in spec.nodes
+        if _is(node, "read_state_") and _name(node) in writers
+    )
+
+
+def _is(node: NodeSpec, target: str) -> bool:
+    return node.kind == "function" and node.target == target
+
+
+def _name(node: NodeSpec) -> str:
+    name = node.args[1]
+    return str(name.value) if isinstance(name, Literally) else ""
+
+
+def corners(drawing: Drawing, number: int) -> tuple[tuple[float, float], ...]:
+    """Return the corners of a way back: out below its layer, up a lane left of everything, in from above."""
+    link = drawing.scene.carried[number]
+    source, target = drawing.boxes[link.source], drawing.boxes[link.target]
+    row = drawing.row_of[link.source]
+    below = drawing.tops[row] + drawing.heights[row] + CLEAR
+    above = drawing.tops[drawing.row_of[link.target]] - CLEAR
+    lane = LANE * number + LANE / 2
+    out, back = source.x + source.width / 2, target.x + min(target.width / 4, 14.0)
+    return (
+        (out, source.y + source.height),
+        (out, below),
+        (lane, below),
+        (lane, above),
+        (back, above),
+        (back, target.y),
+    )
