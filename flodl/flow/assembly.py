@@ -13,7 +13,8 @@ from flodl.flow.composites import MapBody, halting_loop, previous, route
 from flodl.flow.handle import UNKNOWN, Flow
 from flodl.flow.loops import Loop
 from flodl.flow.module_names import instantiated, named_modules, strip_site
-from flodl.flow.recorder import NeedsValueError, Recorder
+from flodl.flow.questions import NeedsValueError
+from flodl.flow.recorder import Recorder
 from flodl.flow.stages import Using, run_also_with, run_branches, run_stage
 from flodl.spec.graph import GraphSpec, InputSpec, Problem, Site
 

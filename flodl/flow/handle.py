@@ -207,7 +207,7 @@ class Flow:
         known: type | None = object.__getattribute__(self, "_known")
         if known is None:
             # torch's argument parser asks as well; only if it was someone else is a value needed.
-            self._recorder.look(self)
+            self._recorder.questions.look(self)
             return Flow
         return known
 
@@ -215,7 +215,7 @@ class Flow:
     def __torch_function__(self) -> Callable[..., Any]:
         # torch's parser takes a first argument with this attribute for a whole size list, so
         # `torch.zeros(batch, 4)` fails; after it has poked `__index__`, we are an integer to it.
-        if self._recorder.was_poked_here(self):
+        if self._recorder.questions.was_poked_here(self):
             message = "an integer"
             raise AttributeError(message)
         return _outside
@@ -261,25 +261,25 @@ class Flow:
         count = unpack_size(frame)
         if count is None:
             length = recorder.step("method", "__len__", (self,), compute=len)
-            count = recorder.ask(length, int, "the length")
+            count = recorder.questions.ask(length, int, "the length")
         return iter(recorder.unpack(self, count, assigned_names(frame)))
 
     def __len__(self) -> int:
         length = self._recorder.step("method", "__len__", (self,), compute=len)
-        return int(self._recorder.ask(length, int, "the length"))
+        return int(self._recorder.questions.ask(length, int, "the length"))
 
     def __bool__(self) -> bool:
-        return bool(self._recorder.ask(self, bool, "the truth"))
+        return bool(self._recorder.questions.ask(self, bool, "the truth"))
 
     def __int__(self) -> int:
-        return int(self._recorder.ask(self, int, "an integer"))
+        return int(self._recorder.questions.ask(self, int, "an integer"))
 
     def __float__(self) -> float:
-        return float(self._recorder.ask(self, float, "a number"))
+        return float(self._recorder.questions.ask(self, float, "a number"))
 
     def __index__(self) -> int:
         recorder: Recorder = object.__getattribute__(self, "_recorder")
-        return recorder.poke(self)
+        return recorder.questions.poke(self)
 
     def __contains__(self, item: Any) -> bool:
         found = self._recorder.step(
@@ -288,7 +288,7 @@ class Flow:
         return bool(found)
 
     def __format__(self, spec: str) -> str:
-        return format(self._recorder.ask(self, lambda value: value, "the text"), spec)
+        return format(self._recorder.questions.ask(self, lambda value: value, "the text"), spec)
 
     def __hash__(self) -> int:
         return id(self)
@@ -334,7 +334,7 @@ def vars_of(value: object) -> dict[str, Any]:
 
 
 def _need_value() -> None:
-    from flodl.flow.recorder import NeedsValueError
+    from flodl.flow.questions import NeedsValueError
 
     raise NeedsValueError
 

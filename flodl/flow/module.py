@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 import torch
 from torch import nn
 
-from flodl.errors import FlowError, GraphError
+from flodl.errors import GraphError
 from flodl.flow.arguments import Definition, admit, describe_parameter
-from flodl.flow.callsite import call_site
+from flodl.flow.attributes import live_names, live_reads
 from flodl.flow.definitions import install_definitions
 from flodl.flow.describable import is_describable, mentioned_names
 from flodl.flow.handle import Flow
 from flodl.flow.interception import intercept_calls
+from flodl.flow.plan_methods import AbstractPlanMethods
+from flodl.flow.questions import NeedsValueError
 from flodl.flow.readings import unwrap
-from flodl.flow.recorder import NeedsValueError, Recorder, current_recorder
+from flodl.flow.recorder import Recorder, current_recorder
 from flodl.flow.values import dataclass_fields, leaves, map_leaves
 from flodl.graph.graph import Graph
 from flodl.graph.plans import Plans
@@ -52,11 +54,11 @@ class FlowMeta(ABCMeta):
         """Construct an instance and describe its flow, where that needs no values."""
         module = super().__call__(*args, **kwargs)
         if isinstance(module, FlowModule):
-            module.describe()
+            describe(module)
         return module
 
 
-class FlowModule(Graph, metaclass=FlowMeta):
+class FlowModule(AbstractPlanMethods, Graph, metaclass=FlowMeta):
     """A module that describes its forward: subclass it, build submodules in `__init__`, write `flow`.
 
     `forward` is generated, with the parameters of `flow`.  What `flow` asks in plain Python - the
@@ -100,54 +102,6 @@ class FlowModule(Graph, metaclass=FlowMeta):
 
     # ---- recording ----------------------------------------------------------------------------
 
-    def describe(self) -> bool:
-        """Describe the flow without values, in training and evaluation mode, where that is possible.
-
-        Returns:
-            Whether the flow is described; if not, the first call records it.
-        """
-        definition = self._main()
-        if definition is None or self._plans[definition.key].programs:
-            return definition is not None
-        if not is_describable(definition.function, type(self)):
-            return False
-        described = [_described(self, definition, training) for training in (True, False)]
-        both = [each for each in described if each is not None]
-        if len(both) != 2:
-            return False
-        (first, constants), (second, _) = both
-        plans = self._plans[definition.key]
-        if first == second:
-            plans.add(Program(first, constants, definition.title))
-            return True
-        for training, (spec, table) in zip((True, False), both, strict=True):
-            plans.add(Program(_for_mode(spec, training), table, definition.title))
-        return True
-
-    def build(self, *example: Any, **named: Any) -> FlowModule:
-        """Record the flow for example inputs, without keeping the result.
-
-        Needed only before `torch.compile(fullgraph=True)` or `torch.export` is the first to call a flow
-        that asks for sizes or other values.  Runs one forward under `torch.no_grad()`.
-
-        Args:
-            *example: example inputs, as for a call.
-            **named: keyword inputs.
-
-        Returns:
-            The module itself.
-        """
-        with torch.no_grad():
-            self(*example, **named)
-        return self
-
-    def rebuild(self) -> FlowModule:
-        """Forget all recorded plans; the next call records again.  Returns the module itself."""
-        for plans in self._plans.values():
-            plans.clear()
-        self.describe()
-        return self
-
     def _main(self) -> Definition | None:
         """Return the definition that `forward` runs, `None` where a subclass wrote its own forward."""
         marker = vars(type(self).forward).get("__flodl_definition__")
@@ -163,13 +117,14 @@ class FlowModule(Graph, metaclass=FlowMeta):
         """Set an attribute; plans that may have read the old value are forgotten."""
         recorder = current_recorder()
         if recorder is not None and recorder.module is self:
-            message = (
-                f"{call_site()}: the flow sets `self.{name}`; a flow only describes, so return the value "
-                "or keep the state in a submodule"
-            )
-            raise FlowError(message)
+            recorder.attributes.write(name, value)
+            return
         super().__setattr__(name, value)
-        if name == "training" or (isinstance(value, torch.Tensor) and not _is_new(self, name)):
+        if (
+            name == "training"
+            or name in _live(type(self))
+            or (isinstance(value, torch.Tensor) and not _is_new(self, name))
+        ):
             return
         if isinstance(value, nn.Module) or name in mentioned_names(type(self)):
             self._forget()
@@ -257,6 +212,16 @@ def _for_mode(spec: GraphSpec, training: bool) -> GraphSpec:
     return replace(spec, training=training)
 
 
+def _live(kind: type[FlowModule]) -> frozenset[str]:
+    """Return the attributes that the flows of a class change: no plan knows their values."""
+    own = kind.__dict__.get("_live_names")
+    if own is None:
+        definitions = kind._definitions.values()
+        own = frozenset().union(*(live_names(each.function, kind) for each in definitions))
+        type.__setattr__(kind, "_live_names", own)
+    return own
+
+
 def _with_children(spec: GraphSpec, module: nn.Module) -> GraphSpec:
     """Tie the plan of a container to the number of its children: it may have run all of them."""
     if not isinstance(module, _CONTAINERS) or not spec.inputs:
@@ -264,6 +229,34 @@ def _with_children(spec: GraphSpec, module: nn.Module) -> GraphSpec:
     first, *rest = spec.inputs
     check = f"{first.check} and len(self._modules) == {len(module._modules)}"
     return replace(spec, inputs=(replace(first, check=check.removeprefix(" and ")), *rest))
+
+
+def describe(module: Any) -> bool:
+    """Describe the flow of a module without values, where that is possible; see `FlowModule.describe`."""
+    definition = module._main()
+    if definition is None or module._plans[definition.key].programs:
+        return definition is not None
+    if not is_describable(definition.function, type(module)):
+        return False
+    described = [_described(module, definition, training) for training in (True, False)]
+    both = [each for each in described if each is not None]
+    if len(both) != 2:
+        return False
+    (first, constants), (second, _) = both
+    plans = module._plans[definition.key]
+    if first == second:
+        plans.add(Program(first, constants, definition.title))
+        return True
+    for training, (spec, table) in zip((True, False), both, strict=True):
+        plans.add(Program(_for_mode(spec, training), table, definition.title))
+    return True
+
+
+def rebuild(module: Any) -> None:
+    """Forget all recorded plans of a flow module."""
+    for plans in module._plans.values():
+        plans.clear()
+    describe(module)
 
 
 def _described(
@@ -295,8 +288,8 @@ def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, .
     Raises:
         FlowError: the flow asks for something that a description cannot answer.
     """
-    recorder = Recorder(module, valued=True)
-    with recorder, intercept_calls():
+    recorder = Recorder(module, valued=True, live=_live(type(module)))
+    with recorder, intercept_calls(), live_reads(recorder):
         values = tuple(
             admit(recorder, name, value)
             for name, value in zip(definition.parameters, inputs, strict=True)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from flodl.spec.graph import NodeKind, Site
 
 
+PLAIN_KINDS = frozenset({bool, int, float, complex, str, torch.Size, torch.dtype, torch.device})
+
+
 def flow_node(flow: Flow) -> int:
     """Return the node index of a flow."""
     index: int = object.__getattribute__(flow, "_node")
@@ -64,6 +67,14 @@ def grad_modes() -> tuple[bool, ...]:
         torch.is_autocast_enabled("cpu"),
         torch.is_autocast_enabled("cuda"),
     )
+
+
+def without_place(target: str) -> str:
+    """Return the operator that an in-place one is for numbers and text: `n += 1` makes a new number."""
+    if not target.startswith("i_"):
+        return target
+    name = target.removeprefix("i_")
+    return f"{name}_" if name in ("and", "or") else name
 
 
 def tensor_question(site: Site, what: str) -> str:

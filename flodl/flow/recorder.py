@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from flodl.errors import FlowError
+from flodl.flow.attributes import LiveAttributes
 from flodl.flow.callsite import assigned_names, site_of, user_frame
 from flodl.flow.composites import keep
 from flodl.flow.encoding import Encoder
 from flodl.flow.handle import UNKNOWN, Flow
 from flodl.flow.naming import Names
+from flodl.flow.questions import Questions
 from flodl.flow.readings import (
+    PLAIN_KINDS,
     flow_node,
     flow_value,
     grad_modes,
     input_values,
-    instruction_of,
     kind_name,
-    tensor_question,
     unwrap,
+    without_place,
 )
 from flodl.flow.torch_calls import record_torch_call
 from flodl.flow.values import map_leaves
-from flodl.graph.metadata import entry_nodes, metadata_nodes
 from flodl.graph.notes import describe_failure
 from flodl.spec.graph import (
     Arg,
     Branch,
     GraphSpec,
-    Guard,
     InputSpec,
     Literally,
     NodeKind,
@@ -48,7 +47,6 @@ from flodl.spec.graph import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
 
 @final
@@ -61,25 +59,10 @@ class _Active(threading.local):
 _active = _Active()
 
 
-@final
-class NeedsValueError(BaseException):
-    """A description without values was asked for one; internal, hence not an `Exception`."""
-
-
 def current_recorder() -> Recorder | None:
     """Return the recorder that listens in this thread, if one does."""
     recorder = _active.recorder
     return recorder if recorder is not None and recorder.listening else None
-
-
-@final
-class _Look(NamedTuple):
-    """One look of Python's at a flow: which one, and at which instruction of which frame."""
-
-    flow: Flow
-    frame_id: int
-    instruction: int
-    is_poke: bool
 
 
 @final
@@ -90,7 +73,14 @@ class Recorder(TorchFunctionMode):
     itself the first forward.  Without, steps are only described, and whatever asks for a value ends it.
     """
 
-    def __init__(self, module: nn.Module, *, valued: bool, label: str = "") -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        valued: bool,
+        label: str = "",
+        live: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__()
         self.module = module
         self.valued = valued
@@ -107,10 +97,10 @@ class Recorder(TorchFunctionMode):
         self.branch: Branch | None = None
         self.pending_fork: tuple[Flow, Flow] | None = None
         self.forced_site: Site | None = None
-        self._guards: list[tuple[Flow, object, Site]] = []
-        self._looks: list[_Look] = []
+        self.questions = Questions(self)
         self._previous: Recorder | None = None
         self._modes = grad_modes()
+        self.attributes = LiveAttributes(self, live)
 
     # ---- being the recorder of a thread -------------------------------------------------------
 
@@ -131,8 +121,8 @@ class Recorder(TorchFunctionMode):
         self.tags.clear()
         self.tensor_inputs.clear()
         self.pending_fork = None
-        self._guards.clear()
-        self._looks.clear()
+        self.questions.release()
+        self.attributes.release()
 
     def __torch_function__(
         self,
@@ -179,7 +169,7 @@ class Recorder(TorchFunctionMode):
         """
         frame = user_frame(2)
         self.pending_fork = None
-        self._settle(frame, used_here=True)
+        self.questions.settle(frame, used_here=True)
         self._require_same_modes(frame)
         kwargs = kwargs or {}
         names = assigned_names(frame) if self.forced_site is None else ()
@@ -201,6 +191,8 @@ class Recorder(TorchFunctionMode):
         )
         self.nodes.append(node)
         value = self._compute(node, compute, args, kwargs) if self.valued else UNKNOWN
+        if type(value) in PLAIN_KINDS:
+            self.nodes[node.index] = replace(node, target=without_place(target), plain=True)
         return None if value is None else Flow(self, node.index, value, None)
 
     def _compute(
@@ -256,74 +248,6 @@ class Recorder(TorchFunctionMode):
             results.append(None if part is None else Flow(self, node.index, part, None))
         return tuple(results)
 
-    # ---- questions ----------------------------------------------------------------------------
-
-    def ask(self, flow: Flow, answer: Callable[[Any], Any], what: str) -> Any:
-        """Answer a question of Python's about a value, and remember the answer as a guard.
-
-        Raises:
-            FlowError: the value is a tensor, which a description cannot know.
-        """
-        frame = user_frame(2)
-        self._settle(frame)
-        value = flow_value(flow)
-        if value is UNKNOWN:
-            raise NeedsValueError
-        if isinstance(value, torch.Tensor):
-            raise FlowError(tensor_question(site_of(frame), what))
-        result = answer(value)
-        self._guards.append((flow, value, site_of(frame)))
-        return result
-
-    def poke(self, flow: Flow) -> int:
-        """Answer `__index__`; it becomes a guard unless a torch call at the same place uses the flow.
-
-        torch's argument parser pokes an integer only to see that it is one, before it hands the call
-        to us; `range(n)` pokes it in order to use it.
-        """
-        frame = user_frame(2)
-        value: Any = flow_value(flow)
-        if isinstance(value, torch.Tensor):
-            raise FlowError(tensor_question(site_of(frame), "an integer"))
-        self._settle(frame)
-        self._looks.append(_Look(flow, *instruction_of(frame), is_poke=True))
-        return 1 if value is UNKNOWN else operator.index(value)
-
-    def look(self, flow: Flow) -> None:
-        """Note that the running instruction looked at the class of a flow; see `poke`."""
-        frame = user_frame(2)
-        self._settle(frame)
-        self._looks.append(_Look(flow, *instruction_of(frame), is_poke=False))
-
-    def was_poked_here(self, flow: Flow) -> bool:
-        """Say whether the running instruction has already poked a flow."""
-        frame_id, instruction = instruction_of(user_frame(2))
-        return any(
-            look.is_poke
-            and look.flow is flow
-            and (look.frame_id, look.instruction) == (frame_id, instruction)
-            for look in self._looks
-        )
-
-    def _settle(self, frame: FrameType | None, *, used_here: bool = False) -> None:
-        """Turn looks from other instructions than the running one into guards.
-
-        With `used_here`, a torch call has explained those of the running instruction.
-        """
-        if not self._looks:
-            return
-        here = instruction_of(frame)
-        pending, self._looks = self._looks, []
-        for look in pending:
-            if (look.frame_id, look.instruction) == here:
-                if not used_here:
-                    self._looks.append(look)
-            elif not self.valued:
-                raise NeedsValueError
-            else:
-                node = flow_node(look.flow)
-                self._guards.append((look.flow, flow_value(look.flow), self.nodes[node].site))
-
     def _require_same_modes(self, frame: Any) -> None:
         if grad_modes() != self._modes:
             message = (
@@ -354,7 +278,7 @@ class Recorder(TorchFunctionMode):
 
     def finish(self, output: Any, training: bool | None = None) -> GraphSpec:
         """Return the description of everything recorded, with its output and the mode it holds for."""
-        self._settle(None)
+        self.questions.settle(None)
         unwritten = self.carried - set(self.tags)
         if unwritten:
             names = "`, `".join(sorted(unwritten))
@@ -370,36 +294,10 @@ class Recorder(TorchFunctionMode):
             output=encoded,
             tags=self._tag_specs(),
             groups=tuple(self.groups),
+            checks=tuple(dict.fromkeys(self.attributes.checks)),
         )
-        guards = self._guard_specs(spec)
+        guards = self.questions.guard_specs(spec)
         inputs = spec.inputs
         if any(not guard.at_entry for guard in guards):
-            inputs = tuple(self._with_shapes(each) for each in inputs)
+            inputs = tuple(self.questions.with_shapes(each) for each in inputs)
         return replace(spec, inputs=inputs, guards=guards, training=training)
-
-    def _guard_specs(self, spec: GraphSpec) -> tuple[Guard, ...]:
-        entry = entry_nodes(spec, metadata_nodes(spec))
-        found: dict[tuple[int, object], Guard] = {}
-        for flow, value, site in self._guards:
-            node = flow_node(flow)
-            found.setdefault(
-                (node, repr(value)),
-                Guard(
-                    value=Ref(node),
-                    expected=self.encoder.encode(value),
-                    site=site,
-                    at_entry=node in entry,
-                ),
-            )
-        return tuple(found.values())
-
-    def _with_shapes(self, each: InputSpec) -> InputSpec:
-        """Tie a plan to the shapes it was recorded with: it asked a size that comes from inside."""
-        shapes = [
-            f"{expression}.shape == {tuple(value.shape)!r}"
-            for expression, value in self.tensor_inputs
-            if expression == each.name or expression.startswith(f"{each.name}[")
-        ]
-        return InputSpec(
-            name=each.name, check=" and ".join([each.check, *shapes]).removeprefix(" and ")
-        )

@@ -300,6 +300,7 @@ def _accepts(spec: GraphSpec) -> str:
         else ["self.training" if spec.training else "not self.training"]
     )
     checks += [each.check for each in spec.inputs if each.check]
+    checks += spec.checks
     entry_writer = _EntryWriter(spec)
     for guard in spec.guards:
         if guard.at_entry:
@@ -325,7 +326,7 @@ class _EntryWriter:
         return f"({text})" if node.kind == "operator" else text
 
     def condition(self, value: Arg, expected: Arg) -> str:
-        text = self._writer.arg(value)
+        text = self._writer.operand(value)
         match expected:
             case Literally(True):
                 return text

@@ -46,16 +46,17 @@ def metadata_nodes(spec: GraphSpec) -> frozenset[int]:
 def _is_metadata(node: NodeSpec, known: set[int]) -> bool:
     match node.kind:
         case "attribute":
-            return node.target in METADATA_ATTRIBUTES
+            return node.target in METADATA_ATTRIBUTES and not is_live_read(node)
         case "method":
             return node.target in METADATA_METHODS and not node.kwargs
         case "operator":
             pure = node.target not in _IN_PLACE and not node.target.startswith("i_")
-            return pure and _all_plain(node.args, known)
+            return pure and (node.plain or _all_plain(node.args, known))
         case "item" | "unpack":
             return _all_plain(node.args, known)
         case "function":
-            return node.target.startswith(("math.", "builtins.")) and _all_plain(node.args, known)
+            pure = node.target.startswith(("math.", "builtins."))
+            return pure and (node.plain or _all_plain(node.args, known))
         case _:
             return False
 
@@ -81,15 +82,28 @@ def _plain(arg: Arg, known: set[int]) -> bool:
 def entry_nodes(spec: GraphSpec, metadata: frozenset[int]) -> frozenset[int]:
     """Return the nodes whose value follows from inputs and attributes before anything has run."""
     found: set[int] = set()
+    written: set[str] = set()
     for node in spec.nodes:
-        if node.kind == "input" or (
-            node.index in metadata
-            and all(
-                _known_at_entry(arg, found) for arg in (*node.args, *dict(node.kwargs).values())
+        if node.kind == "setattr" and node.args[0] == Submodule(""):
+            written.add(node.target)
+        if (
+            (is_live_read(node) and node.target not in written)
+            or node.kind == "input"
+            or (
+                node.index in metadata
+                and all(
+                    _known_at_entry(arg, found)
+                    for arg in (*node.args, *dict(node.kwargs).values())
+                )
             )
         ):
             found.add(node.index)
     return frozenset(found)
+
+
+def is_live_read(node: NodeSpec) -> bool:
+    """Say whether a node reads an attribute of the module itself at its place in the order."""
+    return node.kind == "attribute" and node.args[:1] == (Submodule(""),)
 
 
 def _known_at_entry(arg: Arg, found: set[int]) -> bool:

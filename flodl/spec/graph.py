@@ -135,7 +135,8 @@ class NodeSpec:
 
     `args` may refer only to nodes with a smaller index: the tuple of nodes is in execution order,
     which is the order of the user's source.  `name` is unique within the graph; `variable` is the name
-    that the user's source gave the value, if it gave one.
+    that the user's source gave the value, if it gave one.  `plain`: the value is a Python number,
+    text or size, so operators on it can be repeated at no harm.
     """
 
     index: int
@@ -147,6 +148,7 @@ class NodeSpec:
     site: Site = NOWHERE
     branch: Branch | None = None
     variable: str = ""
+    plain: bool = False
 
 
 @final
@@ -200,7 +202,8 @@ class Guard:
 class GraphSpec:
     """A whole graph: its inputs, its nodes in execution order, and what it returns.
 
-    `training` is the mode that the description holds for, `None` if for both.
+    `training` is the mode that the description holds for, `None` if for both.  `checks` are Python
+    expressions over `self` that must hold before a call.
     """
 
     label: str = ""
@@ -211,6 +214,7 @@ class GraphSpec:
     groups: tuple[TagGroup, ...] = ()
     guards: tuple[Guard, ...] = ()
     training: bool | None = None
+    checks: tuple[str, ...] = ()
 
     def node(self, index: int) -> NodeSpec:
         """Return the node with that index."""

@@ -173,16 +173,6 @@ def test_gradient_modes_are_refused():
     assert torch.is_grad_enabled()
 
 
-def test_state_on_self_is_refused():
-    class Stateful(FlowModule):
-        def flow(self, x):
-            self.last = x
-            return x
-
-    with pytest.raises(FlowError, match=r"sets `self\.last`"):
-        Stateful()(torch.ones(3))
-
-
 def test_a_flow_kept_outside_is_refused():
     kept = []
 

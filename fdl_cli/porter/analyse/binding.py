@@ -25,6 +25,8 @@ def bind(env: Environment, target: Expr, value: Expr) -> None:
     """Bind a target of an assignment to a value."""
     if target.op == "name":
         env.kinds[target.name] = value.kind
+    elif target.op == "attribute" and env.is_self(target.parts[0]):
+        env.kinds[f"self.{target.name}"] = value.kind
     elif target.op == "starred":
         bind_kind(env, target.parts[0], "flows" if value.kind != "python" else "python")
     elif target.op in {"tuple", "list"}:
@@ -41,6 +43,8 @@ def bind_kind(env: Environment, target: Expr, kind: Kind) -> None:
     """Bind a target to a value of which only the kind is known."""
     if target.op == "name":
         env.kinds[target.name] = kind
+    elif target.op == "attribute" and env.is_self(target.parts[0]):
+        env.kinds[f"self.{target.name}"] = kind
     elif target.op == "starred":
         bind_kind(env, target.parts[0], "flows" if kind == "flow" else kind)
     elif target.op in {"tuple", "list"}:

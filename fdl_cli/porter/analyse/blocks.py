@@ -57,6 +57,8 @@ class BlockReader:
             case ast.Raise():
                 return self._verbatim(node, "raise")
             case ast.Delete():
+                if any(isinstance(target, ast.Attribute) for target in node.targets):
+                    self.env.refuse(node.lineno, "FDL309", "an attribute is deleted")
                 return self._verbatim(node, "delete")
             case ast.Pass():
                 return self._make(node, "pass")
@@ -124,9 +126,16 @@ class BlockReader:
             root = part
             while root.op in {"attribute", "index"}:
                 root = root.parts[0]
-            if part.op in {"attribute", "index"} and self.env.is_self(root):
-                self.env.refuse(line, "FDL309", "an attribute of the object is changed")
-            elif part.op == "attribute":
+            owner = part.parts[0] if part.op in {"attribute", "index"} else part
+            own = part.op == "attribute" and self.env.is_self(owner)
+            filled = part.op == "index" and owner.op == "attribute" and bool(owner.parts)
+            if own or (filled and self.env.is_self(owner.parts[0])):
+                if own and value.kind in {"module", "modules"}:
+                    self.env.refuse(line, "FDL309", "a layer of the object is changed")
+            elif part.op in {"attribute", "index"} and self.env.is_self(root):
+                if not _is_tensor_data(part):
+                    self.env.refuse(line, "FDL309", "something inside the object is changed")
+            elif part.op == "attribute" and not _is_tensor_data(part):
                 self.env.refuse(line, "FDL309", f"the attribute `.{part.name}` is set")
             elif part.op == "index" and value.kind in FLOWING:
                 known = self.env.kinds.get(root.name) if root.op == "name" else None
@@ -219,6 +228,10 @@ class BlockReader:
         body, orelse = self.read(node.body), self.read(node.orelse)
         span = self.env.source.span(node)
         return Stmt(op="while", exprs=(test,), body=body, orelse=orelse, sources=(span,))
+
+
+def _is_tensor_data(part: Expr) -> bool:
+    return part.name in {"data", "requires_grad"} and part.parts[0].kind in {"flow", "parameter"}
 
 
 def _leaves(block: Block) -> bool:

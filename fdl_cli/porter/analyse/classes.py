@@ -7,6 +7,7 @@ from fdl_cli.porter.analyse.names import FunctionNode, Names
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.symbols import AttributeFact, AttributeKind, BaseFact, BaseKind, ClassFacts
 from fdl_cli.porter.knowledge import torch_names as torch
+from fdl_cli.porter.knowledge.python_names import MUTATORS
 from fdl_cli.porter.parse.reader import SourceFile
 
 _STRENGTH: dict[AttributeKind, int] = {
@@ -146,6 +147,26 @@ def _registered(node: ast.Call, self_name: str) -> Iterator[AttributeFact]:
     name = node.args[0].value
     if kind is not None and isinstance(name, str):
         yield AttributeFact(name=name, kind=kind, constructor="", text="", line=node.lineno)
+
+
+def stored_on_self(method: FunctionNode) -> set[str]:
+    """Return the attributes of the object that a method sets, or fills as containers."""
+    if not method.args.args:
+        return set()
+    self_name = method.args.args[0].arg
+    found: set[str] = set()
+    for node in ast.walk(method):
+        if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            target: ast.expr = node.value if isinstance(node, ast.Subscript) else node
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            target = node.func.value if node.func.attr in MUTATORS else node.func
+            if target is node.func:
+                continue
+        else:
+            continue
+        if isinstance(target, ast.Attribute) and _is_name(target.value, self_name):
+            found.add(target.attr)
+    return found
 
 
 def _is_name(node: ast.expr, name: str) -> bool:

@@ -43,7 +43,8 @@ class ClassView:
     """A class as its methods see it: own and inherited attributes and methods of the file.
 
     `inherits_forward`: a class of the file above this one has a forward; `extends_layer`: a class
-    of torch that is more than `nn.Module` stands above it.
+    of torch that is more than `nn.Module` stands above it. `stored` are the attributes that
+    methods other than the constructor set or fill: they are read live.
     """
 
     attributes: Mapping[str, AttributeFact]
@@ -51,6 +52,7 @@ class ClassView:
     results: Mapping[str, Kind]
     inherits_forward: bool
     extends_layer: bool
+    stored: frozenset[str] = frozenset()
 
 
 @final

@@ -129,6 +129,7 @@ class ExpressionReader:
         value = self.read(node.value)
         dotted = f"{value.dotted}.{node.attr}" if value.dotted else ""
         kind = "python" if dotted else self._attribute_kind(value, node.attr)
+        stored = self.env.is_self(value) and node.attr in self.env.view.stored
         return Expr(
             op="attribute",
             parts=(value,),
@@ -138,6 +139,7 @@ class ExpressionReader:
             holes=places((value,)),
             dotted=dotted,
             maker=self._maker(value, node.attr),
+            role="state" if stored else "",
         )
 
     def _maker(self, value: Expr, name: str) -> str:
@@ -147,6 +149,9 @@ class ExpressionReader:
     def _attribute_kind(self, value: Expr, name: str) -> Kind:
         if self.env.is_self(value):
             fact = self.env.view.attributes.get(name)
+            if name in self.env.view.stored:
+                first: Kind = ATTRIBUTE_KINDS[fact.kind] if fact is not None else "maybe"
+                return self.env.kinds.get(f"self.{name}", _stored_kind(first))
             return ATTRIBUTE_KINDS[fact.kind] if fact is not None else "python"
         if value.kind in {"module", "modules"}:
             return "parameter" if name in methods.PARAMETER_ATTRIBUTES else "maybe"
@@ -340,6 +345,11 @@ def none_tests(env: Environment, test: Expr, outcome: bool) -> list[tuple[str, b
             known = False
         return [] if known is None else [(test.parts[1].name, known != outcome)]
     return []
+
+
+def _stored_kind(kind: Kind) -> Kind:
+    """Return what an attribute may be at the start of a call, given what sets it first."""
+    return kind if kind in {"parameter", "module", "modules"} else "maybe"
 
 
 def _container_kind(parts: tuple[Expr, ...]) -> Kind:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import final
 
-from fdl_cli.porter.analyse.classes import class_facts, class_nodes
+from fdl_cli.porter.analyse.classes import class_facts, class_nodes, stored_on_self
 from fdl_cli.porter.analyse.environment import ClassView, FunctionFact
 from fdl_cli.porter.analyse.file_facts import (
     flodl_names,
@@ -193,6 +193,13 @@ class _Script:
             inherits_forward=any(layers[1:])
             or any("forward" in owner.methods for owner in lineage[1:]),
             extends_layer=any(layers),
+            stored=frozenset(
+                name
+                for owner in lineage
+                for method, node in self.syntax.get(owner.name, {}).items()
+                if method != "__init__"
+                for name in stored_on_self(node)
+            ),
         )
 
     def _lineage(self, facts: ClassFacts) -> list[ClassFacts]:

@@ -25,9 +25,10 @@ Kind = Literal[
 one, a raw parameter, a submodule (or a container of them), a number taken from a shape, plain
 Python, or None."""
 
-Role = Literal["", "submodule", "function", "torch", "method", "own", "python"]
+Role = Literal["", "submodule", "function", "torch", "method", "own", "python", "state"]
 """Whom a call calls: a submodule, a function of the script or of a library, the torch API, a
-method of a tensor, a method of the class itself, or plain Python."""
+method of a tensor, a method of the class itself, or plain Python; `state` is no call but the read
+of an attribute that methods change."""
 
 
 @final

@@ -25,6 +25,9 @@ CLOCK_PREFIXES: Final = ("time.", "datetime.")
 NUMPY_PREFIX: Final = "numpy."
 LOGGING_PREFIXES: Final = ("logging.", "warnings.", "logger.", "tqdm.", "sys.", "os.", "pdb.",
                            "ipdb.", "wandb.", "pprint.")  # fmt: skip
+MUTATORS: Final = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "update",
+                             "setdefault", "popitem", "appendleft", "popleft", "add", "discard",
+                             "sort", "reverse"})  # fmt: skip
 MATH_PREFIXES: Final = ("math.", "operator.", "functools.", "itertools.", "collections.", "copy.",
                         "typing.", "numbers.")  # fmt: skip
 PRINTERS: Final = frozenset({"print", "pprint", "display"})

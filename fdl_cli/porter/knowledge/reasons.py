@@ -76,7 +76,11 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
         "randomness from outside torch in forward",
         "draw with `torch.rand`, whose draws are recorded",
     ),
-    ("FDL309", "forward changes an attribute of the object", "return the value, or use a buffer"),
+    (
+        "FDL309",
+        "forward registers, deletes or exchanges something in the object, or inside a part of it",
+        "set a plain attribute or buffer of the object itself, or return the value",
+    ),
     ("FDL311", "`global` or `nonlocal` in forward", "pass the value as an argument"),
     ("FDL312", "a function is defined inside forward", "make it a method"),
     (

@@ -27,7 +27,7 @@ def effects(expr: Expr) -> Iterator[Span]:
         for part in expr.parts:
             yield from effects(part)
     at = place(expr)
-    if expr.op not in _QUIET and at is not None:
+    if (expr.op not in _QUIET or expr.role == "state") and at is not None:
         yield at
 
 
@@ -54,6 +54,10 @@ def statement_effects(stmt: Stmt) -> Iterator[Span]:
     """Yield the effects of a statement and of what is inside it."""
     for expr in stmt.exprs:
         yield from effects(expr)
+    for target in stmt.targets:
+        at = place(target)
+        if target.op in {"attribute", "index"} and at is not None:
+            yield at
     for inner in (*stmt.body, *stmt.orelse):
         yield from statement_effects(inner)
     if stmt.op == "if":

@@ -15,6 +15,8 @@ class Net(nn.Module):
         self.steps = 0
 
     def forward(self, x):
-        self.steps += 1
-        self.last = x
+        del self.steps
+        self.a.scale = 2
+        x.note = "seen"
+        self.register_buffer("seen", x)
         return self.a(x)

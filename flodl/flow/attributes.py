@@ -1,0 +1,270 @@
+"""Attributes that a flow itself changes: read live, at their place in the order, not once and for all."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import threading
+import weakref
+from contextlib import contextmanager
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+from torch import nn
+
+from flodl.errors import FlowError
+from flodl.flow.callsite import call_site
+from flodl.flow.handle import Flow
+from flodl.flow.values import leaves
+from flodl.spec.graph import Submodule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flodl.flow.recorder import Recorder
+
+_MUTATORS = frozenset({
+    "append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "popitem",
+    "appendleft", "popleft", "add", "discard", "sort", "reverse",
+})  # fmt: skip
+_SKIPPED = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "PRECALL", "COPY", "SWAP"})
+_LOADS = frozenset({"LOAD_FAST", "LOAD_DEREF"})
+_NUMBERS = (int, float)
+_PLAIN = (bool, str, type(None))
+# What may be stored as it is; anything else would be one object for all calls.
+_SHAREABLE = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device,
+              torch.Tensor, nn.Module, type, FunctionType)  # fmt: skip
+
+
+@final
+class _Missing:
+    """The answer to a read of an attribute that is not there."""
+
+
+MISSING = _Missing()
+
+
+@lru_cache(maxsize=4096)
+def live_names(function: Any, owner: type) -> frozenset[str]:
+    """Return the attributes which a flow, or a method that it reaches, sets or fills.
+
+    Args:
+        function: the method that describes.
+        owner: the class of the object; its methods are followed by name.
+    """
+    found: set[str] = set()
+    seen: set[CodeType] = set()
+    queue = [inspect.unwrap(function)]
+    while queue:
+        current = queue.pop()
+        code = current.__code__ if isinstance(current, FunctionType) else None
+        if code is None or code in seen:
+            continue
+        seen.add(code)
+        for inner in _nested(code):
+            found |= _stored(inner)
+            queue += [each for name in inner.co_names for each in _methods(name, owner)]
+    return frozenset(found)
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _nested(const)
+
+
+def _methods(name: str, owner: type) -> Iterator[FunctionType]:
+    for kind in owner.__mro__:
+        if kind.__module__.partition(".")[0] in ("torch", "flodl", "builtins"):
+            continue
+        value = vars(kind).get(name)
+        value = value.fget if isinstance(value, property) else value
+        if isinstance(value, (staticmethod, classmethod)):
+            value = value.__func__
+        if isinstance(value, FunctionType):
+            unwrapped = inspect.unwrap(value)
+            if isinstance(unwrapped, FunctionType):
+                yield unwrapped
+
+
+def _stored(code: CodeType) -> set[str]:
+    """Return the names of attributes that a piece of code sets, or fills if they are containers."""
+    steps = [step for step in dis.get_instructions(code) if step.opname not in _SKIPPED]
+    found: set[str] = set()
+    for position, step in enumerate(steps):
+        if step.opname == "STORE_ATTR":
+            found.add(str(step.argval))
+        elif step.opname == "LOAD_METHOD" and step.argval in _MUTATORS:
+            found |= _attribute_at(steps, position - 1)
+        elif step.opname in ("STORE_SUBSCR", "DELETE_SUBSCR"):
+            found |= _attribute_at(steps, _before_key(steps, position))
+    return found
+
+
+def _before_key(steps: list[dis.Instruction], position: int) -> int:
+    """Return the position of the last instruction that makes the container of a subscript."""
+    missing = 1
+    while position > 0 and missing:
+        position -= 1
+        try:
+            missing -= dis.stack_effect(steps[position].opcode, steps[position].arg)
+        except ValueError:
+            return -1
+    return position - 1
+
+
+def _attribute_at(steps: list[dis.Instruction], position: int) -> set[str]:
+    if position < 1 or steps[position].opname != "LOAD_ATTR":
+        return set()
+    return {str(steps[position].argval)} if steps[position - 1].opname in _LOADS else set()
+
+
+@final
+class LiveAttributes:
+    """The attributes of one recording that are read live.
+
+    Attributes:
+        names: which ones.
+        checks: what must hold of them before a call for the recording to serve it.
+        entry: what those read before any write were, where no node stands for them.
+    """
+
+    def __init__(self, recorder: Recorder, names: frozenset[str]) -> None:
+        self._recorder_of = weakref.ref(recorder)  # it owns us: a cycle would keep weights alive
+        self.names = names
+        self.checks: list[str] = []
+        self.entry: dict[str, Any] = {}
+        self._written: dict[str, Any] = {}
+
+    @property
+    def _recorder(self) -> Recorder:
+        recorder = self._recorder_of()
+        assert recorder is not None
+        return recorder
+
+    def release(self) -> None:
+        """Let go of every flow and value."""
+        self.entry.clear()
+        self._written.clear()
+
+    def read(self, name: str, value: Any) -> Any:
+        """Return what the flow gets for an attribute whose value is now `value`.
+
+        Raises:
+            AttributeError: there is no such attribute.
+        """
+        if name in self._written:
+            return self._written[name]
+        value = self.entry.get(name, value)
+        kind = type(value)
+        if value is MISSING:
+            self._check(name, value, f"not hasattr(self, {name!r})")
+            message = f"{type(self._recorder.module).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(message)
+        if kind in _PLAIN:
+            sign = "==" if kind is str else "is"
+            self._check(name, value, f"self.{name} {sign} {value!r}")
+            return value
+        if isinstance(value, nn.Module) or (callable(value) and not isinstance(value, nn.Module)):
+            return value
+        if isinstance(value, torch.Tensor):
+            self.checks.append(f"isinstance(self.{name}, torch.Tensor)")
+        elif kind in _NUMBERS or kind in (list, tuple, dict):
+            self.checks.append(f"type(self.{name}) is {kind.__name__}")
+        else:
+            key = self._recorder.encoder.callable_name(kind)
+            self.checks.append(f"type(self.{name}) is {key}")
+        module = self._recorder.module
+        if isinstance(value, torch.Tensor) or kind in _NUMBERS:
+            return self._recorder.step(
+                "attribute", name, (module,), compute=lambda owner: getattr(owner, name)
+            )
+        # What is inside may change during the call: nothing about it is known before.
+        return self._recorder.step("function", "getattr", (module, name), compute=getattr)
+
+    def _check(self, name: str, value: Any, check: str) -> None:
+        self.entry[name] = value
+        if check not in self.checks:
+            self.checks.append(check)
+
+    def write(self, name: str, value: Any) -> None:
+        """Record that the flow sets an attribute.
+
+        Raises:
+            FlowError: the value is an object that every call would share.
+        """
+        for leaf in leaves(value):
+            if type(leaf) is Flow or isinstance(leaf, _SHAREABLE) or callable(leaf):
+                continue
+            message = (
+                f"{call_site()}: the flow sets `self.{name}` to a {type(leaf).__name__}, which would be "
+                "the same object in every call; make it in a function: call(function)"
+            )
+            raise FlowError(message)
+        self._recorder.step(
+            "setattr", name, (self._recorder.module, value),
+            compute=lambda owner, new: setattr(owner, name, new),
+        )  # fmt: skip
+        self._written[name] = value
+
+
+def is_entry_read(kind: str, args: tuple[Any, ...]) -> bool:
+    """Say whether a node reads an attribute of the module itself."""
+    return kind == "attribute" and bool(args) and args[0] == Submodule("")
+
+
+_lock = threading.Lock()
+_hooked: dict[type, int] = {}
+
+
+@contextmanager
+def live_reads(recorder: Recorder) -> Iterator[None]:
+    """Hand reads of live attributes of the recorded module to its recorder until the block ends."""
+    names, kind = recorder.attributes.names, type(recorder.module)
+    if not names:
+        yield
+        return
+    with _lock:
+        _hooked[kind] = _hooked.get(kind, 0) + 1
+        if _hooked[kind] == 1:
+            _hook(kind)
+    try:
+        yield
+    finally:
+        with _lock:
+            _hooked[kind] -= 1
+            if not _hooked[kind]:
+                del _hooked[kind]
+                del kind.__getattribute__
+
+
+def _hook(kind: type) -> None:
+    from flodl.flow.recorder import current_recorder
+
+    def read(self: Any, name: str) -> Any:
+        if not name.startswith("__"):
+            recorder = current_recorder()
+            if (
+                recorder is not None
+                and recorder.module is self
+                and name in recorder.attributes.names
+            ):
+                recorder.listening = False
+                try:
+                    value = _plain_read(self, name)
+                finally:
+                    recorder.listening = True
+                return recorder.attributes.read(name, value)
+        return object.__getattribute__(self, name)
+
+    kind.__getattribute__ = read  # type: ignore[assignment]
+
+
+def _plain_read(owner: Any, name: str) -> Any:
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        return MISSING

@@ -1,0 +1,148 @@
+"""What Python asks of the values of a flow, and the answers as guards of the recorded plan."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import torch
+
+from flodl.errors import FlowError
+from flodl.flow.callsite import site_of, user_frame
+from flodl.flow.handle import UNKNOWN, Flow
+from flodl.flow.readings import flow_node, flow_value, instruction_of, tensor_question
+from flodl.graph.metadata import entry_nodes, metadata_nodes
+from flodl.spec.graph import GraphSpec, Guard, InputSpec, Ref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+    from flodl.flow.recorder import Recorder
+    from flodl.spec.graph import Site
+
+
+@final
+class NeedsValueError(BaseException):
+    """A description without values was asked for one; internal, hence not an `Exception`."""
+
+
+@final
+class _Look(NamedTuple):
+    """One look of Python's at a flow: which one, and at which instruction of which frame."""
+
+    flow: Flow
+    frame_id: int
+    instruction: int
+    is_poke: bool
+
+
+@final
+class Questions:
+    """The questions of one recording."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._guards: list[tuple[Flow, object, Site]] = []
+        self._looks: list[_Look] = []
+
+    def release(self) -> None:
+        """Let go of the flows that were asked."""
+        self._guards.clear()
+        self._looks.clear()
+
+    def ask(self, flow: Flow, answer: Callable[[Any], Any], what: str) -> Any:
+        """Answer a question of Python's about a value, and remember the answer as a guard.
+
+        Raises:
+            FlowError: the value is a tensor, which a description cannot know.
+        """
+        frame = user_frame(2)
+        self.settle(frame)
+        value = flow_value(flow)
+        if value is UNKNOWN:
+            raise NeedsValueError
+        if isinstance(value, torch.Tensor):
+            raise FlowError(tensor_question(site_of(frame), what))
+        result = answer(value)
+        self._guards.append((flow, value, site_of(frame)))
+        return result
+
+    def poke(self, flow: Flow) -> int:
+        """Answer `__index__`; it becomes a guard unless a torch call at the same place uses the flow.
+
+        torch's argument parser pokes an integer only to see that it is one, before it hands the call
+        to us; `range(n)` pokes it in order to use it.
+        """
+        frame = user_frame(2)
+        value: Any = flow_value(flow)
+        if isinstance(value, torch.Tensor):
+            raise FlowError(tensor_question(site_of(frame), "an integer"))
+        self.settle(frame)
+        self._looks.append(_Look(flow, *instruction_of(frame), is_poke=True))
+        return 1 if value is UNKNOWN else operator.index(value)
+
+    def look(self, flow: Flow) -> None:
+        """Note that the running instruction looked at the class of a flow; see `poke`."""
+        frame = user_frame(2)
+        self.settle(frame)
+        self._looks.append(_Look(flow, *instruction_of(frame), is_poke=False))
+
+    def was_poked_here(self, flow: Flow) -> bool:
+        """Say whether the running instruction has already poked a flow."""
+        frame_id, instruction = instruction_of(user_frame(2))
+        return any(
+            look.is_poke
+            and look.flow is flow
+            and (look.frame_id, look.instruction) == (frame_id, instruction)
+            for look in self._looks
+        )
+
+    def settle(self, frame: FrameType | None, *, used_here: bool = False) -> None:
+        """Turn looks from other instructions than the running one into guards.
+
+        With `used_here`, a torch call has explained those of the running instruction.
+        """
+        if not self._looks:
+            return
+        here = instruction_of(frame)
+        pending, self._looks = self._looks, []
+        for look in pending:
+            if (look.frame_id, look.instruction) == here:
+                if not used_here:
+                    self._looks.append(look)
+            elif not self._recorder.valued:
+                raise NeedsValueError
+            else:
+                node = flow_node(look.flow)
+                self._guards.append(
+                    (look.flow, flow_value(look.flow), self._recorder.nodes[node].site)
+                )
+
+    def guard_specs(self, spec: GraphSpec) -> tuple[Guard, ...]:
+        """Return the answers as guards of a description."""
+        entry = entry_nodes(spec, metadata_nodes(spec))
+        found: dict[tuple[int, object], Guard] = {}
+        for flow, value, site in self._guards:
+            node = flow_node(flow)
+            found.setdefault(
+                (node, repr(value)),
+                Guard(
+                    value=Ref(node),
+                    expected=self._recorder.encoder.encode(value),
+                    site=site,
+                    at_entry=node in entry,
+                ),
+            )
+        return tuple(found.values())
+
+    def with_shapes(self, each: InputSpec) -> InputSpec:
+        """Tie a plan to the shapes it was recorded with: it asked a size that comes from inside."""
+        shapes = [
+            f"{expression}.shape == {tuple(value.shape)!r}"
+            for expression, value in self._recorder.tensor_inputs
+            if expression == each.name or expression.startswith(f"{each.name}[")
+        ]
+        return InputSpec(
+            name=each.name, check=" and ".join([each.check, *shapes]).removeprefix(" and ")
+        )
