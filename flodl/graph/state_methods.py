@@ -52,8 +52,9 @@ class AbstractStateMethods(AbstractYieldingNames):
         state.reset_state(self)
 
     def end_epoch(self) -> None:
-        """End an epoch: count it, start counting steps anew, take the mean of noted times."""
-        from flodl.graph import timing
+        """End an epoch: count it, start counting steps anew, take the means of metrics and noted times."""
+        from flodl.graph import observation, timing
 
+        observation.flush(self)
         timing.note_epoch(self)
         vars(self).update(step_count=0, epoch_count=vars(self)["epoch_count"] + 1)

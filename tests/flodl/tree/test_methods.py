@@ -102,6 +102,17 @@ def test_steps_and_epochs_collect_times_while_profiling():
     assert (net.step_count, net.epoch_count) == (0, 2)
 
 
+def test_the_end_of_an_epoch_flushes_the_metrics():
+    net = model()
+    for epoch in range(2):
+        for value in (1.0, 3.0):
+            net.record_scalar("loss", value + epoch)
+        net.end_epoch()
+    net.end_epoch()
+    assert net.trend("loss").values == (2.0, 3.0)
+    assert net.flush_count() == 2
+
+
 def test_a_notebook_shows_nothing_before_the_flow_is_known():
     class Asking(FlowModule):
         def flow(self, x: Flow) -> Flow:
