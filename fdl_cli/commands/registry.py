@@ -25,6 +25,7 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
         "port", "fdl_cli.commands.port", "turn PyTorch code into flow graphs, and prove it", "Work"
     ),
     CommandEntry("graph", "fdl_cli.commands.graph", "draw the flow graph of a model", "Work"),
+    CommandEntry("monitor", "fdl_cli.commands.monitor", "show runs in the browser, live", "Work"),
     CommandEntry(
         "checkpoint",
         "fdl_cli.commands.checkpoint",
@@ -49,6 +50,9 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
     ),
     CommandEntry(
         "diagnose", "fdl_cli.commands.diagnose", "check Python, torch, GPUs, Docker", "Machine"
+    ),
+    CommandEntry(
+        "install", "fdl_cli.commands.install", "make fdl a command in every shell", "Machine"
     ),
     CommandEntry(
         "api-ref", "fdl_cli.commands.api_ref", "explain a name of flodl, or a PyTorch one", "Help"
