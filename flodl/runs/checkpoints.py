@@ -82,7 +82,7 @@ class Checkpoints:
         put(path)
         entry = Saved(path=path, **saved)
         note = {**asdict(entry), "path": path.name, "metrics": dict(entry.metrics)}
-        write_note(path.with_suffix(".json"), note)
+        write_note(path.with_suffix(".json"), note, durable=False)
         if keep is not None:
             self.prune(keep)
         return entry

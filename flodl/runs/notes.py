@@ -13,9 +13,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write_note(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a table of plain values; what JSON cannot hold is written as its text."""
+def write_note(path: Path, content: Mapping[str, Any], *, durable: bool = True) -> None:
+    """Write a table of plain values; what JSON cannot hold is written as its text.
+
+    Args:
+        path: the file.
+        content: the table.
+        durable: wait until it is on the disk; otherwise a power failure, but no killed process, may lose it.
+    """
     text = json.dumps(content, indent=1, default=str).encode() + b"\n"
+    if not durable:
+        temporary = path.with_name(f".{path.name}.tmp")
+        temporary.write_bytes(text)
+        temporary.replace(path)
+        return
 
     def put(stream: BinaryIO) -> None:
         stream.write(text)
