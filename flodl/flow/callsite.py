@@ -33,6 +33,11 @@ def user_frame(depth: int = 2) -> FrameType | None:
     return frame
 
 
+def is_user_frame(frame: FrameType) -> bool:
+    """Say whether a frame runs code that belongs neither to flodl nor to torch."""
+    return not _is_internal(frame.f_code.co_filename)
+
+
 def site_of(frame: FrameType | None) -> Site:
     """Return file and line of a frame."""
     if frame is None:

@@ -26,6 +26,7 @@ _IDENTITY = frozenset({
 })  # fmt: skip
 _EFFECTS = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "SETUP_WITH",
                       "BEFORE_WITH", "IMPORT_NAME"})  # fmt: skip
+_SWITCHES = frozenset({"_set_grad_enabled", "set_grad_enabled", "manual_seed", "set_default_dtype"})
 _SAFE_BUILTINS = frozenset({
     "len", "range", "zip", "enumerate", "list", "tuple", "dict", "set", "int", "float", "bool", "str",
     "min", "max", "sum", "abs", "reversed", "sorted", "map", "any", "all", "slice", "super", "isinstance",
@@ -90,6 +91,8 @@ def _code(code: CodeType, function: FunctionType, owner: type, seen: set[CodeTyp
         if step.opname in _IDENTITY and before not in parameters:
             return False
         if step.opname == "LOAD_GLOBAL" and not _global(step.argval, function, owner, seen):
+            return False
+        if step.argval in _SWITCHES:
             return False
         if step.opname in ("LOAD_METHOD", "LOAD_ATTR") and not _member(step.argval, owner, seen):
             return False

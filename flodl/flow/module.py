@@ -21,6 +21,7 @@ from flodl.flow.plan_methods import AbstractPlanMethods
 from flodl.flow.questions import NeedsValueError
 from flodl.flow.readings import unwrap
 from flodl.flow.recorder import Recorder, current_recorder
+from flodl.flow.scopes import recorded_scopes
 from flodl.flow.values import dataclass_fields, leaves, map_leaves
 from flodl.graph.graph import Graph
 from flodl.graph.plans import Plans
@@ -267,7 +268,7 @@ def _described(
     module.__dict__["training"] = training
     recorder = Recorder(module, valued=False)
     try:
-        with recorder, intercept_calls():
+        with recorder, intercept_calls(), recorded_scopes():
             parameters = definition.signature.parameters.values()
             values = tuple(describe_parameter(recorder, each) for each in parameters)
             output = definition.call(module, values)
@@ -289,7 +290,7 @@ def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, .
         FlowError: the flow asks for something that a description cannot answer.
     """
     recorder = Recorder(module, valued=True, live=_live(type(module)))
-    with recorder, intercept_calls(), live_reads(recorder):
+    with recorder, intercept_calls(), recorded_scopes(), live_reads(recorder):
         values = tuple(
             admit(recorder, name, value)
             for name, value in zip(definition.parameters, inputs, strict=True)

@@ -99,7 +99,8 @@ class Recorder(TorchFunctionMode):
         self.forced_site: Site | None = None
         self.questions = Questions(self)
         self._previous: Recorder | None = None
-        self._modes = grad_modes()
+        self.modes = grad_modes()
+        self.scopes = 0
         self.attributes = LiveAttributes(self, live)
 
     # ---- being the recorder of a thread -------------------------------------------------------
@@ -249,7 +250,7 @@ class Recorder(TorchFunctionMode):
         return tuple(results)
 
     def _require_same_modes(self, frame: Any) -> None:
-        if grad_modes() != self._modes:
+        if grad_modes() != self.modes:
             message = (
                 f"{site_of(frame)}: a flow cannot switch gradient or autocast modes; put the part that "
                 "runs under another mode into a function and call it with x.through(function)"

@@ -60,9 +60,10 @@ class _Emitter:
     nodes_of_line: list[tuple[int, ...]] = field(default_factory=list)
     seen: dict[tuple[int, int], str] = field(default_factory=dict)
     reserved: frozenset[str] = RESERVED
+    depth: int = 1
 
     def put(self, text: str, *nodes: int) -> None:
-        self.lines.append("    " + text)
+        self.lines.append("    " * self.depth + text)
         self.nodes_of_line.append(nodes)
 
 
@@ -147,6 +148,9 @@ def _statement(emitter: _Emitter, node: NodeSpec) -> None:
         _unpack(emitter, node)
     elif node.kind == "loop":
         _loop(emitter, node)
+    elif node.kind in ("enter", "exit"):
+        _scope(emitter, node)
+        return
     elif node.kind == "setattr" or node.target in ("setitem", "delitem"):
         _effect(emitter, node)
     else:
@@ -189,6 +193,17 @@ def _effect(emitter: _Emitter, node: NodeSpec) -> None:
         emitter.put(f"{target}[{index}] = {value}", node.index)
     else:
         emitter.put(f"del {target}[{emitter.writer.index(node.args[1])}]", node.index)
+
+
+def _scope(emitter: _Emitter, node: NodeSpec) -> None:
+    if node.kind == "enter":
+        arguments = emitter.writer.arguments(node.args, node.kwargs)
+        emitter.put(f"with {node.target}({arguments}):", node.index)
+        emitter.depth += 1
+        return
+    if emitter.lines[-1].endswith(":"):
+        emitter.put("pass")
+    emitter.depth -= 1
 
 
 def _unpack(emitter: _Emitter, node: NodeSpec) -> None:

@@ -128,7 +128,7 @@ def _inspected(program: Program, inspect: Callable[[GraphSpec, dict[int, Any]], 
         str(node.index): node.index
         for node in program.spec.nodes
         if node.index not in metadata
-        and node.kind not in ("unpack", "setattr")
+        and node.kind not in ("unpack", "setattr", "enter", "exit")
         and node.target not in ("setitem", "delitem")
     }
     code = generate(program.spec, program.constants, taps)
@@ -165,8 +165,10 @@ def with_marks(code: Code) -> Code:
         nodes.append(here)
         following = code.nodes_of_line[number + 1] if number + 1 < len(lines) else ()
         # A loop is two lines of one node: the mark belongs behind the whole.
-        if here and following != here:
-            source.append(f"    _mark({here[0]})")
+        if here and following != here and not line.lstrip().startswith("with "):
+            first = code.nodes_of_line.index(here)
+            indent = lines[first][: -len(lines[first].lstrip())]
+            source.append(f"{indent}_mark({here[0]})")
             nodes.append(())
     return replace(code, source="\n".join(source) + "\n", nodes_of_line=tuple(nodes))
 

@@ -17,6 +17,8 @@ NodeKind = Literal[
     "merge",
     "loop",
     "setattr",
+    "enter",
+    "exit",
 ]
 
 

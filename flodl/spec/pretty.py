@@ -58,8 +58,10 @@ def operation(node: NodeSpec, kinds: Mapping[str, str]) -> str:
         return f".{node.target}"
     if node.kind == "setattr":
         return f"set .{node.target}"
-    if node.kind == "unpack":
-        return "unpack"
+    if node.kind in ("unpack", "exit"):
+        return node.kind
+    if node.kind == "enter":
+        return f"with {node.target}"
     return node.target or node.kind
 
 
@@ -69,7 +71,7 @@ def argument_text(spec: GraphSpec, arg: Arg) -> str:
         case Ref(node):
             return spec.nodes[node].name
         case Attr(path) | Submodule(path):
-            return f"self.{path}"
+            return f"self.{path}".removesuffix(".")
         case Literally(value):
             return repr(value)
         case Named(key):

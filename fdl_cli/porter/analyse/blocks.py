@@ -11,6 +11,7 @@ from fdl_cli.porter.analyse.names import add_import
 from fdl_cli.porter.ir.expressions import Expr, Kind
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block, Stmt, StmtOp
+from fdl_cli.porter.knowledge import torch_names as torch
 
 _ENDS = frozenset({"return", "raise", "continue", "break"})
 
@@ -45,6 +46,8 @@ class BlockReader:
                 return self._for(node)
             case ast.While():
                 return self._while(node)
+            case ast.With():
+                return self._with(node)
             case _:
                 return self._rare(node)
 
@@ -214,6 +217,23 @@ class BlockReader:
         target = self.expressions.read(node.target)
         return target, self.read(node.body), self.read(node.orelse)
 
+    def _with(self, node: ast.With) -> Stmt:
+        managers = []
+        for item in node.items:
+            context = item.context_expr
+            called = context.func if isinstance(context, ast.Call) else context
+            if (
+                self.env.names.dotted(called) not in torch.CONTEXTS
+                or item.optional_vars is not None
+            ):
+                text = " ".join(self.env.source.slice(self.env.source.span(context)).split())
+                self.env.refuse(node.lineno, "FDL306", f"`with {text}`")
+            with self.env.scope_entry():
+                managers.append(self.expressions.read(context))
+        body = self.read(node.body)
+        span = self.env.source.span(node)
+        return Stmt(op="with", exprs=tuple(managers), body=body, sources=(span,))
+
     def _while(self, node: ast.While) -> Stmt:
         with self.env.test():
             test = self.expressions.read(node.test)
@@ -239,7 +259,6 @@ def _leaves(block: Block) -> bool:
 
 
 _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
-    ast.With: ("FDL306", "a `with` block"),
     ast.AsyncWith: ("FDL305", "an `async with` block"),
     ast.AsyncFor: ("FDL305", "an `async for` loop"),
     ast.Try: ("FDL304", "a `try` block"),

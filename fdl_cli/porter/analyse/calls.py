@@ -66,6 +66,10 @@ def _opaque(env: Environment, arguments: tuple[Expr, ...]) -> Call:
 
 def by_dotted(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int) -> Call:
     """Classify a call of an imported name."""
+    if env.in_context and dotted in torch.CONTEXTS:
+        return Call(role="python", kind="python")
+    if dotted in {"warnings.simplefilter", "warnings.filterwarnings"}:
+        return Call(role="python", kind="python")
     if dotted.startswith("torch."):
         return _torch(env, dotted, arguments, line)
     if dotted.startswith(py.RANDOM_PREFIXES):

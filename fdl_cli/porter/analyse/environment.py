@@ -73,6 +73,7 @@ class Environment:
     parameters: list[str] = field(default_factory=list)
     testing: bool = False
     mapping: bool = False
+    in_context: bool = False
 
     def refuse(self, line: int, code: str, message: str) -> None:
         """Note why the method cannot be described; each place once."""
@@ -97,6 +98,15 @@ class Environment:
             yield
         finally:
             self.testing = saved
+
+    @contextmanager
+    def scope_entry(self) -> Iterator[None]:
+        """Read a context manager: modes and warnings may be changed by it."""
+        saved, self.in_context = self.in_context, True
+        try:
+            yield
+        finally:
+            self.in_context = saved
 
     def is_self(self, expr: Expr) -> bool:
         """Say whether the expression is the object itself."""

@@ -10,10 +10,15 @@ from fdl_cli.porter.analyse.names import FunctionNode, Names
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.symbols import MethodIR
+from fdl_cli.porter.knowledge import torch_names as torch
 from fdl_cli.porter.knowledge.python_names import CONTAINER_ANNOTATIONS, PYTHON_ANNOTATIONS
 from fdl_cli.porter.parse.reader import SourceFile
 
-_PLAIN_DECORATORS = frozenset({"staticmethod", "typing.no_type_check"})
+# Decorators that leave the function as it is, or work on a flow as they do on a forward.
+_PLAIN_DECORATORS = torch.WRAPPERS | {
+    "staticmethod", "typing.no_type_check", "property", "abc.abstractmethod", "torch.jit.ignore",
+    "torch.jit.unused", "torch.jit.export", "torch.jit.script_method", "typing.override",
+}  # fmt: skip
 
 
 @final

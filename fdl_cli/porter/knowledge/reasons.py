@@ -67,8 +67,8 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ("FDL305", "`yield`, `await` or an async method", "return a list instead"),
     (
         "FDL306",
-        "a `with` block in forward",
-        "a graph records operations, not contexts; put the block around the call of the model",
+        "a `with` block in forward that is not about gradients, autocast, profiling or warnings",
+        "put the block around the call of the model",
     ),
     ("FDL307", "printing or logging in forward", "tag the value and observe it instead"),
     (
@@ -93,7 +93,7 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
         "`super()` that is not a call of a method of this file",
         "give the step of the base class a name of its own and call that",
     ),
-    ("FDL315", "a decorator on forward", "put the decorator's effect around the call"),
+    ("FDL315", "a decorator that may do anything", "put the decorator's effect around the call"),
     ("FDL317", "forward is recursive", "unroll the recursion"),
     ("FDL318", "a statement which a flow cannot contain", "move it out of forward"),
     (

@@ -60,6 +60,22 @@ GRAD_MODE: Final = frozenset({
     "torch.set_grad_enabled", "torch.manual_seed", "torch.cuda.manual_seed", "torch.autograd.grad",
 })  # fmt: skip
 
+# Contexts that are recorded as `with` blocks of the graph.
+CONTEXTS: Final = frozenset({
+    "torch.no_grad", "torch.enable_grad", "torch.set_grad_enabled", "torch.inference_mode",
+    "torch.autograd.no_grad", "torch.autograd.enable_grad", "torch.autograd.set_grad_enabled",
+    "torch.autograd.inference_mode", "torch.autograd.grad_mode.no_grad",
+    "torch.autograd.grad_mode.enable_grad", "torch.autocast", "torch.amp.autocast",
+    "torch.cuda.amp.autocast", "torch.cpu.amp.autocast", "torch.cuda.amp.autocast_mode.autocast",
+    "torch.autograd.profiler.record_function", "torch.profiler.record_function",
+    "warnings.catch_warnings", "contextlib.nullcontext",
+})  # fmt: skip
+# Those of them that wrap a function when they are written as a decorator.
+WRAPPERS: Final = frozenset({name for name in CONTEXTS if name.startswith("torch.")})
+# Decorators which `@subflow` may be written above.
+SUBFLOW_BELOW: Final = WRAPPERS | {"torch.jit.ignore", "torch.jit.unused", "torch.jit.export",
+                                   "typing.override"}  # fmt: skip
+
 # Layers without parameters, buffers or a training mode: they may be created in a forward.
 STATELESS_LAYERS: Final = frozenset({
     "torch.nn.ReLU", "torch.nn.ReLU6", "torch.nn.LeakyReLU", "torch.nn.ELU", "torch.nn.SELU",

@@ -18,6 +18,7 @@ from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.pretty import reading
 from fdl_cli.porter.ir.statements import Block, Stmt, expressions
 from fdl_cli.porter.ir.symbols import MethodIR, ModelIR, ScriptIR, ValueFact
+from fdl_cli.porter.knowledge.torch_names import SUBFLOW_BELOW
 from fdl_cli.porter.plan.counting import count_operations
 from fdl_cli.porter.plan.eligible import find_obstacles
 from fdl_cli.porter.plan.joined import join_residuals
@@ -94,7 +95,8 @@ def _class_plan(model: ModelIR, reasons: tuple[Reason, ...]) -> ClassPlan:
 def _undecorable(blocks: list[tuple[MethodIR, Block]]) -> Iterator[Reason]:
     """Find helpers that need flow words but cannot be a `@subflow`, as they have no object."""
     for method, block in blocks:
-        if method.name != "forward" and method.decorators and block_words(block):
+        bare = set(method.decorators) <= SUBFLOW_BELOW
+        if method.name != "forward" and not bare and block_words(block):
             message = f"`{method.name}` is decorated and calls layers or functions"
             yield Reason(line=method.span.line, code="FDL315", message=message)
 
@@ -132,7 +134,7 @@ def _class_edits(model: ModelIR, blocks: list[tuple[MethodIR, Block]]) -> Iterat
         describes = bool(block_words(block))
         if method.name == "forward":
             yield ReplaceWord(span=method.name_span, word="flow")
-        elif describes and not method.decorators:
+        elif describes:
             yield Decorate(at=method.span.start, word="subflow")
         if method.name == "forward" or describes:
             for span in method.annotations:

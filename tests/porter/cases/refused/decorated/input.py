@@ -7,6 +7,10 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 
+def traced(function):
+    return function
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -14,6 +18,6 @@ class Net(nn.Module):
         self.b = nn.Linear(4, 4)
         self.steps = 0
 
-    @torch.no_grad()
+    @traced
     def forward(self, x):
         return self.a(x)

@@ -1,0 +1,165 @@
+"""`with` blocks of a flow: gradient and autocast modes, profiler labels, silenced warnings.
+
+While a flow is recorded, entering such a context is a node, and so is leaving it; the generated code has
+the same `with` block around the nodes in between.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.amp.autocast_mode import autocast
+
+from flodl.flow.callsite import is_user_frame
+from flodl.flow.readings import grad_modes
+from flodl.flow.recorder import current_recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from flodl.flow.recorder import Recorder
+
+
+def _autocast_arguments(context: Any) -> dict[str, Any]:
+    return {
+        "device_type": context.device,
+        "dtype": context.fast_dtype,
+        "enabled": context._enabled,
+        "cache_enabled": context._cache_enabled,
+    }
+
+
+def _warnings_arguments(context: Any) -> dict[str, Any]:
+    return {"record": context._record}
+
+
+# Per class: its name in generated code, and the arguments that make another one like it.
+_CONTEXTS: dict[type, tuple[str, Callable[[Any], dict[str, Any]]]] = {
+    torch.no_grad: ("torch.no_grad", lambda _: {}),
+    torch.enable_grad: ("torch.enable_grad", lambda _: {}),
+    torch.set_grad_enabled: ("torch.set_grad_enabled", lambda context: {"mode": context.mode}),
+    torch.inference_mode: ("torch.inference_mode", lambda context: {"mode": context.mode}),
+    autocast: ("torch.autocast", _autocast_arguments),
+    torch.autograd.profiler.record_function: (
+        "torch.autograd.profiler.record_function",
+        lambda context: {"name": context.name, "args": context.args},
+    ),
+    warnings.catch_warnings: ("", _warnings_arguments),
+}
+_FILTERS = ("simplefilter", "filterwarnings")
+_MODES = ("is_grad_enabled", "is_inference_mode_enabled")
+
+
+def _entering(kind: type, original: Callable[..., Any]) -> Callable[..., Any]:
+    name, arguments = _CONTEXTS[kind]
+
+    @wraps(original)
+    def enter(self: Any) -> Any:
+        recorder = current_recorder()
+        if recorder is None:
+            return original(self)
+        recorder.modes = grad_modes()
+        target = name or recorder.encoder.callable_name(kind)
+        recorder.step("enter", target, (), arguments(self), compute=None)
+        recorder.scopes += 1
+        return _unheard(recorder, original, self)
+
+    return enter
+
+
+def _leaving(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def leave(self: Any, *exc: Any) -> Any:
+        recorder = current_recorder()
+        if recorder is None:
+            return original(self, *exc)
+        result = _unheard(recorder, original, self, *exc)
+        recorder.scopes -= 1
+        if not exc or exc[0] is None:
+            recorder.step("exit", "", (), compute=None)
+        return result
+
+    return leave
+
+
+def _unheard(recorder: Recorder, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function whose own torch calls are none of the flow's."""
+    recorder.listening = False
+    try:
+        return function(*args)
+    finally:
+        recorder.listening = True
+        recorder.modes = grad_modes()
+
+
+def _filtering(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def change(*args: Any, **kwargs: Any) -> Any:
+        recorder = current_recorder()
+        if recorder is None:
+            return original(*args, **kwargs)
+        target = recorder.encoder.callable_name(original)
+        recorder.step("function", target, args, kwargs, compute=original)
+        return None
+
+    return change
+
+
+def _reading(name: str, original: Callable[..., bool]) -> Callable[..., bool]:
+    @wraps(original)
+    def ask() -> bool:
+        answer = original()
+        recorder = current_recorder()
+        if recorder is not None and not recorder.scopes and is_user_frame(sys._getframe(1)):
+            # Known before the call: another answer needs another plan.
+            recorder.attributes.checks.append(f"torch.{name}() is {answer}")
+        return answer
+
+    return ask
+
+
+_lock = threading.Lock()
+_depth: list[int] = []
+_ORIGINALS = {kind: (kind.__enter__, kind.__exit__) for kind in _CONTEXTS}  # type: ignore[attr-defined]
+_FILTER_ORIGINALS = {name: vars(warnings)[name] for name in _FILTERS}
+_MODE_ORIGINALS = {name: vars(torch)[name] for name in _MODES}
+
+
+@contextmanager
+def recorded_scopes() -> Iterator[None]:
+    """Turn entering and leaving of known contexts into nodes, in this thread, until the block ends."""
+    with _lock:
+        _depth.append(threading.get_ident())
+        if len(_depth) == 1:
+            _replace()
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth.pop()
+            if not _depth:
+                _restore()
+
+
+def _replace() -> None:
+    for kind, (enter, leave) in _ORIGINALS.items():
+        _set(kind, _entering(kind, enter), _leaving(leave))
+    vars(warnings).update({name: _filtering(each) for name, each in _FILTER_ORIGINALS.items()})
+    vars(torch).update({name: _reading(name, each) for name, each in _MODE_ORIGINALS.items()})
+
+
+def _restore() -> None:
+    for kind, (enter, leave) in _ORIGINALS.items():
+        _set(kind, enter, leave)
+    vars(warnings).update(_FILTER_ORIGINALS)
+    vars(torch).update(_MODE_ORIGINALS)
+
+
+def _set(kind: Any, enter: Any, leave: Any) -> None:
+    kind.__enter__, kind.__exit__ = enter, leave

@@ -1,0 +1,74 @@
+"""`with` blocks in a flow hold for the same operations, in every call."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402 - torch may be missing
+
+from flodl import FlowModule  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+class Modes(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def flow(self, x):
+        with torch.no_grad():
+            y = x.through(self.a)
+            with torch.enable_grad():
+                z = x.through(self.b)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.training):
+            w = z.through(self.a)
+        return y, z, w
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+def test_scopes_hold_again(is_training):
+    modes = Modes().train(is_training)
+    for _ in range(2):
+        y, z, w = modes(torch.ones(2, 3))
+        assert not y.requires_grad
+        assert z.requires_grad
+        assert w.dtype == (torch.bfloat16 if is_training else torch.float32)
+        assert torch.is_grad_enabled()
+    assert "    with torch.no_grad():\n        y = run" in modes.code
+    assert len(modes._programs()) == 1
+
+
+def test_a_block_that_is_left_by_an_error_is_left():
+    class Fails(FlowModule):
+        def flow(self, x):
+            with torch.no_grad():
+                return x @ x
+
+    fails = Fails()
+    fails(torch.ones(2, 2))
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            fails(torch.ones(2, 3))
+        assert torch.is_grad_enabled()
+
+
+def test_the_mode_of_a_call_is_a_question():
+    class Asks(FlowModule):
+        def flow(self, x):
+            return x + 1 if torch.is_grad_enabled() else x
+
+    asks = Asks()
+    with torch.no_grad():
+        assert asks(torch.ones(1)).item() == 1
+    assert asks(torch.ones(1)).item() == 2
+    with torch.no_grad():
+        assert asks(torch.ones(1)).item() == 1
+
+
+def test_profiles_and_taps_of_a_block():
+    modes = Modes()
+    modes.enable_profiling()
+    modes(torch.ones(1, 3))
+    modes(torch.ones(1, 3))
+    assert "no_grad" in str(modes)
