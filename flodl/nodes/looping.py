@@ -43,12 +43,18 @@ def loop_halting(
     if per_sample:
         return _per_sample(x, body, halt, limit, kind, refs)
     for turn in range(limit):
-        if kind == "while" and bool(apply_stage(halt, x).reshape(-1)[0] > 0):
+        if kind == "while" and _halts(halt, x):
             break
         x = _turn(body, x, refs, turn)
-        if kind == "until" and turn + 1 < limit and bool(apply_stage(halt, x).reshape(-1)[0] > 0):
+        if kind == "until" and turn + 1 < limit and _halts(halt, x):
             break
     return x
+
+
+def _halts(halt: Any, x: Any) -> bool:
+    first: torch.Tensor = apply_stage(halt, x).reshape(-1)[0]
+    # Where only shapes are asked for, there is no value to decide by.
+    return not first.is_meta and bool(first > 0)
 
 
 def _per_sample(

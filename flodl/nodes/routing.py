@@ -63,6 +63,10 @@ def switch(x: Any, router: Any, branches: Sequence[Any], refs: Mapping[str, Any]
         GraphError: an index is not the number of a branch.
     """
     chosen = apply_with(router, x, refs)
+    if chosen.is_meta:
+        # Only shapes are asked for, so nobody has chosen: every branch has to fit.
+        first, *_ = [apply_stage(branch, x) for branch in branches]
+        return first
     if chosen.numel() == 1:
         index = int(chosen.reshape(()).item())
         _check_index(index, len(branches))

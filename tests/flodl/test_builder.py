@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from flodl import Add, BuildError, Cat, FlowBuilder, Graph
+from flodl import Add, BuildError, Cat, FlowBuilder, Graph, ThresholdHalt
 
 pytestmark = pytest.mark.torch
 THIS = Path(__file__)
@@ -189,6 +189,16 @@ def test_shapes_are_checked_without_computing():
     norm = nn.BatchNorm1d(4)
     builder = FlowBuilder.from_(norm).through(nn.Linear(4, 4))
     builder.build(torch.randn(3, 4))
+    routed = (
+        builder.switch(lambda x: x.argmax(dim=1), nn.Linear(4, 4), nn.Linear(4, 4))
+        .loop_body(nn.Linear(4, 4)).while_cond(ThresholdHalt(0.0), 2)
+        .loop_body(nn.Linear(4, 4)).until_cond(ThresholdHalt(0.0), 2)
+    )  # fmt: skip
+    routed.build(torch.randn(3, 4))
+    with pytest.raises(RuntimeError, match="dim"):
+        builder.switch(lambda x: x.argmax(dim=1), nn.Linear(4, 4), nn.Linear(6, 4)).build(
+            torch.randn(3, 4)
+        )
     assert int(norm.num_batches_tracked) == 0
     with pytest.raises(RuntimeError) as caught:
         builder.through(nn.Linear(5, 2)).tag("head").build(torch.randn(3, 4))
