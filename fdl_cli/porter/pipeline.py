@@ -1,12 +1,12 @@
 """The order of the stages for one file: read, analyse, plan, emit, check; and nothing else."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import final
 
 from fdl_cli.porter.analyse.script import analyse
 from fdl_cli.porter.emit.write import Written, write
-from fdl_cli.porter.ir.edits import PortPlan
+from fdl_cli.porter.ir.edits import ClassPlan, PortPlan
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import ScriptIR
 from fdl_cli.porter.parse.reader import SourceFile, read
@@ -41,10 +41,29 @@ def draft(source: SourceFile, script: ScriptIR, demoted: Mapping[str, Reason]) -
     made = write(source, script, plan)
     if isinstance(made, Written):
         return Draft(source=source, script=script, plan=plan, text=made.text, data=made.data)
-    broken = dict(demoted)
-    for item in plan.classes:
-        alone = write(source, script, only(plan, item.name))
-        if not isinstance(alone, Written):
-            broken[item.name] = Reason(line=item.line, code="FDL209", message=alone.fault)
-    assert len(broken) > len(demoted), "a fault of the file is a fault of one of its classes"
-    return draft(source, script, broken)
+    broken = {
+        item.name: Reason(line=item.line, code="FDL209", message=fault)
+        for item, fault in _faulty(source, script, plan, plan.classes)
+    }
+    if not broken:  # each half is sound alone: only all of them together are to blame
+        broken = {
+            item.name: Reason(line=item.line, code="FDL209", message=made.fault)
+            for item in plan.classes
+            if item.status != "kept"
+        }
+    return draft(source, script, {**demoted, **broken})
+
+
+def _faulty(
+    source: SourceFile, script: ScriptIR, plan: PortPlan, classes: tuple[ClassPlan, ...]
+) -> Iterator[tuple[ClassPlan, str]]:
+    """Yield the classes whose edits damage the file: by halves, as a file may have hundreds."""
+    made = write(source, script, only(plan, frozenset(item.name for item in classes)))
+    if isinstance(made, Written):
+        return
+    if len(classes) == 1:
+        yield classes[0], made.fault
+        return
+    middle = len(classes) // 2
+    for half in (classes[:middle], classes[middle:]):
+        yield from _faulty(source, script, plan, half)

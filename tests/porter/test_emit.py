@@ -7,6 +7,7 @@ from dataclasses import replace
 import libcst
 import pytest
 
+from fdl_cli.porter import pipeline
 from fdl_cli.porter.emit.apply import patches_of
 from fdl_cli.porter.emit.assemble import UnsoundError, assemble
 from fdl_cli.porter.emit.soundness import find_faults
@@ -173,6 +174,30 @@ def test_a_class_whose_text_would_be_damaged_is_kept(monkeypatch):
     assert inner.status == "graph"
     assert "class Net(nn.Module)" in made.text
     assert "class Inner(FlowModule)" in made.text
+
+
+def test_a_damaged_class_among_many_is_found_by_halves(monkeypatch):
+    many = "".join(
+        f"class N{i}(nn.Module):\n    def forward(self, x):\n        return self.a(x)\n\n\n"
+        for i in range(64)
+    )
+    original, writes = deciding._class_edits, []
+
+    def damaged(model, blocks):
+        for edit in original(model, blocks):
+            bad = model.facts.name == "N41" and getattr(edit, "word", "") == "flow"
+            yield replace(edit, word="flow(") if bad else edit
+
+    def counted(*arguments):
+        writes.append(arguments)
+        return write(*arguments)
+
+    monkeypatch.setattr(deciding, "_class_edits", damaged)
+    monkeypatch.setattr(pipeline, "write", counted)
+    source, script = understand(f"import torch.nn as nn\n\n\n{many}".encode())
+    made = draft(source, script, {})
+    assert [item.name for item in made.plan.classes if item.status == "kept"] == ["N41"]
+    assert len(writes) < 20
 
 
 @pytest.mark.parametrize("data", [b"x = 1\ry = 2\r", b"\x0cx = 1\n"])

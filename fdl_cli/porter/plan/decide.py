@@ -52,9 +52,9 @@ def decide(script: ScriptIR, demoted: Mapping[str, Reason]) -> PortPlan:
     return PortPlan(classes=tuple(classes), names=names, missing=missing)
 
 
-def only(plan: PortPlan, name: str) -> PortPlan:
-    """Return the plan with the edits of one class alone."""
-    classes = tuple(item for item in plan.classes if item.name == name)
+def only(plan: PortPlan, names: frozenset[str]) -> PortPlan:
+    """Return the plan with the edits of some classes alone."""
+    classes = tuple(item for item in plan.classes if item.name in names)
     return PortPlan(classes=classes, names=plan.names, missing=())
 
 
