@@ -104,17 +104,19 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
         ConflictError: an output exists already.
     """
     from fdl_cli.porter.port_tree import TreeRequest, port_tree
-    from fdl_cli.porter.verify import verify_port
+    from fdl_cli.porter.verify import prove_script, verify_port
 
     if options.verify_only:
         return _compare(context, options)
+    proves = options.verify and not options.check
     request = TreeRequest(
         paths=tuple(context.cwd / path for path in options.paths),
         output=None if options.output is None else context.cwd / options.output,
         in_place=options.in_place,
         write=not (options.diff or options.check),
         force=options.force,
-        verify=verify_port if options.verify and not options.check else None,
+        verify=verify_port if proves else None,
+        prove_script=prove_script if proves else None,
         examples=options.examples,
         timeout_s=options.timeout_s,
         want_diff=options.diff,

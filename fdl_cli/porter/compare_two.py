@@ -53,6 +53,7 @@ def compare_files(request: ComparisonRequest) -> FileData:
         classes=classes,
         on_flodl=(),
         training=(),
+        script=None,
         warnings=_warnings(outcome),
         error=None,
         seconds=time.monotonic() - started,

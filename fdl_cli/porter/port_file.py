@@ -8,7 +8,13 @@ from typing import final
 from fdl_cli.porter.analyse.intents import training_blocks
 from fdl_cli.porter.bench import Bench, Placement
 from fdl_cli.porter.ir.edits import ClassPlan
-from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyOutcome, VerifyRequest
+from fdl_cli.porter.ir.evidence import (
+    ClassEvidence,
+    ScriptOutcome,
+    ScriptRequest,
+    VerifyOutcome,
+    VerifyRequest,
+)
 from fdl_cli.porter.ir.findings import (
     ClassOutcome,
     FileError,
@@ -16,6 +22,7 @@ from fdl_cli.porter.ir.findings import (
     FileStatus,
     FileWarning,
     Reason,
+    ScriptFinding,
     VerifyFinding,
 )
 from fdl_cli.porter.ir.pretty import script_text
@@ -23,6 +30,7 @@ from fdl_cli.porter.pipeline import Draft
 from fdl_cli.porter.project import Project
 
 Verify = Callable[[VerifyRequest], VerifyOutcome]
+ProveScript = Callable[[ScriptRequest], ScriptOutcome]
 
 # Each round keeps at least one class more, so this only bounds the time of odd files.
 _MAX_ROUNDS = 6
@@ -45,6 +53,7 @@ class Proving:
     timeout_s: float
     search_path: tuple[Path, ...]
     bench: Bench | None = None
+    prove_script: ProveScript | None = None
 
 
 def port_file(data: bytes, path: Path, proving: Proving | None) -> tuple[FileOutcome, bytes]:
@@ -67,6 +76,9 @@ def port_member(
     warnings: tuple[FileWarning, ...] = ()
     if proving is not None and _ported(project.draft(path)):
         evidence, warnings = _prove(project, path, proving)
+    script = None
+    if proving is not None and proving.prove_script is not None:
+        script = _prove_script(project, path, proving, evidence)
     made = project.draft(path)
     outcome = FileOutcome(
         status=_status(made),
@@ -78,6 +90,7 @@ def port_member(
         error=None,
         plan="\n".join(item.reading for item in made.plan.classes),
         ir=script_text(made.script),
+        script=script,
     )
     return outcome, made.data
 
@@ -132,6 +145,58 @@ def _prove(
         if not _ported(project.draft(path)):
             break
     return evidence, warnings
+
+
+def _prove_script(
+    project: Project, path: Path, proving: Proving, evidence: Mapping[str, ClassEvidence]
+) -> ScriptFinding | None:
+    """Run a training script as a whole; classes are put back until it trains as it did."""
+    made = project.draft(path)
+    if not made.script.starts or not _concerned(project, path, proving):
+        return None
+    unproved = {n for n in _ported(made) if n not in evidence or evidence[n].status != "equal"}
+    found = _run_script(project, path, proving)
+    # First those that nothing else has proved, then all of this file.
+    for blamed in (unproved, set(_ported(made))):
+        if found.status != "different" or not blamed:
+            break
+        message = f"the whole script trains differently: {found.detail}"
+        lines = {item.name: item.line for item in made.plan.classes}
+        project.demote(
+            path, {n: Reason(line=lines[n], code="FDL321", message=message) for n in blamed}
+        )
+        found = _run_script(project, path, proving)
+    return found
+
+
+def _concerned(project: Project, path: Path, proving: Proving) -> bool:
+    """Say whether a run of the file meets anything that is ported."""
+    if proving.bench is None:
+        return bool(_ported(project.draft(path)))
+    return any(_ported(made) for _, made in project.drafts())
+
+
+def _run_script(project: Project, path: Path, proving: Proving) -> ScriptFinding:
+    assert proving.prove_script is not None
+    place = _placement(project, path, proving)
+    outcome = proving.prove_script(
+        ScriptRequest(
+            original=place.original,
+            ported=place.ported,
+            python=proving.python,
+            timeout_s=proving.timeout_s,
+            workdir=proving.workdir,
+            search_path=place.search_path,
+            ported_search_path=place.ported_search_path,
+        )
+    )
+    return ScriptFinding(
+        status=outcome.status,
+        detail=outcome.detail,
+        steps=outcome.steps,
+        losses=outcome.losses,
+        source_runs=outcome.source_runs,
+    )
 
 
 def _takes_lists(item: ClassEvidence) -> bool:

@@ -15,7 +15,7 @@ from fdl_cli.porter.ir.port_data import FileData, PortData
 from fdl_cli.porter.notebook import Notebook
 from fdl_cli.porter.output import OutputFile, finish_interrupted, require_clean, write_all
 from fdl_cli.porter.parse.reader import decode
-from fdl_cli.porter.port_file import Proving, Verify, failed, port_member
+from fdl_cli.porter.port_file import ProveScript, Proving, Verify, failed, port_member
 from fdl_cli.porter.project import Project
 from fdl_cli.porter.report.diff import unified
 from fdl_cli.porter.report.summary import summary_lines
@@ -36,6 +36,7 @@ class TreeRequest:
     write: bool
     force: bool
     verify: Verify | None
+    prove_script: ProveScript | None
     examples: tuple[str, ...]
     timeout_s: float
     want_diff: bool
@@ -162,6 +163,7 @@ class _Run:
         in_package = (source.parent / "__init__.py").is_file()
         return Proving(
             verify=self._request.verify,
+            prove_script=self._request.prove_script,
             workdir=self._workdir,
             examples=self._request.examples,
             python=sys.executable,
@@ -210,6 +212,7 @@ def _file_data(request: TreeRequest, job: Job, result: _Result, contents: Conten
         classes=outcome.classes,
         on_flodl=outcome.on_flodl,
         training=outcome.training,
+        script=outcome.script,
         warnings=outcome.warnings,
         error=outcome.error,
         seconds=round(result.seconds, 3),

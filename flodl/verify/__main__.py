@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from flodl.verify.containment import limit_memory
+from flodl.verify.curve import record_curve
 from flodl.verify.examination import examine
 from flodl.verify.protocol import Response, read_request
 from flodl.verify.script_run import record_script
@@ -25,6 +26,8 @@ def main(argv: list[str]) -> int:
     response = Response(Path(response_file))
     if request.task == "record":
         record_script(request)
+    elif request.task == "curve":
+        record_curve(request)
     else:
         examine(request, response)
     response.finish()

@@ -16,6 +16,7 @@ from flodl.verify.protocol import ClassResult, Request, Response
 from flodl.verify.recorder import Case
 from flodl.verify.seeds import random_state
 from flodl.verify.sides import Side, open_sides
+from flodl.verify.standins.install import STANDINS
 from flodl.verify.trial import Trial
 
 SEARCH_SHARE = 0.3
@@ -28,6 +29,7 @@ HANGING_FACTOR = 20.0
 
 def examine(request: Request, response: Response) -> None:
     """Compare all classes of the request; each result is answered as soon as it is known."""
+    STANDINS.install()
     with contained(request.workdir, (request.original.parent, request.ported.parent)):
         original, port = open_sides(
             request.original, request.ported, request.search_path, request.ported_search_path

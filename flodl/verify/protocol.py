@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, final
 
 Status = Literal["equal", "close", "different", "not-run"]
-Task = Literal["check", "record"]
+Task = Literal["check", "record", "curve"]
 
 RUNNING_SUFFIX = ".running"
 

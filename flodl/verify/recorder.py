@@ -6,7 +6,7 @@ import contextlib
 import pickle
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from torch import nn
@@ -116,6 +116,11 @@ class Recorder:
     def note_success(self, case: Case) -> None:
         """Keep a case whose call came to its end."""
         self.cases.setdefault(case.class_name, []).append(case)
+
+    def add_to_origins(self, words: str) -> None:
+        """Say something more about where all cases come from."""
+        for cases in self.cases.values():
+            cases[:] = [replace(case, origin=case.origin + words) for case in cases]
 
     def _pack(self, arguments: Arguments) -> Packed | None:
         # Packing may call user code (`__reduce__`, properties), which must not be recorded.

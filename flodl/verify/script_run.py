@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from pathlib import Path
-from types import ModuleType
 
-from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
-from flodl.verify.containment import StopRunError, contained, stop_after_steps
+from flodl.verify.containment import contained
+from flodl.verify.curve import Curve, end_with, noting_curve, time_limit_of, write_curve
+from flodl.verify.main_module import run_main
 from flodl.verify.protocol import Request
 from flodl.verify.recorder import Recorder, dump_cases
-from flodl.verify.seeds import seed_all
-from flodl.verify.sides import IMPORT_SEED, locate
+from flodl.verify.sides import locate
+from flodl.verify.standins.install import STANDINS
 
-# A GAN's second optimizer steps after its first; two rounds of two show every model at work.
-NUM_STEPS = 4
+CURVE_SUFFIX = ".curve"
 
 
 def record_script(request: Request) -> None:
@@ -29,33 +27,18 @@ def record_script(request: Request) -> None:
             module not in installed and _is_inside(module, (place.root, *request.search_path))
         )
 
+    STANDINS.install()
+    curve = Curve()
     recorder = Recorder(is_local, origin="a recorded run of the script", keep_live=False)
     with contained(request.workdir, (request.original.parent, request.ported.parent)):
         sys.path[:0] = [str(place.root), *(str(item) for item in request.search_path)]
-        with (
-            contextlib.suppress(StopRunError, OutOfTimeError),
-            time_limit(request.limit_s),
-            stop_after_steps(NUM_STEPS),
-            recorder.watching(),
-        ):
-            _run_main(request.original, place.name)
+        with time_limit_of(curve, request.limit_s), recorder.watching(), noting_curve(curve):
+            end_with(curve, run_main(request.original, place.name, request.original))
+    write_curve(curve, request.recording.with_suffix(CURVE_SUFFIX))
     partial = request.recording.with_suffix(".partial")
+    recorder.add_to_origins(STANDINS.words())
     partial.write_bytes(dump_cases(recorder))
     partial.replace(request.recording)
-
-
-def _run_main(file: Path, name: str) -> None:
-    module = ModuleType("__main__")
-    module.__file__ = str(file)
-    package, dot, _ = name.rpartition(".")
-    module.__package__ = package if dot else None
-    sys.modules["__main__"] = module
-    sys.argv = [str(file)]
-    seed_all(IMPORT_SEED)
-    code = attempt(lambda: compile(file.read_bytes(), str(file), "exec"))
-    if not isinstance(code, Failure):
-        # Whatever the script ends with, the calls until then were recorded.
-        attempt(lambda: exec(code, vars(module)))
 
 
 def _is_inside(module: str, folders: tuple[Path, ...]) -> bool:

@@ -83,3 +83,14 @@ def _names_torch(node: ast.Import | ast.ImportFrom) -> bool:
     if isinstance(node, ast.ImportFrom):
         return node.level == 0 and (node.module or "").partition(".")[0] == "torch"
     return any(item.name.partition(".")[0] == "torch" for item in node.names)
+
+
+def starts(tree: ast.Module) -> bool:
+    """Say whether running the file does more than define names."""
+    return any(_acts(node) for node in tree.body)
+
+
+def _acts(node: ast.stmt) -> bool:
+    if isinstance(node, ast.If | ast.For | ast.While | ast.With):
+        return any(isinstance(item, ast.Call) for item in ast.walk(node))
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)

@@ -11,6 +11,7 @@ from fdl_cli.porter.analyse.file_facts import (
     flodl_names,
     import_place,
     imports_torch,
+    starts,
     used_names,
 )
 from fdl_cli.porter.analyse.kinship import ALONE, Kinship, method_nodes
@@ -97,6 +98,7 @@ class _Script:
             values=sequential_values(self.source, self.names),
             flodl_names=flodl_names(self.names),
             used_names=used_names(tree),
+            starts=starts(tree),
             imports_torch=imports_torch(self.names),
             import_at=import_place(self.source),
         )

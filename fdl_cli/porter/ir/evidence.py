@@ -85,3 +85,33 @@ class VerifyOutcome:
     def different(self) -> tuple[str, ...]:
         """Names of the classes whose port does not compute what the original computes."""
         return tuple(item.name for item in self.classes if item.status == "different")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptRequest:
+    """A script and its port, to be run as wholes; the folders are as in a `VerifyRequest`."""
+
+    original: Path
+    ported: Path
+    python: str
+    timeout_s: float
+    workdir: Path
+    search_path: tuple[Path, ...]
+    ported_search_path: tuple[Path, ...] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptOutcome:
+    """What two runs under one seed showed: the losses of `steps` optimizer steps, and the weights.
+
+    `source_runs` is False when the original ends with an error of its own before it trains.
+    """
+
+    status: Status
+    detail: str
+    steps: int
+    losses: tuple[float, ...]
+    source_runs: bool
+    seconds: float

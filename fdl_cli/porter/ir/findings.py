@@ -53,6 +53,21 @@ class TrainingFinding:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptFinding:
+    """What running the whole script and its port showed: `losses` are those of its first steps.
+
+    `source_runs` is False when the script itself ends with an error before it trains.
+    """
+
+    status: VerifyStatus
+    detail: str
+    steps: int
+    losses: tuple[float, ...]
+    source_runs: bool
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileWarning:
     """Something about a file which does not change the outcome."""
 
@@ -89,3 +104,4 @@ class FileOutcome:
     error: FileError | None
     plan: str
     ir: str
+    script: ScriptFinding | None = None

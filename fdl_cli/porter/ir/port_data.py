@@ -9,6 +9,7 @@ from fdl_cli.porter.ir.findings import (
     FileError,
     FileStatus,
     FileWarning,
+    ScriptFinding,
     TrainingFinding,
 )
 
@@ -27,6 +28,7 @@ class FileData:
     classes: tuple[ClassOutcome, ...]
     on_flodl: tuple[str, ...]
     training: tuple[TrainingFinding, ...]
+    script: ScriptFinding | None
     warnings: tuple[FileWarning, ...]
     error: FileError | None
     seconds: float
@@ -51,6 +53,10 @@ class PortData:
             return 2
         classes = [item for file in self.files for item in file.classes]
         if any(item.verify.status == "different" for item in classes):
+            return 1
+        if any(
+            file.script is not None and file.script.status == "different" for file in self.files
+        ):
             return 1
         if check and any(file.status != "unchanged" for file in self.files):
             return 1

@@ -127,13 +127,15 @@ class ScriptIR:
     """Everything understood about one file; `on_flodl` are the classes that are ported already.
 
     `extended` are classes of this file which become graphs for the sake of heirs in other files;
-    `results` says what the methods of each class that were read return.
+    `results` says what the methods of each class that were read return. `starts`: the file does
+    something when it is run, besides defining names.
     """
 
     models: tuple[ModelIR, ...]
     relatives: tuple[RelativeIR, ...] = ()
     extended: frozenset[str] = frozenset()
     results: Mapping[str, Mapping[str, Kind]] = field(default_factory=dict)
+    starts: bool = False
     on_flodl: tuple[str, ...]
     values: tuple[ValueFact, ...]
     flodl_names: tuple[tuple[str, str], ...]

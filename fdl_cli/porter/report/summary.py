@@ -17,6 +17,8 @@ def summary_lines(name: str, outcome: FileOutcome, written: str | None) -> Itera
         for reason in item.reasons:
             yield f"           line {reason.line}: {reason.code} {reason.message}"
             yield f"           hint: {REASONS[reason.code].advice}"
+    if outcome.script is not None:
+        yield f"  {_SCRIPT[outcome.script.status]}: {outcome.script.detail}"
     kinds = tuple(dict.fromkeys(finding.kind for finding in outcome.training))
     if kinds:
         yield f"  training code kept: {', '.join(kinds)}"
@@ -44,4 +46,10 @@ def _proof(item: ClassOutcome) -> str:
     return f"{nodes}, {_WORDS[item.verify.status]}{detail}"
 
 
+_SCRIPT = {
+    "equal": "script trains equally",
+    "close": "script trains closely",
+    "different": "script trains DIFFERENTLY",
+    "not-run": "script not compared as a whole",
+}
 _WORDS = {"close": "close", "different": "different", "not-run": "not verified"}

@@ -4,3 +4,4 @@ This room starts the child, limits it and reads its answer. It must not know tor
 """
 
 from fdl_cli.porter.verify.orchestrate import verify_port as verify_port
+from fdl_cli.porter.verify.whole_script import prove_script as prove_script

@@ -16,6 +16,7 @@ from fdl_cli.system.process import run
 
 MEMORY_MB = 6144
 GRACE_S = 5.0
+_NOWHERE = "http://127.0.0.1:9"
 
 
 @final
@@ -47,7 +48,7 @@ class Answer:
 
 def run_task(
     request: VerifyRequest,
-    task: Literal["check", "record"],
+    task: Literal["check", "record", "curve"],
     names: tuple[str, ...],
     recording: Path | None,
     limits: Limits,
@@ -90,6 +91,12 @@ def child_environment(workdir: Path) -> dict[str, str]:
         MPLBACKEND="Agg",
         PYTHONHASHSEED="0",
         PYTHONDONTWRITEBYTECODE="1",
+        # Programs that user code starts are out of reach of the guards in the child itself.
+        **dict.fromkeys(("http_proxy", "https_proxy", "ftp_proxy", "all_proxy"), _NOWHERE),
+        **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), _NOWHERE),
+        HF_HUB_OFFLINE="1",
+        HF_DATASETS_OFFLINE="1",
+        TRANSFORMERS_OFFLINE="1",
     )
     return environment
 

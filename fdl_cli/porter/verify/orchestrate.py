@@ -59,6 +59,13 @@ def verify_port(request: VerifyRequest) -> VerifyOutcome:
     )
 
 
+def recording_of(original: Path, workdir: Path) -> Path:
+    """Return where the recorded run of a script is kept; its curve stands beside it."""
+    content = original.read_bytes() + str(original.resolve()).encode()
+    name = hashlib.blake2b(content, digest_size=8).hexdigest()
+    return workdir / f"recording-{name}.bin"
+
+
 def has_entry_point(file: Path) -> bool:
     """Tell whether running a file does more than define names: only then a recorded run pays."""
     try:
@@ -84,9 +91,7 @@ def _calls_method(node: ast.Assign) -> bool:
 def _record(request: VerifyRequest, deadline: float) -> Path | None:
     if not has_entry_point(request.original):
         return None
-    content = request.original.read_bytes() + str(request.original.resolve()).encode()
-    name = hashlib.blake2b(content, digest_size=8).hexdigest()
-    recording = request.workdir / f"recording-{name}.bin"
+    recording = recording_of(request.original, request.workdir)
     if recording.is_file():
         # A class was demoted and the port is verified again: the original is still the same.
         return recording

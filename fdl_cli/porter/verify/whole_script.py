@@ -1,0 +1,161 @@
+"""Compares two whole scripts: the losses and weights of their first steps under one seed."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from fdl_cli.porter.ir.evidence import ScriptOutcome, ScriptRequest, Status, VerifyRequest
+from fdl_cli.porter.verify.child import Limits, run_task
+from fdl_cli.porter.verify.orchestrate import recording_of
+
+SCRIPT_LIMIT_S = 60.0
+# The port may take this much longer: its first calls record plans.
+SLACK = 1.5
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Curve:
+    """What one run wrote down; see `flodl.verify.curve`."""
+
+    losses: tuple[str, ...]
+    values: tuple[float, ...]
+    weights: tuple[str, ...]
+    steps: int
+    end: str
+    error: str
+    line: int | None
+    standins: str
+
+
+def prove_script(request: ScriptRequest) -> ScriptOutcome:
+    """Run the original and the port, and compare their training bit by bit.
+
+    Nothing is raised for what user code does.
+    """
+    started = time.monotonic()
+    limit = min(SCRIPT_LIMIT_S, request.timeout_s / 3)
+    known = recording_of(request.original, request.workdir).with_suffix(".curve")
+    first = _read(known) if known.is_file() else None
+    first = first or _run(request, request.original, request.search_path, limit)
+    trouble = _no_training(first, limit)
+    if first is None or trouble:
+        return _outcome("not-run", trouble, first, started)
+    search = (*request.ported_search_path, *request.search_path)
+    second = _run(request, request.ported, search, limit * SLACK)
+    difference = _difference(first, second)
+    if not difference:
+        return _outcome("equal", _equal_words(first, second), first, started)
+    again = _run(request, request.original, request.search_path, limit)
+    if _difference(first, again):
+        text = "the script does not repeat itself under one seed"
+        return _outcome("not-run", text, first, started)
+    return _outcome("different", difference, first, started)
+
+
+def _run(
+    request: ScriptRequest, script: Path, search_path: tuple[Path, ...], limit: float
+) -> _Curve | None:
+    file = request.workdir / "curve.json"
+    file.unlink(missing_ok=True)
+    task = VerifyRequest(
+        original=request.original,
+        ported=script,
+        classes=(),
+        examples=(),
+        python=request.python,
+        timeout_s=limit,
+        workdir=request.workdir,
+        search_path=search_path,
+    )
+    answer = run_task(task, "curve", (), file, Limits(task_s=limit, class_s=limit))
+    if not file.is_file():
+        return None if answer.timed_out or not answer.trouble else _died(answer.trouble)
+    return _read(file)
+
+
+def _read(file: Path) -> _Curve:
+    fields = json.loads(file.read_text(encoding="utf-8"))
+    return _Curve(
+        losses=tuple(fields["losses"]),
+        values=tuple(fields["values"]),
+        weights=tuple(fields["weights"]),
+        steps=fields["steps"],
+        end=fields["end"],
+        error=fields["error"],
+        line=fields["line"],
+        standins=fields["standins"],
+    )
+
+
+def _died(trouble: str) -> _Curve:
+    return _Curve(
+        losses=(),
+        values=(),
+        weights=(),
+        steps=0,
+        end="error",
+        error=trouble,
+        line=None,
+        standins="",
+    )
+
+
+def _no_training(curve: _Curve | None, limit: float) -> str:
+    """Say why a run of the original shows nothing, if so."""
+    if curve is None or (curve.end == "time" and curve.steps == 0):
+        return f"the script takes no optimizer step within {limit:.0f} s"
+    if curve.steps == 0 and curve.end == "error":
+        place = "" if curve.line is None else f" (line {curve.line})"
+        return f"the script does not run here: {curve.error}{place}"
+    if curve.steps == 0:
+        return "the script takes no optimizer step"
+    return ""
+
+
+def _difference(first: _Curve, second: _Curve | None) -> str:
+    """Return where two runs part; nothing when neither went further than both agree."""
+    if second is None:
+        return "the port takes no optimizer step in the time that the original needs"
+    for number, pair in enumerate(zip(first.losses, second.losses, strict=False)):
+        if pair[0] != pair[1]:
+            before, after = first.values[number], second.values[number]
+            return f"loss {number + 1} is {after:.9g}, in the original {before:.9g}"
+    for number, pair in enumerate(zip(first.weights, second.weights, strict=False)):
+        if pair[0] != pair[1]:
+            return f"the weights differ after optimizer step {number + 1}"
+    if second.end == "error" and first.end != "error":
+        place = "" if second.line is None else f" (line {second.line})"
+        return f"the port raises {second.error}{place}"
+    if "time" not in {first.end, second.end} and (first.steps, len(first.losses)) != (
+        second.steps,
+        len(second.losses),
+    ):
+        return f"the port takes {second.steps} optimizer steps, the original {first.steps}"
+    if second.steps == 0:
+        return "the port takes no optimizer step in the time that the original needs"
+    return ""
+
+
+def _equal_words(first: _Curve, second: _Curve | None) -> str:
+    assert second is not None
+    steps = min(first.steps, second.steps)
+    word = "step" if steps == 1 else "steps"
+    with_what = f", with stand-ins for {first.standins}" if first.standins else ""
+    return f"{steps} optimizer {word}: losses and weights equal bit for bit{with_what}"
+
+
+def _outcome(status: Status, detail: str, curve: _Curve | None, started: float) -> ScriptOutcome:
+    failed = curve is not None and curve.end == "error" and curve.steps == 0
+    return ScriptOutcome(
+        status=status,
+        detail=detail,
+        steps=0 if curve is None else curve.steps,
+        losses=() if curve is None else curve.values[:64],
+        source_runs=not failed,
+        seconds=time.monotonic() - started,
+    )

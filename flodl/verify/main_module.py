@@ -1,0 +1,27 @@
+"""Runs a file as the main program, as `python FILE` would."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from flodl.verify.attempt import Failure, attempt
+from flodl.verify.seeds import seed_all
+from flodl.verify.sides import IMPORT_SEED
+
+
+def run_main(file: Path, name: str, shown: Path) -> Failure | None:
+    """Run a file as a script that says it is `shown`; return what it ended with, if badly."""
+    module = ModuleType("__main__")
+    module.__file__ = str(shown)
+    package, dot, _ = name.rpartition(".")
+    module.__package__ = package if dot else None
+    sys.modules["__main__"] = module
+    sys.argv = [str(shown)]
+    seed_all(IMPORT_SEED)
+    code = attempt(lambda: compile(file.read_bytes(), str(file), "exec"))
+    if isinstance(code, Failure):
+        return code
+    ended = attempt(lambda: exec(code, vars(module)), file)
+    return ended if isinstance(ended, Failure) else None

@@ -1,0 +1,140 @@
+"""Stand-ins have the shape of what they stand for, are the same every time, and are named."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from flodl.verify.standins.anything import Anything, Progress
+from flodl.verify.standins.datasets import VISION, Image, synthetic_vision
+from flodl.verify.standins.transforms import make_transforms_module
+
+pytestmark = pytest.mark.torch
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("name", sorted(VISION))
+def test_data_sets_have_their_shape(name: str) -> None:
+    found = synthetic_vision(name)("data", train=True, download=True)
+    image, label = found[3]
+    shape = VISION[name]
+    assert image.size == (shape.size, shape.size)
+    assert image.mode == ("L" if shape.channels == 1 else "RGB")
+    assert 0 <= label < shape.classes == len(found.classes)
+    assert len(list(zip(range(len(found) + 1), range(len(found)), strict=False))) == len(found)
+    with pytest.raises(IndexError):
+        found[len(found)]
+
+
+def test_what_data_sets_keep_as_a_whole() -> None:
+    digits = synthetic_vision("MNIST")("data")
+    assert digits.data.shape == (len(digits), 28, 28)
+    assert digits.targets.shape == (len(digits),)
+    assert synthetic_vision("CIFAR10")("data").data.shape[1:] == (32, 32, 3)
+
+
+def test_transforms_make_tensors_of_the_right_size() -> None:
+    module = make_transforms_module()
+    image = Image(torch.arange(30 * 40 * 3).remainder(256).to(torch.uint8).view(30, 40, 3))
+    chain = module.Compose([
+        module.Resize(20), module.RandomCrop(16, padding=2), module.RandomHorizontalFlip(),
+        module.ColorJitter(0.1), module.ToTensor(), module.Normalize((0.5,) * 3, (0.5,) * 3),
+    ])  # fmt: skip
+    made = chain(image)
+    assert made.shape == (3, 16, 16)
+    assert -1 <= made.min() < made.max() <= 1
+    assert module.CenterCrop(8)(image).size == (8, 8)
+    assert module.Resize((5, 7))(image).size == (7, 5)
+    assert module.Grayscale()(image).mode == "L"
+    assert image.resize((4, 6)).convert("L").size == (4, 6)
+
+
+def test_anything_accepts_everything() -> None:
+    it = Anything("plt")
+    figure, axes = it.subplots(2, 2)
+    axes[0, 0].plot([1, 2]).set(x=1)
+    with it.run() as run:
+        run.log({"a": 1})
+    it.value = 3
+    assert it.value == 3
+    assert list(it) == []
+    assert figure
+
+    @it.watch
+    def function() -> int:
+        return 5
+
+    class Below(it.Base):  # type: ignore[name-defined,misc]
+        pass
+
+    assert function() == 5
+    assert Below()
+    assert list(Progress(range(3), desc="x")) == [0, 1, 2]
+
+
+SCRIPT = """
+    import sys
+    from flodl.verify.standins.install import STANDINS
+    class Hide:
+        def find_spec(self, name, path=None, target=None):
+            if name.partition(".")[0] in {hidden!r}:
+                raise ModuleNotFoundError(name)
+    import importlib.machinery
+    finder = importlib.machinery.PathFinder.find_spec
+    def find(name, path=None, target=None):
+        return None if name.partition(".")[0] in {hidden!r} else finder(name, path, target)
+    importlib.machinery.PathFinder.find_spec = find
+    STANDINS.install()
+    {body}
+    print("used", *STANDINS.used)
+    """
+
+
+def run(hidden: set[str], body: str) -> str:
+    code = textwrap.dedent(SCRIPT).format(hidden=hidden, body=body)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_missing_packages_are_stood_for_and_named() -> None:
+    out = run(
+        {"torchvision", "tqdm", "matplotlib", "tensorboard", "wandb"},
+        "import matplotlib.pyplot as plt; from tqdm.auto import tqdm; import torchvision;"
+        " from torch.utils.tensorboard import SummaryWriter; SummaryWriter('x').add_scalar('a', 1);"
+        " data = torchvision.datasets.CIFAR10('d', transform=torchvision.transforms.ToTensor());"
+        " print(data[0][0].shape, list(tqdm([1, 2]))); plt.plot([1])",
+    )
+    assert "torch.Size([3, 32, 32]) [1, 2]" in out
+    for name in ("torchvision", "tqdm", "matplotlib", "tensorboard"):
+        assert name in out
+
+
+@pytest.mark.slow
+def test_a_package_that_computes_is_missing_as_before() -> None:
+    with pytest.raises(AssertionError, match="sklearn_of_somebody"):
+        run(set(), "import sklearn_of_somebody")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("torchvision") is None, reason="needs torchvision")
+def test_the_real_torchvision_keeps_its_transforms(tmp_path: Path) -> None:
+    out = run(
+        set(),
+        "import torchvision; from torchvision import transforms as t;"
+        f" data = torchvision.datasets.FakeData(5, (3, 8, 8), transform=t.ToTensor());"
+        f" folder = torchvision.datasets.ImageFolder({str(tmp_path / 'none')!r}, t.ToTensor());"
+        " print(type(data).__module__, data[0][0].shape, len(folder), folder[0][0].shape)",
+    )
+    assert (
+        "torchvision.datasets.fakedata torch.Size([3, 8, 8]) 640 torch.Size([3, 256, 256])" in out
+    )
