@@ -82,6 +82,8 @@ class Broadcaster:
     def attach(self, connection: socket.socket, last_seen: str) -> None:
         """Take over a connection whose headers have been sent."""
         connection.setblocking(False)
+        # Little in the kernel, so that whoever is slow is noticed.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
         self._new.append((connection, last_seen))
         self.wake()
 

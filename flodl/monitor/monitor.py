@@ -14,6 +14,7 @@ from torch import nn
 
 from flodl.graph.timing import enable_profiling
 from flodl.monitor.access import Access
+from flodl.monitor.addresses import address_lines
 from flodl.monitor.alerts import AlertRules
 from flodl.monitor.eta import Eta
 from flodl.monitor.export import archive_of, csv_of_epochs, log_of_epochs
@@ -255,7 +256,8 @@ class Monitor:
                 f"  monitor: port {port} cannot be had ({problem.strerror}), using another one"
             )
             self._server = MonitorServer(hub, access=access, port=0, control=self._control)
-        self._say(f"  monitor: {self._server.url}")
+        for line in address_lines(self._server.url):
+            self._say(f"  monitor: {line}")
         return self._server.url
 
     def requests(self) -> tuple[str, ...]:
@@ -366,6 +368,13 @@ class Monitor:
         self.event("control", f"{action} was asked for on the page")
         return action
 
+    def _stop(self) -> None:
+        """Say that the process ends, without saying that the training is over: it may be resumed."""
+        if not self._finished:
+            self._finished = True
+            self._note("stop", {"time": time.time()})
+            self._pump.close()
+
     def _archive(self, path: Path) -> None:
         try:
             write_text(path, archive_of({self._pump.name: self._pump.run}))
@@ -381,5 +390,5 @@ class Monitor:
 
 def _at_exit(monitor: weakref.ref[Monitor]) -> None:
     alive = monitor()
-    if alive is not None and not alive._finished:
-        alive.flush()
+    if alive is not None:
+        alive._stop()

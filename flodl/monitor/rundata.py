@@ -16,7 +16,7 @@ from flodl.monitor.series import Series
 if TYPE_CHECKING:
     from flodl.monitor.frames import Frame, Group
 
-Status = Literal["running", "finished", "lost"]
+Status = Literal["running", "finished", "stopped", "lost"]
 Message = tuple[str, dict[str, Any]]
 
 # Alerts and events beyond this many are forgotten by the page, not by the file.
@@ -41,6 +41,7 @@ class RunData:
         alerts: what was noticed.
         events: what the training said.
         finished: whether it said that it was done.
+        stopped: whether its process said that it ends before that.
     """
 
     title: str = ""
@@ -58,24 +59,25 @@ class RunData:
     alerts: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     finished: bool = False
+    stopped: bool = False
     _rewinding: set[str] = field(default_factory=set)
     _rewind_epochs: bool = False
 
     def apply(self, frame: Frame) -> list[Message]:
         """Take in a frame; return what those who look on are told."""
-        if isinstance(frame, Rows):
-            return self._rows(frame)
+        return self._rows(frame) if isinstance(frame, Rows) else self._note(frame)
+
+    def _note(self, frame: Note) -> list[Message]:
         match frame.kind:
             case "start":
                 return self._start(frame)
             case "epoch":
                 return self._epoch(record_from(frame.data))
-            case "alert":
-                self.alerts = [*self.alerts, dict(frame.data)][-MOST_NOTES:]
-                return [("alert", dict(frame.data))]
-            case "event":
-                self.events = [*self.events, dict(frame.data)][-MOST_NOTES:]
-                return [("event", dict(frame.data))]
+            case "alert" | "event":
+                kept = self.alerts if frame.kind == "alert" else self.events
+                kept.append(dict(frame.data))
+                del kept[:-MOST_NOTES]
+                return [(frame.kind, dict(frame.data))]
             case "identity":
                 self.identity = {**self.identity, **frame.data}
             case "metadata":
@@ -86,14 +88,19 @@ class RunData:
             case "finish":
                 self.finished = True
                 return [("finish", {"time": frame.data.get("time")})]
+            case "stop":
+                self.stopped = True
+                return [("status", {"status": self.status()})]
             case _:
                 return []  # written by a later version
         return [("about", self.about())]
 
     def status(self) -> Status:
-        """Return whether the run goes on, ended, or was lost: its process is gone without a word."""
+        """Return whether the run goes on, is done, was stopped, or its process is gone without a word."""
         if self.finished:
             return "finished"
+        if self.stopped:
+            return "stopped"
         if self.process.get("host") != socket.gethostname():
             return "running"
         return "running" if _alive(int(self.process.get("pid", 0))) else "lost"
@@ -131,7 +138,7 @@ class RunData:
         self.title = note.data.get("title") or self.title
         self.total = int(note.data.get("total") or self.total)
         self.started = self.started or float(note.data.get("time", time.time()))
-        self.finished = False
+        self.finished = self.stopped = False
         if again:
             # What follows replaces what an earlier process recorded after its last checkpoint.
             self._rewinding = set(self.series["metrics"])

@@ -67,7 +67,7 @@ class MonitorServer:
         self.access = access
         self._http = _Http((access.host, port), hub=hub, access=access, control=control)
         self.port = int(self._http.server_address[1])
-        serve = partial(self._http.serve_forever, poll_interval=0.2)
+        serve = partial(self._http.serve_forever, poll_interval=0.05)
         self._thread = threading.Thread(target=serve, name="flodl-http", daemon=True)
         self._thread.start()
 

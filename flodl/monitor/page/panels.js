@@ -4,7 +4,7 @@
   const at = (id) => document.getElementById(id);
   const first = () => fm.visible()[0] || [...fm.runs.values()][0];
   const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-  const STATUS = { running: "running", finished: "finished", lost: "ended without a word" };
+  const STATUS = { running: "running", finished: "finished", stopped: "stopped", lost: "ended without a word" };
   const LINK = { live: "live", connecting: "connecting …", reconnecting: "connection lost, trying again …", archive: "archive", ended: "" };
   let rowsShown = 60;
 

@@ -1,0 +1,203 @@
+"""`fdl monitor`: show runs in the browser, finished ones and those that go on in other processes."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, final
+
+import typer
+
+from fdl_cli.commands.command import Command
+from fdl_cli.console import Console
+from fdl_cli.context import Context
+from fdl_cli.result import CommandResult
+
+# A server in the background ends by itself when nobody has looked for so long.
+IDLE_SECONDS: Final = 3600.0
+# What the child answers with when it cannot listen.
+PORT_TAKEN: Final = 3
+START_SECONDS: Final = 120.0
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorOptions:
+    """Which runs, and where to serve them."""
+
+    runs: tuple[Path, ...]
+    port: int | None
+    host: str
+    allow_host: tuple[str, ...]
+    detach: bool
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorData:
+    """Where the page is; `pid` is the server in the background, nothing when it has ended."""
+
+    url: str | None
+    port: int | None
+    pid: int | None
+    runs: tuple[str, ...]
+    addresses: tuple[str, ...]
+
+
+def parse(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[RUN]...", help="Runs, or folders with runs; here if not given."),
+    ] = None,
+    *,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=0, max=65535, help="The port; 8420 or a free one if not given."
+        ),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option("--host", help="Where to listen; beyond loopback, readers need the token."),
+    ] = "127.0.0.1",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", help="One more name under which the page may be opened."),
+    ] = None,
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach", "-d", help="Serve in the background, until an hour without readers."
+        ),
+    ] = False,
+) -> MonitorOptions:
+    """Show runs in the browser: charts, epochs, the model, and how they compare.
+
+    Finished runs and runs of any process that go on; those are followed live. With `--json` the
+    server goes on in the background, as with `--detach`.
+    """
+    return MonitorOptions(
+        runs=tuple(runs or ()),
+        port=port,
+        host=host,
+        allow_host=tuple(allow_host or ()),
+        detach=detach,
+    )
+
+
+def run(context: Context, options: MonitorOptions) -> CommandResult[MonitorData]:
+    """Start a process that serves; wait for its end, or only until it is ready.
+
+    Raises:
+        NotFoundError: there is no such run.
+        EnvironmentLackingError: torch is not installed.
+        ConflictError: the port is taken.
+    """
+    places = tuple(_place(context, path) for path in options.runs)
+    _require_torch()
+    words = [sys.executable, "-m", "flodl.monitor", *map(str, places or (context.cwd,))]
+    words += ["--host", options.host]
+    words += [] if options.port is None else ["--port", str(options.port)]
+    for name in options.allow_host:
+        words += ["--allow-host", name]
+    if options.detach or context.json:
+        data = _in_background(context, words, options)
+    else:
+        _in_foreground(context, words, options)
+        data = MonitorData(url=None, port=None, pid=None, runs=(), addresses=())
+    return CommandResult(schema=COMMAND.schema, data=data)
+
+
+def show(result: CommandResult[MonitorData], console: Console) -> None:
+    """Print where the page is; in the foreground that has been done."""
+    data = result.data
+    if data.pid is None:
+        return
+    for line in data.addresses:
+        console.line(line)
+    count = len(data.runs)
+    console.note(f"showing {count} run{'' if count == 1 else 's'}; `kill {data.pid}` ends it")
+
+
+def _place(context: Context, path: Path) -> Path:
+    from fdl_cli.errors import NotFoundError
+
+    place = context.cwd / path
+    if not place.is_dir():
+        raise NotFoundError(
+            error_id="run-not-found",
+            message=f"there is no folder `{path}`",
+            hint="name a run, or a folder with runs, such as `fdl monitor runs`",
+            file=str(path),
+        )
+    return place
+
+
+def _require_torch() -> None:
+    from importlib.util import find_spec
+
+    from fdl_cli.errors import EnvironmentLackingError
+
+    if find_spec("torch") is None:
+        raise EnvironmentLackingError(
+            error_id="torch-missing",
+            message="the monitor is a part of the runtime, which needs torch",
+            hint="install it with `fdl setup`",
+        )
+
+
+def _in_foreground(context: Context, words: Sequence[str], options: MonitorOptions) -> None:
+    from fdl_cli.errors import OperationFailedError
+    from fdl_cli.system.process import run as run_process
+
+    try:
+        done = run_process([*words, "--text"], cwd=context.cwd, capture=False, check=False)
+    except KeyboardInterrupt:
+        return  # how it is meant to end
+    if done.returncode == PORT_TAKEN:
+        raise _port_taken(options)
+    if done.returncode != 0:
+        raise OperationFailedError(
+            error_id="monitor-ended",
+            message=f"the monitor ended with code {done.returncode}",
+            hint="what it printed says why",
+        )
+
+
+def _in_background(context: Context, words: Sequence[str], options: MonitorOptions) -> MonitorData:
+    from fdl_cli.errors import OperationFailedError
+    from fdl_cli.system.process import run as run_process
+
+    argv = [*words, "--detach", "--idle", f"{IDLE_SECONDS:.0f}"]
+    done = run_process(argv, cwd=context.cwd, timeout=START_SECONDS, check=False)
+    if done.returncode == PORT_TAKEN:
+        raise _port_taken(options)
+    if done.returncode != 0 or not done.stdout:
+        lines = done.stderr.strip().splitlines()
+        raise OperationFailedError(
+            error_id="monitor-ended",
+            message=f"the monitor did not start: {lines[-1] if lines else 'it said nothing'}",
+            hint="run it in the foreground to see more: leave out --detach and --json",
+        )
+    about: dict[str, Any] = json.loads(done.stdout)
+    return MonitorData(
+        url=about["url"],
+        port=about["port"],
+        pid=about["pid"],
+        runs=tuple(about["runs"]),
+        addresses=tuple(about["addresses"]),
+    )
+
+
+def _port_taken(options: MonitorOptions) -> Exception:
+    from fdl_cli.errors import ConflictError
+
+    return ConflictError(
+        error_id="port-taken",
+        message=f"nothing can listen on {options.host}, port {options.port}",
+        hint="choose another one, or leave out --port",
+    )
+
+
+COMMAND = Command(schema="fdl.monitor/1", data=MonitorData, parse=parse, run=run, show=show)

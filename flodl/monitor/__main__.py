@@ -1,0 +1,127 @@
+"""Serves runs of other processes: `python -m flodl.monitor PLACE...`, until it is interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from flodl.monitor.access import Access
+from flodl.monitor.addresses import address_lines
+from flodl.monitor.gallery import Gallery
+from flodl.monitor.server import MonitorServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+USUAL_PORT: Final = 8420
+PORT_TAKEN: Final = 3
+
+
+def main(argv: list[str]) -> int:
+    """Serve and say where: as text for people, or as one line of JSON."""
+    parser = argparse.ArgumentParser(prog="python -m flodl.monitor", description=__doc__)
+    parser.add_argument("places", nargs="*", type=Path, help="runs, or folders with runs")
+    parser.add_argument("--port", type=int, help=f"{USUAL_PORT} or a free one if not given")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--allow-host", action="append", default=[])
+    parser.add_argument("--detach", action="store_true", help="go on in the background")
+    parser.add_argument("--idle", type=float, default=0, help="end after seconds without a reader")
+    parser.add_argument("--text", action="store_true", help="say it for people")
+    asked = parser.parse_args(argv)
+    return _detached(asked) if asked.detach else serve(asked, text if asked.text else line)
+
+
+def serve(asked: argparse.Namespace, ready: Callable[[dict[str, Any]], None]) -> int:
+    """Serve until a signal comes, or nobody has looked for long.
+
+    Args:
+        asked: the command line.
+        ready: is told where and what.
+    """
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    gallery = Gallery(asked.places or [Path.cwd()])
+    try:
+        server = _listen(gallery, asked)
+    except OSError as problem:
+        ready({"error": problem.strerror or str(problem), "port": asked.port})
+        return PORT_TAKEN
+    gallery.start()
+    ready(
+        {
+            "url": server.url,
+            "port": server.port,
+            "pid": os.getpid(),
+            "runs": gallery.names,
+            "addresses": address_lines(server.url),
+        }
+    )
+    looked = time.monotonic()
+    while not stop.wait(1):
+        if gallery.hub.audience:
+            looked = time.monotonic()
+        elif asked.idle and time.monotonic() - looked > asked.idle:
+            break
+    gallery.stop()
+    server.close()
+    return 0
+
+
+def text(about: dict[str, Any]) -> None:
+    """Say it for people."""
+    if "error" in about:
+        return  # the exit code says it
+    count = len(about["runs"])
+    shown = f"showing {count} run{'' if count == 1 else 's'}; Ctrl-C ends it"
+    sys.stdout.write("\n".join((*about["addresses"], shown, "")))
+    sys.stdout.flush()
+
+
+def line(about: dict[str, Any]) -> None:
+    """Say it for programs."""
+    sys.stdout.write(f"{json.dumps(about)}\n")
+    sys.stdout.flush()
+
+
+def _listen(gallery: Gallery, asked: argparse.Namespace) -> MonitorServer:
+    access = Access(host=asked.host, hosts=tuple(asked.allow_host))
+    if asked.port is not None:
+        return MonitorServer(gallery.hub, access=access, port=asked.port)
+    try:
+        return MonitorServer(gallery.hub, access=access, port=USUAL_PORT)
+    except OSError:
+        return MonitorServer(gallery.hub, access=access, port=0)
+
+
+def _detached(asked: argparse.Namespace) -> int:
+    """Have a child serve, which outlives this process; end when it is ready."""
+    inner, outer = os.pipe()
+    if os.fork():
+        os.close(outer)
+        with os.fdopen(inner) as reader:
+            about = json.loads(reader.readline() or '{"error": "it ended early"}')
+        line(about)
+        return PORT_TAKEN if "error" in about else 0
+    os.close(inner)
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nowhere, standard)
+
+    def ready(about: dict[str, Any]) -> None:
+        os.write(outer, f"{json.dumps(about)}\n".encode())
+        os.close(outer)
+
+    os._exit(serve(asked, ready))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

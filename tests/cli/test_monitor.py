@@ -1,0 +1,89 @@
+"""`fdl monitor` as a process: it serves runs of other processes, and says where."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from fdl_cli.commands.monitor import PORT_TAKEN
+from flodl.monitor.monitor import Monitor
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+
+@pytest.fixture
+def runs(tmp_path):
+    for name in ("first", "second"):
+        with Monitor(2, run=tmp_path / "runs" / name, quiet=True, resources=False) as monitor:
+            monitor.log(0, 1.0, {"loss": 1.0})
+    return tmp_path
+
+
+def ended(pid):
+    limit = time.monotonic() + 10
+    while time.monotonic() < limit:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_json_tells_where_the_page_is(fdl, runs):
+    done = fdl("monitor", "runs", "--port", "0", "--json", cwd=runs)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)["data"]
+    try:
+        assert data["runs"] == ["first", "second"]
+        assert data["url"].startswith(f"http://127.0.0.1:{data['port']}/?token=")
+        page = urllib.request.urlopen(data["url"], timeout=10).read()
+        assert b"flodl monitor" in page
+        address = f"http://127.0.0.1:{data['port']}/api/history?run=second"
+        history = json.load(urllib.request.urlopen(address, timeout=10))
+        assert [each["metrics"] for each in history] == [{"loss": 1.0}]
+    finally:
+        os.kill(data["pid"], signal.SIGTERM)
+    assert ended(data["pid"])
+
+
+def test_the_foreground_prints_the_address_and_ends_with_ctrl_c(runs):
+    child = subprocess.Popen(
+        [sys.executable, "-m", "fdl_cli", "monitor", "runs", "--port", "0"],
+        cwd=runs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    assert child.stdout.readline().startswith("http://127.0.0.1:")
+    assert child.stdout.readline() == "showing 2 runs; Ctrl-C ends it\n"
+    os.killpg(child.pid, signal.SIGINT)
+    out, err = child.communicate(timeout=20)
+    assert (child.returncode, out, err) == (0, "", "")
+
+
+def test_a_place_that_is_not_there(fdl, tmp_path):
+    done = fdl("monitor", "nowhere", cwd=tmp_path)
+    assert done.returncode == 4
+    assert "error[run-not-found]" in done.stderr
+
+
+@pytest.mark.parametrize("how", [(), ("--detach",)])
+def test_a_port_that_is_taken(fdl, runs, how):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = fdl("monitor", "runs", "--port", port, *how, cwd=runs)
+    assert done.returncode == 6, done.stderr
+    assert "error[port-taken]" in done.stderr
+
+
+def test_both_sides_know_the_same_code():
+    from flodl.monitor.__main__ import PORT_TAKEN as OTHER
+
+    assert PORT_TAKEN == OTHER
