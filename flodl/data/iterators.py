@@ -85,8 +85,6 @@ class ResidentBatches(AbstractBatches):
         self._bounds = bounds
         self._fall_back = fall_back
         self._instead: AbstractBatches | None = None
-        self._device = tensors[0].device
-        self._on_host = self._device.type == "cpu"
 
     def _next(self) -> Tensors | None:
         if self._instead is not None:
@@ -94,10 +92,8 @@ class ResidentBatches(AbstractBatches):
         bounds = self._bounds(self.position)
         if bounds is None:
             return None
-        indices = self._order.take(*bounds)
         try:
-            if not self._on_host:
-                indices = indices.to(self._device, non_blocking=True)
+            indices = self._order.take(*bounds)
             return tuple([each.index_select(0, indices) for each in self._tensors])
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import logging
 import weakref
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
 import torch
 
 from flodl.data import memory, reading, resident
+from flodl.data.arguments import (
+    chosen_sampler,
+    require_a_batch,
+    require_at_least,
+    require_indices,
+)
 from flodl.data.choosing import Choice, Mode, choose
 from flodl.data.collating import Collate, Names, checked_names
 from flodl.data.iterators import AbstractBatches, DirectBatches, ResidentBatches, StreamedBatches
-from flodl.data.samplers import EpochOrder, RandomSampler, SequentialSampler, as_sampler
+from flodl.data.samplers import EpochOrder
 from flodl.data.sources import AbstractSource, StreamSource, source_of
 from flodl.data.transfer import Transfer
 from flodl.data.workers import by_workers
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
     from flodl.data.batch import Batch
     from flodl.data.builder import DataLoaderBuilder
     from flodl.data.protocols import Sampler
-    from flodl.data.sources import Source, Tensors
+    from flodl.data.sources import Tensors
 
 _LOG = logging.getLogger("flodl.data")
 
@@ -93,16 +100,16 @@ class DataLoader:
         Raises:
             DataError: the data set is empty or none at all, or the arguments contradict each other.
         """
-        _require_at_least(1, "batch_size", batch_size)
-        _require_at_least(0, "prefetch", prefetch or 0)
-        _require_at_least(0, "workers", workers)
+        require_at_least(1, "batch_size", batch_size)
+        require_at_least(0, "prefetch", prefetch or 0)
+        require_at_least(0, "workers", workers)
         self.dataset = dataset
         self.batch_size = batch_size
         self.seed = seed
         self.drop_last = drop_last
         self.device = torch.empty(0, device=device).device  # with its index
         self._source = source_of(dataset, collate)
-        self.sampler = _sampler(self._source, sampler, shuffle, seed)
+        self.sampler = chosen_sampler(self._source, sampler, shuffle, seed)
         self._wish: Mode = mode
         self._names = names
         self._prefetch = prefetch
@@ -128,16 +135,9 @@ class DataLoader:
         tensors = None if isinstance(self._source, StreamSource) else self._source.tensors
         if tensors is not None:
             self._named(len(tensors))
-        if isinstance(self._source, StreamSource) and (self._wish == "resident" or self._workers):
-            what = "read by workers" if self._workers else "resident"
-            raise DataError(
-                f"{self._source.label} can only be read from its beginning, so it cannot be {what}"
-            )
-        if self.sampler is not None and len(self) == 0:
-            raise DataError(
-                f"there are {len(self.sampler)} samples and batch_size is {self.batch_size}, so with "
-                "drop_last=True there is no batch; make it smaller, or pass drop_last=False"
-            )
+        require_indices(self._source, self._wish, self._workers)
+        if self.sampler is not None:
+            require_a_batch(len(self.sampler), self.batch_size, len(self))
 
     # ---- size and place -------------------------------------------------------------------------
 
@@ -157,6 +157,40 @@ class DataLoader:
     def decision(self) -> str:
         """The mode and the reason for it, in one line."""
         return self._chosen().why
+
+    @property
+    def in_background(self) -> bool:
+        """Whether samples are made beside the thread that asks: giving up a wait then leaves no trace."""
+        if isinstance(self._source, StreamSource):
+            return False
+        chosen = self._chosen()
+        return (
+            chosen.resident or self._workers > 0 or not (chosen.draws or self.prefetch_depth == 0)
+        )
+
+    def on(self, device: torch.device | str) -> DataLoader:
+        """Return this loader for a device: itself, or one with the same samples in the same order.
+
+        Args:
+            device: where the batches shall be.
+        """
+        target = torch.empty(0, device=device).device
+        if target == self.device:
+            return self
+        twin = copy(self)
+        twin.device, twin._transfer = target, Transfer(target)
+        twin._choice = twin._kept = twin._current = None
+        return twin
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides which batches there are, as plain values."""
+        return {
+            "samples": self._source.length if self.sampler is None else len(self.sampler),
+            "batch_size": self.batch_size,
+            "drop_last": self.drop_last,
+            "sampler": "none" if self.sampler is None else type(self.sampler).__name__,
+            "seed": self.seed,
+        }
 
     def _chosen(self) -> Choice:
         if self._choice is None:
@@ -186,10 +220,10 @@ class DataLoader:
         source = self._source
         if isinstance(source, StreamSource):
             return self._stream(source, number, start)
-        order = EpochOrder(self._ordered(), number)
         if self._chosen().resident:
             kept = self._load(source)
             if kept is not None:
+                order = EpochOrder(self._ordered(), number, self.device)
                 return ResidentBatches(
                     kept,
                     order,
@@ -198,6 +232,7 @@ class DataLoader:
                     self._named,
                     lambda at: self._flee(number, at),
                 )
+        order = EpochOrder(self._ordered(), number)
         place = (number, start, self.seed)
         if self._workers > 0:
             reader = by_workers(source, order, self._bounds, place, self._workers)
@@ -290,7 +325,7 @@ class DataLoader:
         Raises:
             DataError: the depth is negative.
         """
-        _require_at_least(0, "prefetch", depth)
+        require_at_least(0, "prefetch", depth)
         self._prefetch = depth
         self._resize(depth)
 
@@ -343,25 +378,3 @@ class DataLoader:
     def __repr__(self) -> str:
         count = "?" if self._source.length is None else self._source.length
         return f"DataLoader({self._source.label}, {count} samples, batch_size={self.batch_size})"
-
-
-def _require_at_least(least: int, what: str, value: int) -> None:
-    if value < least:
-        raise DataError(f"{what} is {value}; it must be at least {least}")
-
-
-def _sampler(source: Source, given: Any, shuffle: bool | None, seed: int) -> Sampler | None:
-    if isinstance(source, StreamSource):
-        if shuffle or given is not None:
-            raise DataError(
-                f"{source.label} can only be read from its beginning, so its order cannot be chosen: "
-                "pass no sampler, and shuffle=False"
-            )
-        return None
-    if given is not None:
-        if shuffle:
-            raise DataError("a sampler decides the order, so shuffle=True contradicts it")
-        return as_sampler(given, seed)
-    if shuffle is False:
-        return SequentialSampler(source.length)
-    return RandomSampler(source.length, seed)

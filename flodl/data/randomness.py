@@ -45,12 +45,12 @@ def unchanged(before: State) -> bool:
 def seeded(seed: int) -> Iterator[None]:
     """Let everything inside draw from a seed, and nothing outside notice."""
     before = state()
-    torch.default_generator.manual_seed(seed >> 1)
-    random.seed(seed)
-    numpy = sys.modules.get("numpy.random")
-    if numpy is not None:
-        numpy.seed(seed & 0xFFFFFFFF)
-    try:
+    try:  # a signal may end this at any line
+        torch.default_generator.manual_seed(seed >> 1)
+        random.seed(seed)
+        numpy = sys.modules.get("numpy.random")
+        if numpy is not None:
+            numpy.seed(seed & 0xFFFFFFFF)
         yield
     finally:
         restore(before)

@@ -117,18 +117,20 @@ def as_sampler(given: Any, seed: int) -> Sampler:
 
 @final
 class EpochOrder:
-    """The order of one epoch, computed in windows as it is used."""
+    """The order of one epoch, computed in windows as it is used, for gathers on a device."""
 
-    def __init__(self, sampler: Sampler, epoch: int) -> None:
+    def __init__(self, sampler: Sampler, epoch: int, device: torch.device | None = None) -> None:
         self._sampler = sampler
         self._epoch = epoch
         self._first = 0
         self._window = torch.empty(0, dtype=torch.int64)
+        self._device = device
 
     def take(self, start: int, stop: int) -> torch.Tensor:
         """Return the indices of positions `start` to `stop - 1`."""
         if start < self._first or stop > self._first + len(self._window):
-            self._first, self._window = self._load(start, stop)
+            self._first, window = self._load(start, stop)
+            self._window = window if self._device is None else window.to(self._device)
         return self._window[start - self._first : stop - self._first]
 
     def _load(self, start: int, stop: int) -> tuple[int, torch.Tensor]:

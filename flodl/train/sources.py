@@ -88,11 +88,10 @@ class LoaderSource:
     """A loader of flodl: any epoch, from any position, at once."""
 
     replays = False
-    abrupt = True
 
     def __init__(self, loader: DataLoader, device: torch.device) -> None:
-        self.loader = loader
-        self._device = device
+        self.loader = loader.on(device)
+        self.abrupt = self.loader.in_background
 
     def epoch(self, number: int, start: int = 0) -> Batches:
         """Return the batches of an epoch from a position on."""
@@ -104,7 +103,7 @@ class LoaderSource:
 
     def identity(self) -> dict[str, Any]:
         """Return what decides the order."""
-        return {"kind": "DataLoader", "batches": self.length()}
+        return {"kind": "DataLoader", "batches": self.length(), **self.loader.identity()}
 
 
 @final

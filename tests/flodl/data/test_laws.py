@@ -4,7 +4,7 @@ import time
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flodl import DataLoader, RandomSampler
@@ -16,6 +16,7 @@ sizes = st.one_of(st.integers(1, 300), st.integers(LARGE - 2, LARGE + 300))
 keys = st.integers(-(2**70), 2**70)
 
 
+@settings(max_examples=20)
 @given(sizes, keys)
 def test_an_order_is_a_permutation(n, key):
     whole = order.permuted(n, key, 0, n)
