@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import sys
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from flodl.runs.repository import code_state
+from flodl.runs.repository import CodeState, code_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +32,7 @@ def environment() -> dict[str, Any]:
         >>> "torch" in environment()["packages"]
         True
     """
-    code = code_state(_folder_of_program())
+    code = _code()
     return {
         "created": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "command": list(sys.argv),
@@ -70,6 +71,12 @@ def _version(name: str) -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return ""
+
+
+@functools.cache
+def _code() -> CodeState | None:
+    """Describe the code once: what is imported does not change when files do."""
+    return code_state(_folder_of_program())
 
 
 def _folder_of_program() -> Path:

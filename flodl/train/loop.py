@@ -26,7 +26,6 @@ from flodl.train.seams import Batches, MonitorLike, Source
 from flodl.train.settings import Settings
 from flodl.train.signals import Signals, StopNow
 from flodl.train.state import EpochMetrics
-from flodl.train.stopping import StopRule
 from flodl.train.training import Training
 
 _LOOK = 0.5  # seconds between two looks at most, so that progress moves
@@ -47,7 +46,6 @@ class Equipment:
     progress: Progress
     notices: Notices
     evaluation: Evaluation | None = None
-    rules: tuple[StopRule, ...] = ()
     monitor: MonitorLike | None = None
 
 
@@ -271,10 +269,7 @@ class Loop:
         self.history.append(metrics)
         training.schedule.after_epoch(training.epoch, training.lr_scale, means)
         call("on_epoch", it.hooks.on_epoch, training, metrics)
-        for rule in it.rules:
-            why = rule.after_epoch(training.log, means)
-            if why:
-                training.stop(f"early stop: {why}")
+        training.ask_rules(means)
         self._turn_over(metrics)
 
     def _turn_over(self, metrics: EpochMetrics) -> None:

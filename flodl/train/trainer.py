@@ -93,10 +93,10 @@ class Trainer:
             else RunDirectory.at(run_dir)
         )
         self._train_fn = train_fn
-        self._rules = tuple(stop_rules)
         self._evaluate_on = evaluate_on
         self._evaluate_fn = evaluate_fn
         self._training = Training(model, optimizer, self.device)
+        self._training.rules = tuple(stop_rules)
         self._training.schedule = schedule_of(
             scheduler, optimizer, every=scheduler_every, metric=scheduler_metric
         )
@@ -215,7 +215,6 @@ class Trainer:
             "step": step,
             "schedule": training.schedule,
         }
-        parts |= {f"rule{index}": rule for index, rule in enumerate(self._rules)}
         keeper = Keeper(self.directory, self.settings, training, parts)
         loop = Loop(
             Equipment(
@@ -228,7 +227,6 @@ class Trainer:
                 hooks=self.hooks,
                 progress=progress,
                 evaluation=self._evaluation(ema),
-                rules=self._rules,
                 monitor=self.monitor,
                 notices=notices,
             )

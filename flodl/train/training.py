@@ -9,11 +9,13 @@ from flodl.observe.metrics import MetricLog
 from flodl.train.schedules import Constant, Schedule, schedule_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import torch
     from torch import nn, optim
 
     from flodl.observe.trend import Mode, Trend
-    from flodl.step.step import TrainStep
+    from flodl.train.stopping import StopRule
 
 
 @final
@@ -31,6 +33,7 @@ class Training:
         phase: `train`, or `evaluate` at the end of an epoch.
         log: the epoch values of every metric.
         stopping: why the training ends before its last epoch; empty if it does not.
+        ended: whether that is final, so that a resumed training ends as well.
         lr_scale: the factor on what the schedule says.
     """
 
@@ -45,9 +48,10 @@ class Training:
         self.phase = "train"
         self.log = MetricLog()
         self.stopping = ""
+        self.ended = False
         self.lr_scale = 1.0
         self.schedule: Schedule = Constant()
-        self.train_step: TrainStep | None = None
+        self.rules: tuple[StopRule, ...] = ()
 
     @property
     def rank(self) -> int:
@@ -104,8 +108,16 @@ class Training:
         """End the training after this step, or after this epoch when called at its end."""
         self.stopping = reason
 
+    def ask_rules(self, metrics: Mapping[str, float]) -> None:
+        """Let every rule say whether the training ends; one that says so is obeyed for good."""
+        for rule in self.rules:
+            why = rule.after_epoch(self.log, metrics)
+            if why:
+                self.stop(f"early stop: {why}")
+                self.ended = True
+
     def state_dict(self) -> dict[str, Any]:
-        """Return the position and the history of metrics."""
+        """Return the position, the history of metrics, and what schedule and rules remember."""
         return {
             "epoch": self.epoch,
             "position": self.position,
@@ -114,6 +126,9 @@ class Training:
             "phase": self.phase,
             "lr_scale": self.lr_scale,
             "log": self.log.state_dict(),
+            "ended": self.stopping if self.ended else "",
+            "schedule": [type(self.schedule).__name__, self.schedule.state_dict()],
+            "rules": [[type(rule).__name__, rule.state_dict()] for rule in self.rules],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -122,3 +137,12 @@ class Training:
         self.step, self.update = state["step"], state["update"]
         self.phase, self.lr_scale = state["phase"], state["lr_scale"]
         self.log.load_state_dict(state["log"])
+        # Another schedule or another rule than before begins anew; without rules nothing has ended.
+        self.stopping = state["ended"] if self.rules else ""
+        self.ended = bool(self.stopping)
+        kind, held = state["schedule"]
+        if kind == type(self.schedule).__name__:
+            self.schedule.load_state_dict(held)
+        for rule, (kind, held) in zip(self.rules, state["rules"], strict=False):
+            if kind == type(rule).__name__:
+                rule.load_state_dict(held)

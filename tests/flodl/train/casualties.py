@@ -1,6 +1,7 @@
-"""Trains again and again and is killed, or asked to end, at random moments: `python -m ... kill|ask COUNT FOLDER`.
+"""Trains again and again and is killed, or asked to end, at random moments.
 
-One process imports torch; every training is a fork of it.  Prints one JSON line per casualty.
+`python -m tests.flodl.train.casualties kill|ask COUNT FOLDER` writes one JSON line per casualty.  One process
+imports torch; every training is a fork of it.
 """
 
 import json
@@ -152,7 +153,8 @@ def main():
         place = folder / f"{index}"
         found = casualty(place, number, chance.uniform(0, 0.9 * seconds))
         found["equal"] = found["after"] == 0 and same(folder / "whole.pt", place / "result.pt")
-        print(json.dumps(found), flush=True)
+        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
