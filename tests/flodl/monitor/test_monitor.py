@@ -266,6 +266,14 @@ def test_a_watched_graph_is_named_measured_and_drawn(monitor):
     assert "forward time" in run.picture
 
 
+def test_the_last_picture_is_that_of_the_model_at_the_end(monitor, capsys):
+    model = graph()
+    model(torch.ones(1, 4))
+    monitor.finish_with(model)
+    assert monitor._pump.run.picture.startswith("<svg")
+    assert "no picture" not in capsys.readouterr().out
+
+
 def test_a_plain_module_has_a_name_and_a_size_but_no_picture(monitor):
     monitor.watch(nn.Linear(3, 2))
     monitor.log(0, 1.0, {})
