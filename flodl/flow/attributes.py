@@ -21,7 +21,7 @@ from flodl.flow.values import leaves
 from flodl.spec.graph import Submodule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from flodl.flow.recorder import Recorder
 
@@ -129,14 +129,16 @@ class LiveAttributes:
     Attributes:
         names: which ones.
         checks: what must hold of them before a call for the recording to serve it.
-        entry: what those read before any write were, where no node stands for them.
+        entry: how each of them was first read: as a node of some kind, or as a plain value.
     """
 
-    def __init__(self, recorder: Recorder, names: frozenset[str]) -> None:
+    def __init__(
+        self, recorder: Recorder, names: frozenset[str], replayed: Mapping[str, Any]
+    ) -> None:
         self._recorder_of = weakref.ref(recorder)  # it owns us: a cycle would keep weights alive
         self.names = names
         self.checks: list[str] = []
-        self.entry: dict[str, Any] = {}
+        self.entry: dict[str, Any] = dict(replayed)
         self._written: dict[str, Any] = {}
 
     @property
@@ -158,37 +160,41 @@ class LiveAttributes:
         """
         if name in self._written:
             return self._written[name]
-        value = self.entry.get(name, value)
-        kind = type(value)
-        if value is MISSING:
-            self._check(name, value, f"not hasattr(self, {name!r})")
-            message = f"{type(self._recorder.module).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(message)
-        if kind in _PLAIN:
-            sign = "==" if kind is str else "is"
-            self._check(name, value, f"self.{name} {sign} {value!r}")
-            return value
-        if isinstance(value, nn.Module) or (callable(value) and not isinstance(value, nn.Module)):
-            return value
-        if isinstance(value, torch.Tensor):
-            self.checks.append(f"isinstance(self.{name}, torch.Tensor)")
-        elif kind in _NUMBERS or kind in (list, tuple, dict):
-            self.checks.append(f"type(self.{name}) is {kind.__name__}")
-        else:
-            key = self._recorder.encoder.callable_name(kind)
-            self.checks.append(f"type(self.{name}) is {key}")
+        if name not in self.entry:
+            self.entry[name] = self._kind(name, value)
+        how, known, check = self.entry[name]
+        if check and check not in self.checks:
+            self.checks.append(check)
         module = self._recorder.module
-        if isinstance(value, torch.Tensor) or kind in _NUMBERS:
+        if how == "attribute":
             return self._recorder.step(
                 "attribute", name, (module,), compute=lambda owner: getattr(owner, name)
             )
-        # What is inside may change during the call: nothing about it is known before.
-        return self._recorder.step("function", "getattr", (module, name), compute=getattr)
+        if how == "inside":
+            # What is inside may change during the call: nothing about it is known before.
+            return self._recorder.step("function", "getattr", (module, name), compute=getattr)
+        if how == "missing":
+            message = f"{type(module).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(message)
+        return known
 
-    def _check(self, name: str, value: Any, check: str) -> None:
-        self.entry[name] = value
-        if check not in self.checks:
-            self.checks.append(check)
+    def _kind(self, name: str, value: Any) -> tuple[str, Any, str]:
+        """Return how an attribute is read, its value if that is plain, and the check it needs."""
+        kind = type(value)
+        if value is MISSING:
+            return "missing", None, f"not hasattr(self, {name!r})"
+        if kind in _PLAIN:
+            sign = "==" if kind is str else "is"
+            return "plain", value, f"self.{name} {sign} {value!r}"
+        if isinstance(value, torch.Tensor):
+            return "attribute", None, f"isinstance(self.{name}, torch.Tensor)"
+        if kind in _NUMBERS:
+            return "attribute", None, f"type(self.{name}) is {kind.__name__}"
+        if isinstance(value, nn.Module) or callable(value):
+            return "plain", value, ""
+        builtin = kind in (list, tuple, dict)
+        key = kind.__name__ if builtin else self._recorder.encoder.callable_name(kind)
+        return "inside", None, f"type(self.{name}) is {key}"
 
     def write(self, name: str, value: Any) -> None:
         """Record that the flow sets an attribute.

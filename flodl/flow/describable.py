@@ -26,7 +26,9 @@ _IDENTITY = frozenset({
 })  # fmt: skip
 _EFFECTS = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "SETUP_WITH",
                       "BEFORE_WITH", "IMPORT_NAME"})  # fmt: skip
-_SWITCHES = frozenset({"_set_grad_enabled", "set_grad_enabled", "manual_seed", "set_default_dtype"})
+_SWITCHES = frozenset(
+    {"_set_grad_enabled", "set_grad_enabled", "manual_seed", "set_default_dtype"}
+)
 _SAFE_BUILTINS = frozenset({
     "len", "range", "zip", "enumerate", "list", "tuple", "dict", "set", "int", "float", "bool", "str",
     "min", "max", "sum", "abs", "reversed", "sorted", "map", "any", "all", "slice", "super", "isinstance",

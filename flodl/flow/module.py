@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 import torch
 from torch import nn
 
-from flodl.errors import GraphError
+from flodl.errors import FlowError, GraphError
 from flodl.flow.arguments import Definition, admit, describe_parameter
 from flodl.flow.attributes import live_names, live_reads
 from flodl.flow.definitions import install_definitions
@@ -23,6 +23,7 @@ from flodl.flow.readings import unwrap
 from flodl.flow.recorder import Recorder, current_recorder
 from flodl.flow.scopes import recorded_scopes
 from flodl.flow.values import dataclass_fields, leaves, map_leaves
+from flodl.graph.divergence import NOTHING, Divergence, Replay
 from flodl.graph.graph import Graph
 from flodl.graph.plans import Plans
 from flodl.graph.program import Program
@@ -30,7 +31,7 @@ from flodl.graph.program import Program
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flodl.spec.graph import GraphSpec
+    from flodl.spec.graph import GraphSpec, NodeSpec
 
     Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -200,13 +201,19 @@ def _new_plans(definition: Definition) -> Plans:
     def record(module: FlowModule, *inputs: Any) -> Any:
         return record_call(module, definition, inputs)
 
+    def go_on(
+        module: FlowModule, inputs: tuple[Any, ...], left: Divergence
+    ) -> tuple[Program, Any]:
+        return record_path(module, definition, inputs, left)
+
     # Tracing compilers cannot look into a recording; torch.compile breaks the graph here and
     # fullgraph=True reports this text.  (torch.compiler.disable would import all of torch._dynamo.)
-    vars(record)["_torchdynamo_disable"] = True
-    vars(record)["_torchdynamo_disable_msg"] = (
-        "the flow is not recorded for these inputs yet; call the module once, or build(example_input)"
-    )
-    return Plans(record, definition.parameters)
+    for function in (record, go_on):
+        vars(function)["_torchdynamo_disable"] = True
+        vars(function)["_torchdynamo_disable_msg"] = (
+            "the flow is not recorded for these inputs yet; call the module once, or build(example_input)"
+        )
+    return Plans(record, definition.parameters, go_on)
 
 
 def _for_mode(spec: GraphSpec, training: bool) -> GraphSpec:
@@ -289,7 +296,43 @@ def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, .
     Raises:
         FlowError: the flow asks for something that a description cannot answer.
     """
-    recorder = Recorder(module, valued=True, live=_live(type(module)))
+    program, result = _record(module, definition, inputs, NOTHING)
+    module._plans[definition.key].add(program)  # part of the same class's machinery
+    return result
+
+
+def record_path(
+    module: FlowModule, definition: Definition, inputs: tuple[Any, ...], left: Divergence
+) -> tuple[Program, Any]:
+    """Record how a pass goes on that left its plan, and return the plan of the whole and the result.
+
+    What the pass has computed so far is not computed again.
+
+    Raises:
+        FlowError: the flow, asked again, does something else before it comes to the same place.
+    """
+    replay = Replay(values=left.values, until=left.node, entry=left.program.entry)
+    program, result = _record(module, definition, inputs, replay)
+    done, again = left.program.spec.nodes, program.spec.nodes
+    if [_shape_of(each) for each in done[: left.node + 1]] != [
+        _shape_of(each) for each in again[: left.node + 1]
+    ]:
+        message = (
+            f"{done[left.node].site}: the flow did something else when it was recorded again; it must "
+            "depend only on its arguments and the attributes of its module"
+        )
+        raise FlowError(message)
+    return program, result
+
+
+def _shape_of(node: NodeSpec) -> tuple[Any, ...]:
+    return node.kind, node.target, node.args, node.kwargs
+
+
+def _record(
+    module: FlowModule, definition: Definition, inputs: tuple[Any, ...], replay: Replay
+) -> tuple[Program, Any]:
+    recorder = Recorder(module, valued=True, live=_live(type(module)), replay=replay)
     with recorder, intercept_calls(), recorded_scopes(), live_reads(recorder):
         values = tuple(
             admit(recorder, name, value)
@@ -300,11 +343,12 @@ def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, .
     program = Program(
         spec, recorder.encoder.constants, definition.title, recorder.encoder.portable
     )
-    plans = module._plans[definition.key]  # part of the same class's machinery
-    plans.add(program)
-    plans.watch.keep({name: unwrap(flow) for name, (_, flow) in recorder.tags.items()})
+    program.entry = recorder.attributes.entry
+    watch = module._plans[definition.key].watch
+    watch.keep({name: unwrap(flow) for name, (_, flow) in recorder.tags.items()})
+    result = _unwrap_output(output)
     recorder.release()
-    return _unwrap_output(output)
+    return program, result
 
 
 def _unwrap_output(output: Any) -> Any:

@@ -11,7 +11,7 @@ from flodl.errors import FlowError
 from flodl.flow.callsite import site_of, user_frame
 from flodl.flow.handle import UNKNOWN, Flow
 from flodl.flow.readings import flow_node, flow_value, instruction_of, tensor_question
-from flodl.graph.metadata import entry_nodes, metadata_nodes
+from flodl.graph.metadata import entry_nodes, metadata_nodes, shaped_nodes
 from flodl.spec.graph import GraphSpec, Guard, InputSpec, Ref
 
 if TYPE_CHECKING:
@@ -121,7 +121,9 @@ class Questions:
 
     def guard_specs(self, spec: GraphSpec) -> tuple[Guard, ...]:
         """Return the answers as guards of a description."""
-        entry = entry_nodes(spec, metadata_nodes(spec))
+        metadata = metadata_nodes(spec)
+        entry = entry_nodes(spec, metadata)
+        shaped = shaped_nodes(spec, metadata, entry)
         found: dict[tuple[int, object], Guard] = {}
         for flow, value, site in self._guards:
             node = flow_node(flow)
@@ -132,6 +134,7 @@ class Questions:
                     expected=self._recorder.encoder.encode(value),
                     site=site,
                     at_entry=node in entry,
+                    branches=node not in entry and node not in shaped,
                 ),
             )
         return tuple(found.values())

@@ -82,5 +82,5 @@ def tensor_question(site: Site, what: str) -> str:
     return (
         f"{site}: the flow asks for {what} of a tensor, which only a run can know; choose between values "
         "with torch.where, between branches with switch, or keep the part as a callable: "
-        "x.through(function)"
+        "x.through(function). x.through(bool) or x.through(int) asks at every call and goes on by the answer"
     )

@@ -30,6 +30,7 @@ from flodl.flow.readings import (
 )
 from flodl.flow.torch_calls import record_torch_call
 from flodl.flow.values import map_leaves
+from flodl.graph.divergence import NOTHING, Replay
 from flodl.graph.notes import describe_failure
 from flodl.spec.graph import (
     Arg,
@@ -80,6 +81,7 @@ class Recorder(TorchFunctionMode):
         valued: bool,
         label: str = "",
         live: frozenset[str] = frozenset(),
+        replay: Replay = NOTHING,
     ) -> None:
         super().__init__()
         self.module = module
@@ -101,7 +103,8 @@ class Recorder(TorchFunctionMode):
         self._previous: Recorder | None = None
         self.modes = grad_modes()
         self.scopes = 0
-        self.attributes = LiveAttributes(self, live)
+        self.replay = replay
+        self.attributes = LiveAttributes(self, live, replay.entry)
 
     # ---- being the recorder of a thread -------------------------------------------------------
 
@@ -191,7 +194,11 @@ class Recorder(TorchFunctionMode):
             variable=names[0] if len(names) == 1 else "",
         )
         self.nodes.append(node)
-        value = self._compute(node, compute, args, kwargs) if self.valued else UNKNOWN
+        value: Any = UNKNOWN
+        if node.index <= self.replay.until:
+            value = self.replay.values.get(node.index)
+        elif self.valued:
+            value = self._compute(node, compute, args, kwargs)
         if type(value) in PLAIN_KINDS:
             self.nodes[node.index] = replace(node, target=without_place(target), plain=True)
         return None if value is None else Flow(self, node.index, value, None)
@@ -299,6 +306,6 @@ class Recorder(TorchFunctionMode):
         )
         guards = self.questions.guard_specs(spec)
         inputs = spec.inputs
-        if any(not guard.at_entry for guard in guards):
+        if any(not guard.at_entry and not guard.branches for guard in guards):
             inputs = tuple(self.questions.with_shapes(each) for each in inputs)
         return replace(spec, inputs=inputs, guards=guards, training=training)

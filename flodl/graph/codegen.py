@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 RESERVED = frozenset(
     {"self", "m", "run", "torch", "F", "math", "operator", "expect", "unpack", "_kept", "_detached",
-     "_mark", "_is_exporting"}
+     "_mark", "_is_exporting", "_other", "_values"}
 )  # fmt: skip
 
 
@@ -40,12 +40,14 @@ class Code:
 
     `nodes_of_line[i]` are the nodes computed on line i+1 of `source`; `variables` maps
     (reading node, read node) to the variable that holds the value while the reading node runs.
+    `frames` are, per node that decides how a pass goes on, the variables of all nodes up to it.
     """
 
     source: str
     accepts: str
     nodes_of_line: tuple[tuple[int, ...], ...]
     variables: dict[tuple[int, int], str]
+    frames: dict[int, dict[int, str]] = field(default_factory=dict)
 
 
 @final
@@ -61,6 +63,7 @@ class _Emitter:
     seen: dict[tuple[int, int], str] = field(default_factory=dict)
     reserved: frozenset[str] = RESERVED
     depth: int = 1
+    frames: dict[int, dict[int, str]] = field(default_factory=dict)
 
     def put(self, text: str, *nodes: int) -> None:
         self.lines.append("    " * self.depth + text)
@@ -68,7 +71,10 @@ class _Emitter:
 
 
 def generate(
-    spec: GraphSpec, constants: Iterable[str] = (), taps: Mapping[str, int] | None = None
+    spec: GraphSpec,
+    constants: Iterable[str] = (),
+    taps: Mapping[str, int] | None = None,
+    start: int = -1,
 ) -> Code:
     """Generate the source of a graph's forward and the expression that admits a call to it.
 
@@ -79,6 +85,7 @@ def generate(
         spec: the description.
         constants: names of the graph's constants.
         taps: nodes whose values are also put into `_kept.values`, by name, through `_detached`.
+        start: the last node that has run already; the code gets the values up to it as `_values`.
     """
     kept = frozenset(
         guard.value.node
@@ -99,18 +106,35 @@ def generate(
         if node.kind == "input" and node.target.isidentifier():
             emitter.variable[node.index] = node.target
             emitter.holder[node.target] = node.index
-    for node in spec.nodes:
+    _resume(emitter, start)
+    for node in spec.nodes[start + 1 :]:
         if live.statement[node.index] == node.index:
             _statement(emitter, node)
     if taps:
         values = (f"{name!r}: _detached({_text_of(emitter, node)})" for name, node in taps.items())
         emitter.put(f"_kept.values = {{{', '.join(values)}}}")
     emitter.put(f"return {emitter.writer.arg(spec.output)}")
-    return _assemble(emitter)
+    return _assemble(emitter, ("_values",) if start >= 0 else ())
 
 
-def _assemble(emitter: _Emitter) -> Code:
-    parameters = ", ".join(["self", *(each.name for each in emitter.spec.inputs)])
+def _resume(emitter: _Emitter, start: int) -> None:
+    """Bind the values of the nodes that have run, and open the blocks that they are in."""
+    scopes: list[NodeSpec] = []
+    for node in emitter.spec.nodes[: start + 1]:
+        if node.kind == "enter":
+            scopes.append(node)
+        elif node.kind == "exit":
+            scopes.pop()
+        elif _is_effect(node) or node.index in emitter.variable:
+            continue
+        elif emitter.live.last_use[node.index] > start:
+            emitter.put(f"{_bind(emitter, node)} = _values[{node.index}]")
+    for node in scopes:
+        _scope(emitter, node)
+
+
+def _assemble(emitter: _Emitter, more: tuple[str, ...]) -> Code:
+    parameters = ", ".join(["self", *(each.name for each in emitter.spec.inputs), *more])
     head = [f"def forward({parameters}):"]
     if emitter.writer.modules or any('m["' in line for line in emitter.lines):
         head.append("    m = self._modules")
@@ -122,6 +146,7 @@ def _assemble(emitter: _Emitter) -> Code:
         accepts=_accepts(emitter.spec),
         nodes_of_line=(*blank, *emitter.nodes_of_line),
         variables=emitter.seen,
+        frames=emitter.frames,
     )
 
 
@@ -151,12 +176,17 @@ def _statement(emitter: _Emitter, node: NodeSpec) -> None:
     elif node.kind in ("enter", "exit"):
         _scope(emitter, node)
         return
-    elif node.kind == "setattr" or node.target in ("setitem", "delitem"):
+    elif _is_effect(node):
         _effect(emitter, node)
     else:
         _assignment(emitter, node)
     _check(emitter, node)
     _free(emitter, node)
+
+
+def _is_effect(node: NodeSpec) -> bool:
+    """Say whether a node is a statement without a value."""
+    return node.kind == "setattr" or node.target in ("setitem", "delitem")
 
 
 def _assignment(emitter: _Emitter, node: NodeSpec) -> None:
@@ -235,14 +265,29 @@ def _check(emitter: _Emitter, node: NodeSpec) -> None:
         if not guard.at_entry and guard.value == Ref(node.index):
             asked = emitter.writer.arg(guard.value)
             expected = emitter.writer.arg(guard.expected)
+            if guard.branches:
+                _fork(emitter, node, asked, expected)
+                continue
             emitter.put(f"expect({asked}, {expected}, {str(guard.site)!r})", node.index)
+
+
+def _fork(emitter: _Emitter, node: NodeSpec, asked: str, expected: str) -> None:
+    emitter.put(f"if {asked} != {expected}:", node.index)
+    emitter.put(f"    return _other({node.index}, locals())", node.index)
+    emitter.frames[node.index] = {
+        index: variable
+        for index, variable in emitter.variable.items()
+        if index <= node.index and emitter.holder.get(variable) == index
+    }
 
 
 def _free(emitter: _Emitter, node: NodeSpec) -> None:
     """Drop values that nobody reads any more, so that memory peaks where hand-written code peaks."""
+    is_fork = node.index == emitter.spec.last_fork
+    refs = list(emitter.variable) if is_fork else _statement_refs(emitter, node)
     dying = [
         emitter.variable[ref]
-        for ref in dict.fromkeys(_statement_refs(emitter, node))
+        for ref in dict.fromkeys(refs)
         if ref in emitter.variable
         and emitter.live.last_use[ref] <= node.index
         and emitter.holder.get(emitter.variable[ref]) == ref
@@ -269,6 +314,8 @@ def _statement_refs(emitter: _Emitter, node: NodeSpec) -> list[int]:
 def _bind(emitter: _Emitter, node: NodeSpec, at: NodeSpec | None = None) -> str:
     """Choose the variable for a node's value: the user's name, else that of a dying operand."""
     now = (at or node).index
+    if now == emitter.spec.last_fork:
+        now -= 1  # everything is still needed where the way forks
     wanted = node.variable or _dying_operand(emitter, at or node) or _identifier(node.name)
     name, count = wanted, 1
     while not _is_free(emitter, name, now):
@@ -280,6 +327,8 @@ def _bind(emitter: _Emitter, node: NodeSpec, at: NodeSpec | None = None) -> str:
 
 
 def _dying_operand(emitter: _Emitter, node: NodeSpec) -> str:
+    if node.index == emitter.spec.last_fork:
+        return ""
     for ref in _statement_refs(emitter, node):
         if ref in emitter.live.metadata or ref not in emitter.variable:
             continue

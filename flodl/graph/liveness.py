@@ -33,6 +33,9 @@ class Liveness:
 def analyse_liveness(spec: GraphSpec, kept: frozenset[int]) -> Liveness:
     """Decide the statements of a graph; `kept` are nodes that must keep a variable of their own."""
     metadata = metadata_nodes(spec)
+    # Another way on may need everything that was there before it.
+    fork = spec.last_fork
+    kept |= frozenset(range(fork + 1))
     readers = _readers(spec)
     dead = _dead_metadata(spec, metadata, readers, kept)
     unpacked = _unpacked(spec)
@@ -46,6 +49,7 @@ def analyse_liveness(spec: GraphSpec, kept: frozenset[int]) -> Liveness:
         if node.index in metadata and node.index not in kept | bound | dead:
             _inline(node, [r for r in readers[node.index] if r not in dead], statement)
     last_use = _last_uses(spec, statement, dead)
+    last_use[: fork + 1] = [max(use, fork) for use in last_use[: fork + 1]]
     return Liveness(
         statement=tuple(statement), last_use=tuple(last_use), unpacked=unpacked, metadata=metadata
     )

@@ -15,6 +15,7 @@ from flodl.spec.graph import (
     Ref,
     Slice,
     Submodule,
+    node_refs,
 )
 
 if TYPE_CHECKING:
@@ -99,6 +100,50 @@ def entry_nodes(spec: GraphSpec, metadata: frozenset[int]) -> frozenset[int]:
         ):
             found.add(node.index)
     return frozenset(found)
+
+
+# Their result has a size that depends on the values of what they are given.
+_DATA_SIZED = frozenset({"nonzero", "masked_select", "argwhere", "unique", "unique_consecutive",
+                         "repeat_interleave", "bincount", "where", "item", "tolist"})  # fmt: skip
+_TORCH = ("torch.", "F.", "math.", "operator.")
+
+
+def shaped_nodes(
+    spec: GraphSpec, metadata: frozenset[int], entry: frozenset[int]
+) -> frozenset[int]:
+    """Return the nodes whose value follows from the shapes of the inputs, as far as can be told."""
+    shaped: set[int] = set()
+    data_sized: set[int] = set()
+    for node in spec.nodes:
+        if any(ref in data_sized for ref in node_refs(node)) or _has_size_of_data(node):
+            data_sized.add(node.index)
+        if node.index in entry:
+            shaped.add(node.index)
+        elif node.index in metadata and node.index not in data_sized:
+            of_tensor = node.kind in ("attribute", "method")
+            if of_tensor or all(ref in shaped for ref in node_refs(node)):
+                shaped.add(node.index)
+    return frozenset(shaped)
+
+
+def _has_size_of_data(node: NodeSpec) -> bool:
+    match node.kind:
+        case "function":
+            known = node.target.startswith(_TORCH)
+            return not known or node.target.rpartition(".")[2] in _DATA_SIZED
+        case "method":
+            return node.target in _DATA_SIZED
+        case "item":
+            return any(isinstance(arg, Ref) for arg in _index_parts(node.args[1:]))
+        case _:
+            return False
+
+
+def _index_parts(args: tuple[Arg, ...]) -> list[Arg]:
+    found: list[Arg] = []
+    for arg in args:
+        found += _index_parts(arg.items) if isinstance(arg, Items) else [arg]
+    return found
 
 
 def is_live_read(node: NodeSpec) -> bool:

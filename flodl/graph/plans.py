@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, final
 
+from flodl.graph.divergence import Divergence
 from flodl.graph.program import SPEC_KEY, Program
 from flodl.graph.taps import Watch
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MAX_PLANS = 64
+MAX_PATHS = 512
 
 
 @final
@@ -25,8 +27,18 @@ class Plans:
         dispatch_plainly: the same with ordinary module calls.
     """
 
-    def __init__(self, record: Callable[..., Any], parameters: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        record: Callable[..., Any],
+        parameters: tuple[str, ...],
+        record_path: Callable[..., tuple[Program, Any]] | None = None,
+    ) -> None:
         self._record = record
+        self._record_path = record_path
+        self._paths: dict[tuple[Program, int, str], Program] = {}
+        self._resumed: dict[
+            tuple[Program, int], tuple[Callable[..., Any], Callable[..., Any]]
+        ] = {}
         self._parameters = parameters
         self.programs: tuple[Program, ...] = ()
         self.watch = Watch()
@@ -42,6 +54,7 @@ class Plans:
         """Forget every plan; the next call records again."""
         if self.programs:
             self.programs = ()
+            self._paths.clear()
             self._rebuild()
 
     def watched(self, watch: Watch) -> None:
@@ -50,15 +63,47 @@ class Plans:
         self._rebuild()
 
     def _rebuild(self) -> None:
+        self._resumed.clear()
         if not self.programs:
             self.dispatch = self.dispatch_plainly = self._record
             return
-        runs, plain_runs = zip(*map(self.watch.runs, self.programs), strict=True)
+        runs, plain_runs = zip(*map(self._runs, self.programs), strict=True)
         if len(self.programs) == 1 and self.programs[0].code.accepts == "True":
             self.dispatch, self.dispatch_plainly = runs[0], plain_runs[0]
             return
         self.dispatch = self._dispatcher(runs)
         self.dispatch_plainly = self._dispatcher(plain_runs)
+
+    def _runs(self, program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Return the functions that run a plan to its end, whichever way it takes."""
+        run, run_plainly = self.watch.runs(program)
+        if program.spec.last_fork < 0:
+            return run, run_plainly
+        return self._followed(run, 0), self._followed(run_plainly, 1)
+
+    def _followed(self, run: Callable[..., Any], form: int) -> Callable[..., Any]:
+        def follow(module: Any, *inputs: Any) -> Any:
+            result = run(module, *inputs)
+            while type(result) is Divergence:
+                result = self._go_on(result, module, inputs, form)
+            return result
+
+        return follow
+
+    def _go_on(self, left: Divergence, module: Any, inputs: tuple[Any, ...], form: int) -> Any:
+        """Do what follows where a pass left its plan; what has not been seen yet is recorded."""
+        program = self._paths.get(left.key)
+        if program is None:
+            assert self._record_path is not None, "only a recorded flow has ways to choose from"
+            if len(self._paths) >= MAX_PATHS:
+                self._paths.clear()
+                self._resumed.clear()
+            self._paths[left.key], result = self._record_path(module, inputs, left)
+            return result
+        key = (program, left.node)
+        if key not in self._resumed:
+            self._resumed[key] = self.watch.runs(program.resumed(left.node))
+        return self._resumed[key][form](module, *inputs, left.values)
 
     def _dispatcher(self, runs: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
         names = ", ".join(["self", *self._parameters])

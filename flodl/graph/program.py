@@ -8,7 +8,7 @@ import hashlib
 import linecache
 import math
 import operator
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, final
 
@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 from flodl.errors import FlowError
 from flodl.graph.codegen import Code, generate
+from flodl.graph.divergence import Divergence
 from flodl.nodes.fastcalls import run, run_plainly
 
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ class Program:
         run: `run(module, *inputs)`, the fast form.
         portable: whether no constant belongs to one particular module instance.
         run_plainly: the same source with ordinary module calls, for tracers.
+        origin: the program of which this one is a variant; itself if it is none.
+        start: the last node that has run before this code does, see `resumed`.
+        entry: what the attributes that the flow changes were when it was recorded.
     """
 
     def __init__(
@@ -80,6 +84,9 @@ class Program:
         self.portable = portable
         self.code: Code = generate(spec, self.constants)
         self._names: Mapping[str, object] = {}
+        self.origin = self
+        self.start = -1
+        self.entry: Mapping[str, object] = {}
         self.run = self._bind(run)
         self.run_plainly = self._bind(run_plainly)
 
@@ -97,6 +104,12 @@ class Program:
         made.run_plainly = made._bind(run_plainly)
         return made
 
+    def resumed(self, node: int) -> Program:
+        """Return a program that does what comes after a node, given the values up to it."""
+        made = self.variant(generate(self.spec, self.constants, start=node), self._names)
+        made.start = node
+        return made
+
     def _bind(self, call: Callable[..., Any]) -> Callable[..., Any]:
         return FunctionType(_compiled(self.code.source, self.title), self._namespace(call))
 
@@ -108,6 +121,7 @@ class Program:
             "operator": operator,
             "run": call,
             "expect": expect,
+            "_other": partial(Divergence, self),
             # No "__name__": torch.compile would take these globals for those of that module.
             "__builtins__": builtins,
             SPEC_KEY: self,

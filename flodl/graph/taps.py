@@ -90,7 +90,7 @@ class Watch:
         code, plain = program.code, program
         names: dict[str, Any] = {"_kept": self.kept, "_detached": detached}
         if taps:
-            code = generate(program.spec, program.constants, taps)
+            code = generate(program.spec, program.constants, taps, program.start)
             exporting = {"_is_exporting": torch.compiler.is_exporting}
             plain = program.variant(_unless_exporting(code), names | exporting)
         if self.profiler is not None:
@@ -131,7 +131,7 @@ def _inspected(program: Program, inspect: Callable[[GraphSpec, dict[int, Any]], 
         and node.kind not in ("unpack", "setattr", "enter", "exit")
         and node.target not in ("setitem", "delitem")
     }
-    code = generate(program.spec, program.constants, taps)
+    code = generate(program.spec, program.constants, taps, program.start)
     names = {"_kept": _Inspection(program.spec, inspect), "_detached": _itself}
     return program.variant(code, names)
 

@@ -191,12 +191,14 @@ class Guard:
     """What Python asked of a value while the flow was recorded, and the answer it got.
 
     `at_entry` says that the asked value can be computed from the inputs alone, before anything runs.
+    `branches`: another answer leads to other nodes from there on; the pass goes on with those.
     """
 
     value: Arg
     expected: Arg
     site: Site
     at_entry: bool
+    branches: bool = False
 
 
 @final
@@ -221,6 +223,16 @@ class GraphSpec:
     def node(self, index: int) -> NodeSpec:
         """Return the node with that index."""
         return self.nodes[index]
+
+    @property
+    def last_fork(self) -> int:
+        """Return the last node whose value decides how a pass goes on, -1 if there is none."""
+        forks = (
+            each.value.node
+            for each in self.guards
+            if each.branches and isinstance(each.value, Ref)
+        )
+        return max(forks, default=-1)
 
     def tags_of(self, index: int) -> tuple[str, ...]:
         """Return the names of the tags that sit on a node, in the order they were given."""

@@ -1,0 +1,54 @@
+"""Where a pass leaves its plan: a value that Python asked for was another one than when it was recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flodl.graph.program import Program
+
+
+@final
+class Divergence:
+    """A pass that stopped at a question whose answer leads elsewhere.
+
+    Attributes:
+        program: the plan whose code ran.
+        node: the node that was asked.
+        values: what every node up to it has computed.
+    """
+
+    __slots__ = ("node", "program", "values")
+
+    def __init__(self, program: Program, node: int, variables: Mapping[str, Any]) -> None:
+        self.program = program
+        self.node = node
+        names = program.code.frames[node]
+        self.values = {index: variables[name] for index, name in names.items()}
+
+    @property
+    def key(self) -> tuple[Program, int, str]:
+        """Return what tells this way on from all others."""
+        return self.program.origin, self.node, repr(self.values[self.node])
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """The part of a pass that is done already, for the recording of another way on.
+
+    Attributes:
+        values: what the nodes computed.
+        until: the last of those nodes.
+        entry: what attributes were before the pass; see `LiveAttributes`.
+    """
+
+    values: Mapping[int, Any] = field(default_factory=dict)
+    until: int = -1
+    entry: Mapping[str, Any] = field(default_factory=dict)
+
+
+NOTHING = Replay()

@@ -1,0 +1,178 @@
+"""A flow that goes different ways for different values does what a plain forward does, in every call."""
+
+import random
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402 - torch may be missing
+
+from flodl import FlowError, FlowModule, call  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+item = torch.Tensor.item
+
+
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.outs = []
+        self.total = 0
+
+    def forward(self, x):
+        y = self.a(x)
+        z = y * 2
+        with torch.no_grad():
+            q = self.b(y) if y.mean() > 0 else -y
+        k = int(y.abs().sum())
+        w = z
+        for turn in range(k % 4):
+            w = w + self.b(w) * turn
+            if w.sum().item() > 5:
+                break
+        self.outs.append(w.detach())
+        self.total += k
+        if self.total > 10:
+            w = w - 1
+        if len(self.outs) > 2:
+            self.outs.pop(0)
+        while w.abs().sum() > 4:
+            w = w * 0.5
+        drawn = random.random()
+        if drawn < 0.5:
+            w = w + drawn
+        positive = w[w > 0]
+        return w + q, k, positive.numel()
+
+
+class Deciding(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.outs = []
+        self.total = 0
+
+    def flow(self, x):
+        y = x.through(self.a)
+        z = y * 2
+        with torch.no_grad():
+            q = y.through(self.b) if (y.mean() > 0).through(bool) else -y
+        k = y.abs().sum().through(int)
+        w = z
+        for turn in range(k % 4):
+            w = w + w.through(self.b) * turn
+            if w.sum().through(item) > 5:
+                break
+        self.outs.append(w.detach())
+        self.total += k
+        if self.total > 10:
+            w = w - 1
+        if len(self.outs) > 2:
+            self.outs.pop(0)
+        while (w.abs().sum() > 4).through(bool):
+            w = w * 0.5
+        drawn = call(random.random)
+        if drawn < 0.5:
+            w = w + drawn
+        positive = w[w > 0]
+        return w + q, k, positive.numel()
+
+
+def make():
+    torch.manual_seed(0)
+    plain = Plain()
+    torch.manual_seed(0)
+    return plain, Deciding()
+
+
+def run(module, x, seed):
+    random.seed(seed)
+    torch.manual_seed(seed)
+    module.zero_grad()
+    out, *rest = module(x)
+    if out.requires_grad:
+        out.sum().backward()
+    return out, [each.grad for each in module.parameters()], rest, module.total
+
+
+def same(one, two):
+    assert torch.equal(one[0], two[0])
+    assert one[2:] == two[2:]
+    for left, right in zip(one[1], two[1], strict=True):
+        assert left is right or torch.equal(left, right)
+
+
+def test_every_way_is_taken_as_it_was():
+    plain, flow = make()
+    for turn in range(40):
+        x = torch.randn(4, 3) * (1 + turn % 3)
+        plain.train(turn % 5 > 0)
+        flow.train(turn % 5 > 0)
+        same(run(plain, x, turn), run(flow, x, turn))
+        assert all(map(torch.equal, plain.outs, flow.outs))
+
+
+def test_ways_that_were_seen_are_not_recorded_again(monkeypatch):
+    _, flow = make()
+    x = torch.randn(4, 3)
+    flow.outs = []
+    for _ in range(3):
+        run(flow, x, 3)
+        flow.outs.clear()
+        flow.total = 0
+    from flodl.flow import module
+
+    monkeypatch.setattr(module, "_record", None)
+    run(flow, x, 3)
+
+
+def test_tags_and_profiles_follow_the_way():
+    class Tagged(FlowModule):
+        def flow(self, x):
+            x = (x + 1).tag("early")
+            if (x.sum() > 0).through(bool):
+                return (x * 2).tag("late")
+            return (x * 3).tag("other")
+
+    tagged = Tagged()
+    for value, name, expected in ((1.0, "late", 4.0), (-9.0, "other", -24.0)) * 2:
+        assert tagged(torch.full((1,), value)).item() == expected
+        assert tagged.tagged(name).item() == expected
+        assert tagged.tagged("early").item() == value + 1
+    tagged.enable_profiling()
+    assert tagged(torch.full((1,), -9.0)).item() == -24
+
+
+def test_random_draws_happen_once_where_the_way_forks():
+    class Draws(FlowModule):
+        def flow(self, x):
+            y = x + torch.rand(1)
+            if (y > 0.5).through(bool):
+                return y + torch.rand(1)
+            return y
+
+    draws = Draws()
+    for seed in range(12):
+        torch.manual_seed(seed)
+        first = torch.rand(1)
+        expected = first + torch.rand(1) if first > 0.5 else first
+        torch.manual_seed(seed)
+        assert torch.equal(draws(torch.zeros(1)), expected)
+
+
+def test_a_flow_that_does_not_repeat_is_told_so():
+    turns = []
+
+    class Odd(FlowModule):
+        def flow(self, x):
+            turns.append(1)
+            y = x + len(turns)
+            return y + 1 if (y.sum() > 3).through(bool) else y
+
+    odd = Odd()
+    odd(torch.zeros(1))
+    with pytest.raises(FlowError, match="something else when it was recorded again"):
+        odd(torch.full((1,), 9.0))
