@@ -10,12 +10,11 @@ COPY fdl_cli ./fdl_cli
 COPY flodl ./flodl
 COPY templates ./templates
 COPY skills ./skills
-# The bytecode is compiled here: whoever runs the image cannot write it.
+# pip compiles the bytecode here: whoever runs the image cannot write it.
 RUN python -m venv /opt/venv \
     && /opt/venv/bin/python -m pip install \
         --extra-index-url https://download.pytorch.org/whl/cpu \
-        --constraint constraints.txt "torch==2.13.0+cpu" . \
-    && /opt/venv/bin/python -m compileall -q /opt/venv/lib
+        --constraint constraints.txt "torch==2.13.0+cpu" .
 
 FROM python:3.11-slim
 
