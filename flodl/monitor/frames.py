@@ -8,6 +8,7 @@ import sys
 import zlib
 from array import array
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 if TYPE_CHECKING:
@@ -119,18 +120,23 @@ def _frame_at(view: memoryview, at: int) -> tuple[Frame | None, int]:
 def _parsed(kind: int, payload: memoryview) -> Frame:
     if kind == _ROWS:
         named, rows = _PREFIX.unpack_from(payload)
-        group, *names = json.loads(bytes(payload[_PREFIX.size : _PREFIX.size + named]))
+        group, names = _names(bytes(payload[_PREFIX.size : _PREFIX.size + named]))
         at = _PREFIX.size + named
         columns = []
         for _ in range(len(names) + 2):
             columns.append(_numbers(payload[at : at + 8 * rows]))
             at += 8 * rows
         steps, times, *values = columns
-        return Rows(
-            group=group, names=tuple(names), steps=steps, times=times, columns=tuple(values)
-        )
+        return Rows(group=group, names=names, steps=steps, times=times, columns=tuple(values))
     name, data = json.loads(bytes(payload))
     return Note(name, data)
+
+
+@lru_cache(maxsize=256)
+def _names(text: bytes) -> tuple[Group, tuple[str, ...]]:
+    # The same in every frame of a run.
+    group, *names = json.loads(text)
+    return group, tuple(names)
 
 
 def _next_sound(view: memoryview, at: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # What is kept for those who come back.
 _RING_BYTES: Final = 4 << 20
+# ... within this time; with nobody there, nothing is put into words.
+_RETURN_SECONDS: Final = 60.0
 
 
 @final
@@ -35,6 +38,7 @@ class Hub:
         self._number = 0
         self._ring: deque[tuple[int, bytes]] = deque()
         self._ring_bytes = 0
+        self._left = -_RETURN_SECONDS
         self._listeners: list[Callable[[bytes], None]] = []
         # Called after something was told: who sends, sends now.
         self.wake: Callable[[], None] = _nobody
@@ -54,8 +58,9 @@ class Hub:
         """Take in frames of a run and tell everybody what they mean."""
         with self.lock:
             run = self.runs[name]
+            tell = self._is_watched()
             for frame in frames:
-                for kind, data in run.apply(frame):
+                for kind, data in run.apply(frame, tell=tell):
                     self._tell(kind, {"run": name, **data})
         self.wake()
 
@@ -84,6 +89,7 @@ class Hub:
         with self.lock:
             if listener in self._listeners:
                 self._listeners.remove(listener)
+                self._left = time.monotonic()
 
     @property
     def audience(self) -> int:
@@ -108,6 +114,11 @@ class Hub:
 
     def _tell(self, kind: str, data: dict[str, Any]) -> None:
         self._number += 1
+        if not self._is_watched():
+            # Whoever comes later gets a summary.
+            self._ring.clear()
+            self._ring_bytes = 0
+            return
         message = event_bytes(kind, data, self._id(self._number))
         self._ring.append((self._number, message))
         self._ring_bytes += len(message)
@@ -115,6 +126,10 @@ class Hub:
             self._ring_bytes -= len(self._ring.popleft()[1])
         for listener in tuple(self._listeners):
             listener(message)
+
+    def _is_watched(self) -> bool:
+        """Return whether somebody listens, or did a moment ago and may come back."""
+        return bool(self._listeners) or time.monotonic() - self._left < _RETURN_SECONDS
 
     def _id(self, number: int) -> str:
         # The token tells a server that was started anew from the one whose numbers were seen.

@@ -63,9 +63,14 @@ class RunData:
     _rewinding: set[str] = field(default_factory=set)
     _rewind_epochs: bool = False
 
-    def apply(self, frame: Frame) -> list[Message]:
-        """Take in a frame; return what those who look on are told."""
-        return self._rows(frame) if isinstance(frame, Rows) else self._note(frame)
+    def apply(self, frame: Frame, *, tell: bool = True) -> list[Message]:
+        """Take in a frame; return what those who look on are told.
+
+        Args:
+            frame: what was recorded or happened.
+            tell: whether somebody looks on; points are not put into words otherwise.
+        """
+        return self._rows(frame, tell=tell) if isinstance(frame, Rows) else self._note(frame)
 
     def _note(self, frame: Note) -> list[Message]:
         match frame.kind:
@@ -145,7 +150,7 @@ class RunData:
             self._rewind_epochs = True
         return [("about", self.about()), ("resume" if again else "start", {})]
 
-    def _rows(self, rows: Rows) -> list[Message]:
+    def _rows(self, rows: Rows, *, tell: bool) -> list[Message]:
         members = self.series[rows.group]
         rewound = False
         before = []
@@ -160,7 +165,7 @@ class RunData:
             each.extend(rows.steps, rows.times, column)
         if rewound:
             return [("reset", {})]
-        return [("points", points_payload(rows, before))]
+        return [("points", points_payload(rows, before))] if tell else []
 
     def _epoch(self, record: EpochRecord) -> list[Message]:
         reset = False

@@ -72,7 +72,7 @@ class Series:
         """Add points; they need not be in order."""
         if not steps:
             return
-        if steps[0] < self.last_step or (len(steps) > 1 and _descends(steps)):
+        if steps[0] < self.last_step:
             self._sorted = False
         self.last_step = max(self.last_step, steps[-1])
         for tail, new in zip(self._tail, (steps, times, values), strict=True):
@@ -141,6 +141,8 @@ class Series:
         raw = torch.stack(
             [torch.frombuffer(tail, dtype=torch.float64)[:length] for tail in self._tail]
         )
+        if bool((raw[0, 1:] < raw[0, :-1]).any()):
+            self._sorted = False
         values = torch.where(torch.isfinite(raw[2]), raw[2], torch.nan)
         return _grouped(torch.stack((raw[0], raw[1], values, values, values)), self._per)
 
@@ -153,11 +155,6 @@ class Series:
         )
         bigger[:, : self._used] = self._table[:, : self._used]
         self._table = bigger
-
-
-def _descends(steps: array[float]) -> bool:
-    values = torch.frombuffer(steps, dtype=torch.float64)
-    return bool((values[1:] < values[:-1]).any())
 
 
 def _grouped(table: Tensor, per: int) -> Tensor:

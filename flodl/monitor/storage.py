@@ -42,7 +42,7 @@ class Reader:
         """Take in what was written since the last call; return the number of frames."""
         count = 0
         for frame in self.frames():
-            self.run.apply(frame)
+            self.run.apply(frame, tell=False)
             count += 1
         return count
 
