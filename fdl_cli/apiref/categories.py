@@ -31,6 +31,7 @@ CATEGORIES: Final[tuple[tuple[str, str], ...]] = (
     ("Monitoring", "flodl.monitor"),
     ("Data", "flodl.data"),
     ("Training", "flodl.train"),
+    ("Training", "flodl.step"),
     ("Many devices", "flodl.distributed"),
     ("Proof of equality", "flodl.verify"),
     ("Errors", "flodl.errors"),

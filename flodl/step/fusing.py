@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -18,10 +19,10 @@ _SWITCHES = ("foreach", "capturable", "differentiable")
 
 
 def _kind(optimizer: optim.Optimizer) -> type[optim.Optimizer] | None:
-    # AdamW derives from Adam: the nearest base counts.
+    # AdamW derives from Adam: the nearest base counts.  Torch wraps `step` in every class it makes.
     for kind in type(optimizer).__mro__:
         if kind in _FUSED:
-            same_update = type(optimizer).step is kind.step
+            same_update = inspect.unwrap(type(optimizer).step) is inspect.unwrap(kind.step)
             return kind if same_update else None
     return None
 

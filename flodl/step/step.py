@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final, get_args
 
 from flodl.step.eager import EagerStep
 from flodl.step.fusing import fuse
+from flodl.step.ladder import Ladder
 from flodl.step.recipe import Precision, Recipe, TrainFn
 
 if TYPE_CHECKING:
@@ -43,15 +44,18 @@ class TrainStep:
         self._recipe = recipe
         self._report = report
         self._eager = EagerStep(recipe)
+        self._ladder: Ladder | None = None
 
     def __call__(self, batch: Any) -> Tensor:
         """Train on one batch and return its loss, detached."""
-        return self._eager(batch)
+        if self._ladder is None:
+            return self._eager(batch)
+        return self._ladder(batch)
 
     @property
     def mode(self) -> str:
         """What runs now: `eager`, `graph` or `compiled`."""
-        return "eager"
+        return "eager" if self._ladder is None else self._ladder.mode
 
     @property
     def metrics(self) -> Mapping[str, Tensor]:
@@ -103,6 +107,19 @@ class TrainStep:
 
     def close(self) -> None:
         """End background work; the step can still be called."""
+        if self._ladder is not None:
+            self._ladder.close()
+
+    def climb(self) -> None:
+        """Get ready for what was asked for beyond eager steps."""
+        recipe = self._recipe
+        if recipe.accumulate > 1:
+            self.say(f"{self.decision}: accumulating over batches runs eagerly")
+        elif recipe.precision == "fp16":
+            self.say(f"{self.decision}: scaling losses for fp16 runs eagerly")
+        else:
+            patient = self.asked == "compiled"
+            self._ladder = Ladder(self._eager, self.say, patient=patient, measured=not patient)
 
 
 def make_step(  # noqa: PLR0913  # each is one decision of the caller
@@ -158,6 +175,8 @@ def make_step(  # noqa: PLR0913  # each is one decision of the caller
     update = fuse(optimizer) if fused else type(optimizer).__name__
     step = TrainStep(recipe, mode, report)
     step.say(f"eager with {update}")
+    if mode in ("auto", "compiled"):
+        step.climb()
     return step
 
 

@@ -1,0 +1,223 @@
+"""Compiled steps on disk: made by a process of their own, found again by every later run.
+
+The file name is a digest of the recorded operations, the shapes, the versions and the processor, so a
+file never has to be invalidated: another step has another name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import platform
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+import torch
+
+from flodl.step.refusal import RefusedStepError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flodl.step.program import Program
+
+    Compiled: TypeAlias = Callable[..., Any]
+
+_FORMAT = "flodl-step-1"
+_LIBRARY = "step.so"
+_KEPT = 200
+_SETTINGS = {
+    # The binding answers for shapes and strides; asking again costs a quarter of a small step.
+    "size_asserts": False,
+    "alignment_asserts": False,
+    # The random numbers of eager, so that a run can change between the two and stay what it is.
+    "fallback_random": True,
+    # What is called is optimized; how it is called is half of the compile time and none of the step.
+    "aot_inductor.compile_wrapper_opt_level": "O0",
+}
+
+
+def cache_folder() -> Path:
+    """Return where compiled steps are kept: `$FLODL_CACHE_DIR/steps`, or below the user's cache folder."""
+    own = os.environ.get("FLODL_CACHE_DIR")
+    if own:
+        return Path(own) / "steps"
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "flodl" / "steps"
+
+
+def compiler_missing(device: torch.device) -> str | None:
+    """Return what is missing to compile for a device; nothing if it can be tried."""
+    if device.type == "cpu":
+        wanted = os.environ.get("CXX")
+        names = [wanted] if wanted else ["g++", "clang++", "c++", "cl"]
+        if not any(shutil.which(name) for name in names):
+            return f"no C++ compiler ({', '.join(names)}) was found"
+    return None
+
+
+def digest(program: Program) -> str:
+    """Return the name of a recorded step: equal for equal operations, shapes, versions and machine."""
+    parts = [
+        _FORMAT,
+        program.graph.code,
+        *(f"{t.dtype}{tuple(t.shape)}{t.stride()}{t.device}" for t in program.examples),
+        torch.__version__,
+        platform.python_version(),
+        f"{platform.machine()} {_processor()} {torch.backends.cpu.get_cpu_capability()}",
+        f"{torch.get_num_threads()} threads",
+    ]
+    if any(each.is_cuda for each in program.examples):
+        parts.append(torch.cuda.get_device_name())
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    wanted = ("model name", "flags", "Features")
+    return " ".join(sorted({line for line in lines if line.startswith(wanted)}))
+
+
+@final
+class Compilation:
+    """A compilation that runs in a process of its own, with low priority; `poll` never waits."""
+
+    def __init__(self, program: Program) -> None:
+        """Start, unless an earlier run has left the result."""
+        self.cached = False
+        self.seconds = 0.0
+        self.program = program
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended = threading.Event()
+        self._output = b""
+        self._path = cache_folder() / digest(program) / _LIBRARY
+        if self._path.exists():
+            self.cached = True
+            self._ended.set()
+        else:
+            self._start()
+
+    def _start(self) -> None:
+        self._path.parent.parent.mkdir(parents=True, exist_ok=True)
+        job = {
+            "graph": self.program.graph,
+            "inputs": [(tuple(t.shape), t.stride(), t.dtype, str(t.device)) for t in self.program.examples],
+            "threads": torch.get_num_threads(),
+            "path": str(self._path),
+        }  # fmt: skip
+        packed = pickle.dumps(job)
+        # The child must find this very flodl, also when it is not installed.
+        root = str(Path(__file__).parent.parent.parent)
+        paths = [root, os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "flodl.step"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+        # A compilation that nobody waits for any more ends, at the latest with this process.
+        weakref.finalize(self, _end, self._process)
+        threading.Thread(target=self._attend, args=(packed,), daemon=True).start()
+
+    def _attend(self, packed: bytes) -> None:
+        process = self._process
+        assert process is not None
+        start = time.monotonic()
+        _, self._output = process.communicate(packed)
+        self.seconds = time.monotonic() - start
+        self._ended.set()
+
+    def poll(self) -> bool:
+        """Say whether it has ended."""
+        return self._ended.is_set()
+
+    def wait(self) -> None:
+        """Wait until it has ended."""
+        self._ended.wait()
+
+    def result(self) -> Compiled:
+        """Return the compiled step.
+
+        Raises:
+            RefusedStepError: compiling it failed.
+        """
+        failed = self._process is not None and self._process.returncode != 0
+        if failed or not self._path.exists():
+            lines = self._output.decode(errors="replace").strip().splitlines()
+            raise RefusedStepError(f"compiling failed: {lines[-1] if lines else 'no message'}")
+        try:
+            return load(self._path, self.program.examples[0].device)
+        except (RuntimeError, OSError) as error:
+            shutil.rmtree(self._path.parent, ignore_errors=True)
+            raise RefusedStepError(f"the compiled step cannot be loaded: {error}") from error
+
+    def stop(self) -> None:
+        """End the process, if it still runs."""
+        if self._process is not None:
+            _end(self._process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+
+
+def load(path: Path, device: torch.device) -> Compiled:
+    """Return the compiled step of a file that `build` wrote; nothing of the compiler is imported."""
+    names = {"cpu": "AOTIModelContainerRunnerCpu", "cuda": "AOTIModelContainerRunnerCuda"}
+    runner: Any = getattr(torch._C._aoti, names[device.type])(str(path), 1)
+    os.utime(path)  # the least used are removed first
+    return runner.run  # type: ignore[no-any-return]
+
+
+def build(packed: bytes) -> None:
+    """Compile a step and write the file; runs in the child process."""
+    # Unpickling a graph uses this without importing it.
+    import torch._higher_order_ops.triton_kernel_wrap
+    from torch._inductor import config
+    from torch._inductor.compile_fx import compile_fx_aot
+
+    job = pickle.loads(packed)
+    torch.set_num_threads(job["threads"])
+    examples: list[Any] = [
+        torch.empty_strided(shape, stride, dtype=dtype, device=device)
+        for shape, stride, dtype, device in job["inputs"]
+    ]
+    final = Path(job["path"])
+    folder = final.parent.with_suffix(f".{os.getpid()}.partial")
+    folder.mkdir(parents=True)
+    try:
+        with config.patch({**_SETTINGS, "aot_inductor.output_path": str(folder / final.name)}):
+            compile_fx_aot(job["graph"], examples)
+        _keep_library(folder)
+        if not final.parent.exists():  # another process may have been first
+            folder.rename(final.parent)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    _prune(final.parent.parent)
+
+
+def _keep_library(folder: Path) -> None:
+    for each in folder.iterdir():
+        if each.is_dir():
+            shutil.rmtree(each)
+        elif each.suffix == ".cpp":
+            each.unlink()
+
+
+def _prune(folder: Path) -> None:
+    found = sorted(folder.glob(f"*/{_LIBRARY}"), key=lambda each: each.stat().st_mtime)
+    for old in found[:-_KEPT]:
+        shutil.rmtree(old.parent, ignore_errors=True)

@@ -1,0 +1,286 @@
+"""The ladder: begin eagerly, compile in the background, prove, measure on real batches, keep the faster."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+
+import torch
+
+from flodl.step.artifact import Compilation, compiler_missing
+from flodl.step.binding import Binding, hooks_of
+from flodl.step.compiled import CompiledStep
+from flodl.step.program import record
+from flodl.step.proof import prove
+from flodl.step.reading import Key, read
+from flodl.step.refusal import RefusedStepError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from flodl.step.eager import EagerStep
+
+Phase: TypeAlias = Literal["warm", "compiling", "trial", "running", "refused"]
+_WARM_STEPS = 3  # the first steps make optimizer state and plans; they are not typical
+_SEEN_BEFORE_TRYING = 4  # shapes that come more rarely stay eager
+_PROOF_STEPS = 3
+_TRIAL_ROUNDS = 12
+_MOST_SHAPES = 4
+_LOOK_FOR_HOOKS_EVERY = 64
+# A tie goes to eager: it needs no explanation.
+_FASTER = 0.98
+
+
+@final
+class Attempt:
+    """What is known about one shape of batches."""
+
+    def __init__(self) -> None:
+        self.phase: Phase = "warm"
+        self.seen = 0
+        self.batches: deque[Any] = deque(maxlen=_PROOF_STEPS)
+        self.compilation: Compilation | None = None
+        self.step: CompiledStep | None = None
+        self.evidence = ""
+        self.times: dict[str, list[float]] = {"eager": [], "compiled": []}
+
+
+@final
+class Ladder:
+    """Chooses, batch by batch, how the step runs."""
+
+    def __init__(
+        self, eager: EagerStep, say: Callable[[str], None], *, patient: bool, measured: bool
+    ) -> None:
+        """Begin with eager steps.
+
+        Args:
+            eager: the step that is always right.
+            say: takes one line whenever something is decided.
+            patient: wait for the compiler instead of going on eagerly meanwhile.
+            measured: keep the compiled step only if it is faster.
+        """
+        self.mode = "eager"
+        self._eager = eager
+        self._recipe = eager.recipe
+        self._say = say
+        self._patient = patient
+        self._measured = measured
+        self._attempts: dict[Key, Attempt] = {}
+        self._binding: Binding | None = None
+        self._closed = False
+        self._hooked = False
+        self._steps = 0
+        self._unbind = self._recipe.optimizer.register_load_state_dict_post_hook(self._loaded)
+
+    def __call__(self, batch: Any) -> Tensor:
+        """Run one step in the best way that is known to be right for this batch."""
+        try:
+            tensors, key = read(batch)
+        except RefusedStepError as error:
+            return self._not_at_all(batch, str(error))
+        attempt = self._attempts.get(key)
+        if attempt is not None and attempt.phase == "running":
+            loss = self._compiled(attempt, tensors)
+            if loss is not None:
+                return loss
+            attempt = self._attempts.get(key)
+        return self._otherwise(batch, tensors, key, attempt)
+
+    # ---- the two ways -------------------------------------------------------------------------
+
+    def _compiled(self, attempt: Attempt, tensors: list[Tensor]) -> Tensor | None:
+        binding, step = self._binding, attempt.step
+        if binding is None or step is None:
+            return None
+        why = binding.stale()
+        if why is not None:
+            self._start_over(why)
+            return None
+        loss = step(tensors)
+        if loss is None:
+            self._start_over("the settings of the optimizer changed")
+            return None
+        if self.mode == "eager":
+            # Compiled steps leave no gradients; those of the last eager step would only mislead.
+            self._recipe.optimizer.zero_grad(set_to_none=True)
+            self.mode = "compiled"
+        self._eager.metrics = step.metrics
+        self._eager.gradient_norm = step.gradient_norm
+        return loss
+
+    def _run_eagerly(self, batch: Any) -> Tensor:
+        self.mode = "eager"
+        if self._binding is not None:
+            self._binding.stepped_outside()
+        return self._eager(batch)
+
+    def _not_at_all(self, batch: Any, why: str) -> Tensor:
+        if not self._closed:
+            self._closed = True
+            self._say(f"eager: {why}")
+        return self._run_eagerly(batch)
+
+    # ---- on the way ---------------------------------------------------------------------------
+
+    def _otherwise(
+        self, batch: Any, tensors: list[Tensor], key: Key, attempt: Attempt | None
+    ) -> Tensor:
+        self._steps += 1
+        if self._closed or self._waits_for_hooks():
+            return self._run_eagerly(batch)
+        if attempt is None:
+            if len(self._attempts) >= _MOST_SHAPES:
+                return self._run_eagerly(batch)
+            attempt = self._attempts[key] = Attempt()
+        attempt.seen += 1
+        if attempt.phase == "trial":
+            return self._trial(attempt, batch, tensors)
+        if attempt.phase == "compiling":
+            return self._while_compiling(attempt, batch)
+        loss = self._run_eagerly(batch)
+        if attempt.phase == "warm":
+            attempt.batches.append(batch)
+            self._warm(attempt, batch)
+        return loss
+
+    def _waits_for_hooks(self) -> bool:
+        """Look now and then whether the hooks that forbade compiling are gone."""
+        if self._hooked and self._steps % _LOOK_FOR_HOOKS_EVERY == 0:
+            self._hooked = hooks_of(self._recipe) is not None
+        return self._hooked
+
+    def _warm(self, attempt: Attempt, batch: Any) -> None:
+        enough = 1 if self._patient else max(_WARM_STEPS, _SEEN_BEFORE_TRYING)
+        if attempt.seen < enough:
+            return
+        self._attempt(attempt, lambda: self._begin(attempt, batch))
+
+    def _begin(self, attempt: Attempt, batch: Any) -> None:
+        missing = compiler_missing(self._recipe.device())
+        if missing:
+            self._closed = True
+            raise RefusedStepError(missing)
+        hooked = hooks_of(self._recipe)
+        if hooked:
+            self._hooked = True
+            self._attempts.clear()
+            raise RefusedStepError(hooked)
+        start = time.perf_counter()
+        if self._binding is None:
+            self._binding = Binding(self._recipe)
+        program = record(self._recipe, self._binding.layout, batch)
+        attempt.compilation = Compilation(program)
+        attempt.phase = "compiling"
+        seconds = time.perf_counter() - start
+        if self._patient:
+            attempt.compilation.wait()
+            self._prove(attempt, attempt.compilation)
+        elif not attempt.compilation.cached:
+            count = len(program.graph.graph.nodes)
+            self._say(
+                f"eager, while a step of {count} operations is compiled beside it "
+                f"(recorded in {seconds:.1f} s)"
+            )
+
+    def _attempt(self, attempt: Attempt, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except RefusedStepError as error:
+            attempt.phase = "refused"
+            attempt.batches.clear()
+            self._say(f"eager: {error}")
+
+    def _while_compiling(self, attempt: Attempt, batch: Any) -> Tensor:
+        compilation = attempt.compilation
+        assert compilation is not None
+        loss = self._run_eagerly(batch)
+        attempt.batches.append(batch)
+        if compilation.poll() and len(attempt.batches) == _PROOF_STEPS:
+            self._attempt(attempt, lambda: self._prove(attempt, compilation))
+        return loss
+
+    def _prove(self, attempt: Attempt, compilation: Compilation) -> None:
+        program, binding = compilation.program, self._binding
+        call = compilation.result()
+        if binding is None or binding.stale():
+            self._start_over((binding and binding.stale()) or "the optimizer's state was loaded")
+            return
+        batches = list(attempt.batches)
+        attempt.batches.clear()
+        attempt.evidence = prove(self._recipe, binding.layout, program, call, batches)
+        attempt.step = CompiledStep(program, call, binding)
+        attempt.phase = "trial" if self._measured else "running"
+        if not self._measured:
+            self._say(f"compiled: {attempt.evidence}{self._made(compilation)}")
+
+    @staticmethod
+    def _made(compilation: Compilation) -> str:
+        how = "from an earlier run" if compilation.cached else f"in {compilation.seconds:.0f} s"
+        return f"; compiled {how}"
+
+    def _trial(self, attempt: Attempt, batch: Any, tensors: list[Tensor]) -> Tensor:
+        """Run real steps in both ways in turn; each of them counts."""
+        times = attempt.times
+        use_compiled = len(times["compiled"]) <= len(times["eager"])
+        self._synchronize()
+        start = time.perf_counter()
+        loss = self._compiled(attempt, tensors) if use_compiled else None
+        if loss is None:
+            if use_compiled:  # it went stale; this shape starts anew
+                return self._run_eagerly(batch)
+            loss = self._run_eagerly(batch)
+        self._synchronize()
+        times["compiled" if use_compiled else "eager"].append(time.perf_counter() - start)
+        if len(times["eager"]) == _TRIAL_ROUNDS:
+            self._decide(attempt)
+        return loss
+
+    def _synchronize(self) -> None:
+        if self._recipe.device().type == "cuda":
+            torch.cuda.synchronize()
+
+    def _decide(self, attempt: Attempt) -> None:
+        # The first of each pays for what later ones find ready.
+        medians = {name: statistics.median(each[2:]) for name, each in attempt.times.items()}
+        eager, compiled = medians["eager"], medians["compiled"]
+        assert attempt.compilation is not None
+        made = self._made(attempt.compilation)
+        figures = f"{compiled * 1e3:.3g} ms against {eager * 1e3:.3g} ms eager"
+        if compiled < eager * _FASTER:
+            attempt.phase = "running"
+            self._say(
+                f"compiled: {eager / compiled:.2f}x as fast ({figures}), {attempt.evidence}{made}"
+            )
+        else:
+            attempt.phase = "refused"
+            attempt.step = None
+            self._say(f"eager: compiled is not faster ({figures}){made}")
+
+    # ---- going back ---------------------------------------------------------------------------
+
+    def _loaded(self, optimizer: object) -> None:
+        del optimizer
+        self._forget()
+
+    def _start_over(self, why: str) -> None:
+        self._forget()
+        self._say(f"eager: {why}")
+
+    def _forget(self) -> None:
+        for attempt in self._attempts.values():
+            if attempt.compilation is not None:
+                attempt.compilation.stop()
+        self._attempts.clear()
+        self._binding = None
+
+    def close(self) -> None:
+        """End background work; later steps run as they would now."""
+        for attempt in self._attempts.values():
+            if attempt.phase == "compiling" and attempt.compilation is not None:
+                attempt.compilation.stop()
+                attempt.phase = "refused"

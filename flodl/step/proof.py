@@ -1,0 +1,119 @@
+"""Does a compiled step do what the eager one does?  Both run on copies, on real batches."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from flodl.step.binding import Binding, twin
+from flodl.step.compiled import CompiledStep
+from flodl.step.eager import EagerStep
+from flodl.step.reading import read
+from flodl.step.refusal import RefusedStepError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flodl.step.artifact import Compiled
+    from flodl.step.program import Program
+    from flodl.step.recipe import Recipe
+
+LOSS_TOLERANCE = 1e-4
+"""Largest relative difference of a loss in full precision."""
+STATE_TOLERANCE = 1e-2
+"""Largest relative difference, in norm, of what the steps changed in full precision."""
+_HALF_PRECISION = 20.0  # bfloat16 keeps 8 bits; fusing rounds less often than eager does
+_SILENT = 1e-4  # gradients this much smaller than the largest are rounding errors
+
+
+def prove(
+    recipe: Recipe,
+    layout: tuple[tuple[int, int], ...],
+    program: Program,
+    call: Compiled,
+    batches: Sequence[Any],
+) -> str:
+    """Run both ways on copies and return how far they differ, in words.
+
+    Raises:
+        RefusedStepError: they differ by more than rounding explains.
+    """
+    device = recipe.device()
+    devices = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one, other = twin(recipe), twin(recipe)
+        bound = Binding(one, layout)
+        start = [each.clone() for each in bound.aliases]
+        compiled = CompiledStep(program, call, bound)
+        eager = EagerStep(other)
+        state = torch.get_rng_state()
+        losses = [compiled(read(batch)[0]) for batch in batches]
+        torch.set_rng_state(state)
+        expected = [eager(batch) for batch in batches]
+    slack = _HALF_PRECISION if recipe.precision else 1.0
+    worst = max(_relative(a, b) for a, b in zip(losses, expected, strict=True))
+    if not worst <= LOSS_TOLERANCE * slack:
+        raise RefusedStepError(f"its losses differ from eager ones by {worst:.1e}")
+    moved = _difference(Binding(other, layout), bound, start)
+    if not moved <= STATE_TOLERANCE * slack:
+        raise RefusedStepError(f"its updates differ from eager ones by {moved:.1e}")
+    return f"losses within {worst:.0e} and updates within {moved:.0e} of eager in {len(batches)} steps"
+
+
+def _relative(found: Tensor | None, expected: Tensor) -> float:
+    if found is None:
+        raise RefusedStepError("its update changed while it was being proved")
+    one, other = float(found), float(expected)
+    if one == other or (one != one and other != other):  # noqa: PLR0124  # both are not numbers
+        return 0.0
+    return abs(one - other) / max(abs(other), 1e-12)
+
+
+def _difference(eager: Binding, compiled: Binding, start: list[Tensor]) -> float:
+    """Return the largest relative difference of the changes, kind of tensor by kind."""
+    loud = _loud(eager)
+    kinds: dict[str, tuple[float, float]] = {}
+    pairs = zip(_kinds(eager), eager.aliases, compiled.aliases, start, strict=True)
+    for (kind, owner), expected, found, before in pairs:
+        if not expected.is_floating_point():
+            if not torch.equal(expected, found):
+                raise RefusedStepError(f"a {kind} differs from that of eager")
+            continue
+        if owner is not None and not loud[owner]:
+            # Adam divides rounding errors by their own size: nothing to compare.
+            continue
+        error, size = kinds.get(kind, (0.0, 0.0))
+        error += float((found.double() - expected.double()).square().sum())
+        size += float((expected.double() - before.double()).square().sum())
+        kinds[kind] = (error, size)
+    return max((_ratio(error, size) for error, size in kinds.values()), default=0.0)
+
+
+def _ratio(error: float, size: float) -> float:
+    if error != error:  # noqa: PLR0124  # not a number on one side only is caught by the losses
+        return 0.0
+    return (error / size) ** 0.5 if size > 0 else float(error > 0) * float("inf")
+
+
+def _kinds(binding: Binding) -> list[tuple[str, int | None]]:
+    """Return for each flat tensor what it is, and for parameters which one."""
+    found: list[tuple[str, int | None]] = [("parameter", i) for i in range(len(binding.trained))]
+    found += [("buffer", None)] * len(binding.others)
+    for index, state in enumerate(binding.states):
+        found += [(name, index) for name in state]
+    rest = len(binding.flat) - len(found)
+    return [*found, *[("average", None)] * rest]
+
+
+def _loud(eager: Binding) -> list[bool]:
+    """Say for each trained parameter whether its gradient is more than rounding."""
+    sizes = []
+    for each in eager.trained:
+        gradient = each.grad
+        sizes.append(0.0 if gradient is None else float(gradient.abs().max()))
+    most = max(sizes, default=0.0)
+    return [size >= _SILENT * most for size in sizes]

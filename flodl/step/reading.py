@@ -1,0 +1,66 @@
+"""Batches as flat lists of tensors, with a key that says which captured step they fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+from torch import Tensor
+
+from flodl.step.refusal import RefusedStepError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+Key: TypeAlias = "tuple[Hashable, ...]"
+_PLAIN = (str, int, float, bool, bytes, type(None))
+
+
+@runtime_checkable
+class HasTensors(Protocol):
+    """What `flodl.data.Batch` offers: named tensors in a fixed order."""
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The tensors."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
+        ...
+
+
+def read(batch: Any) -> tuple[list[Tensor], Key]:
+    """Return the tensors of a batch and what a captured step depends on beyond their values.
+
+    Raises:
+        RefusedStepError: the batch holds something that is neither a tensor nor a plain value.
+    """
+    tensors: list[Tensor] = []
+    key: list[Hashable] = []
+    _read(batch, tensors, key)
+    return tensors, tuple(key)
+
+
+def _read(part: Any, tensors: list[Tensor], key: list[Hashable]) -> None:
+    if isinstance(part, Tensor):
+        tensors.append(part)
+        key.append((part.shape, part.dtype, part.stride(), part.device, part.requires_grad))
+    elif isinstance(part, (tuple, list)):
+        key.append((type(part), len(part)))
+        for each in part:
+            _read(each, tensors, key)
+    elif isinstance(part, dict):
+        key.append((type(part), tuple(part)))
+        for each in part.values():
+            _read(each, tensors, key)
+    elif isinstance(part, _PLAIN):
+        key.append((type(part), part))
+    elif isinstance(part, HasTensors):
+        key.append((type(part), tuple(part.names)))
+        for each in part.tensors:
+            _read(each, tensors, key)
+    else:
+        raise RefusedStepError(
+            f"a batch holds a {type(part).__name__}, not only tensors and plain values"
+        )

@@ -1,0 +1,12 @@
+"""Why a step cannot be run in another way than eagerly."""
+
+from __future__ import annotations
+
+from typing import final
+
+from flodl.errors import FlodlError
+
+
+@final
+class RefusedStepError(FlodlError):
+    """A step cannot be captured or compiled; the message is the reason, and eager goes on."""

@@ -1,0 +1,79 @@
+"""Steps that the C++ compiler has made, in a process of its own."""
+
+import time
+
+import pytest
+import torch
+
+from flodl.nn.optimizers import Adam
+from flodl.step import artifact
+from flodl.step.artifact import compiler_missing
+from flodl.step.step import make_step
+from tests.flodl.step.helpers import batches, net, train_fn
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+needs_compiler = pytest.mark.skipif(
+    compiler_missing(torch.device("cpu")) is not None, reason="there is no C++ compiler"
+)
+
+
+@needs_compiler
+def test_a_compiled_step_equals_eager_and_is_found_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLODL_CACHE_DIR", str(tmp_path))
+    decisions = []
+    for _ in range(2):
+        model, twin = net(), net()
+        start = time.monotonic()
+        step = make_step(model, Adam(model, 0.01), train_fn, mode="compiled", clip_norm=1.0)
+        losses = [step(batch) for batch in batches(20)]
+        seconds = time.monotonic() - start
+        expected = make_step(twin, Adam(twin, 0.01), train_fn, mode="eager", clip_norm=1.0)
+        torch.testing.assert_close(
+            torch.stack(losses), torch.stack([expected(batch) for batch in batches(20)]),
+            rtol=1e-4, atol=1e-5,
+        )  # fmt: skip
+        assert step.mode == "compiled"
+        decisions.append(step.decision)
+    assert "compiled in" in decisions[0]
+    assert "compiled from an earlier run" in decisions[1]
+    assert seconds < 10
+    assert [each.name for each in tmp_path.glob("steps/*/*.so")] == ["step.so"]
+    assert not list(tmp_path.glob("steps/*.partial"))
+
+
+@needs_compiler
+def test_auto_goes_on_while_it_compiles(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLODL_CACHE_DIR", str(tmp_path))
+    model, said = net(), []
+    step = make_step(model, Adam(model, 0.01), train_fn, mode="auto", report=said.append)
+    steps, end = 0, time.monotonic() + 200
+    while time.monotonic() < end and "ms eager)" not in said[-1]:
+        step(batches(1)[0])
+        steps += 1
+        time.sleep(0.01)
+    assert steps > 100
+    assert "is compiled beside it" in said[1]
+    assert "ms eager)" in said[-1]
+
+
+def test_without_a_compiler_it_says_so_and_runs_eagerly(monkeypatch):
+    monkeypatch.setattr(artifact.shutil, "which", lambda name: None)
+    monkeypatch.delenv("CXX", raising=False)
+    model, said = net(), []
+    step = make_step(model, Adam(model, 0.01), train_fn, mode="compiled", report=said.append)
+    for batch in batches():
+        step(batch)
+    assert said[1:] == ["eager: no C++ compiler (g++, clang++, c++, cl) was found"]
+    assert step.mode == "eager"
+
+
+def test_a_failing_compiler_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLODL_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("CXX", "/bin/false")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    model = net()
+    step = make_step(model, Adam(model, 0.01), train_fn, mode="compiled")
+    for batch in batches():
+        step(batch)
+    assert step.mode == "eager"
+    assert "eager: compiling failed: " in step.decision
