@@ -78,7 +78,7 @@ class DataLoader:
         """Look at the data set; nothing is read before the first epoch.
 
         Args:
-            dataset: tensors (or a mapping of them) with the samples in the first dimension, a torch
+            dataset: tensors or arrays (or a mapping) with the samples in the first dimension, a torch
                 `Dataset` or `IterableDataset`, a `DataSet`, a `BatchDataSet`, a list of samples, or
                 any iterable of samples.
             batch_size: samples per batch, at least 1.

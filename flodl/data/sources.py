@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
@@ -187,15 +189,13 @@ def source_of(dataset: Any, collate: Collate | None = None) -> Source:
 
 def _tensor_source(dataset: Any) -> AbstractSource | None:
     label = type(dataset).__name__
-    if isinstance(dataset, torch.Tensor):
-        return TensorSource((dataset,), None, label)
     if isinstance(dataset, torch_data.TensorDataset):
         return TensorSource(tuple(dataset.tensors), None, label)
     values = tuple(dataset.values()) if isinstance(dataset, Mapping) else dataset
-    if not isinstance(values, tuple | list) or not values:
+    single = values if isinstance(values, tuple | list) else (values,)
+    if not single or not all(_is_array(each) for each in single):
         return None
-    if not all(isinstance(each, torch.Tensor) for each in values):
-        return None
+    values = tuple(_tensor(each) for each in single)
     if len(values) > _MOST_PARTS:
         raise DataError(
             f"a list of {len(values)} tensors: tensors in a list are the parts of a sample, each with all "
@@ -203,7 +203,25 @@ def _tensor_source(dataset: Any) -> AbstractSource | None:
             "list of tuples"
         )
     names = tuple(str(name) for name in dataset) if isinstance(dataset, Mapping) else None
-    return TensorSource(tuple(values), names, label)
+    return TensorSource(values, names, label)
+
+
+def _is_array(value: Any) -> bool:
+    """Say whether something is a tensor, or an array of NumPy with at least one dimension."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return bool(value.ndim > 0 and value.dtype != object)
+    return isinstance(value, torch.Tensor)
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return value
+    with warnings.catch_warnings():
+        # Arrays that may not be written to are shared all the same: nothing here writes to them.
+        warnings.simplefilter("ignore", UserWarning)
+        array = value if min(value.strides) >= 0 else value.copy()
+        return torch.as_tensor(array)
 
 
 def _other_source(dataset: Any, collate: Collate | None) -> Source:

@@ -205,6 +205,18 @@ def test_items_that_make_no_batch(items, message):
         contents(DataLoader(items, 2))
 
 
+def test_arrays_of_numpy_are_tensors():
+    numpy = pytest.importorskip("numpy")
+    x, y = numpy.arange(8.0).reshape(4, 2), numpy.arange(4)
+    for given in ([x, y], (torch.tensor(x), y), {"x": x, "y": y}):
+        batch = next(DataLoader(given, 4, shuffle=False).epoch(0))
+        assert torch.equal(batch[0], torch.tensor(x))
+        assert batch[1].tolist() == [0, 1, 2, 3]
+    x.flags.writeable = False
+    assert next(DataLoader(x, 2, shuffle=False).epoch(0))[0].tolist() == [[0, 1], [2, 3]]
+    assert next(DataLoader(x[::-1], 2, shuffle=False).epoch(0))[0].tolist() == [[6, 7], [4, 5]]
+
+
 def test_collate():
     words = ["a", "bb", "ccc"]
     loader = DataLoader(
