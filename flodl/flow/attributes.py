@@ -18,7 +18,6 @@ from flodl.errors import FlowError
 from flodl.flow.callsite import call_site
 from flodl.flow.handle import Flow
 from flodl.flow.values import leaves
-from flodl.spec.graph import Submodule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -215,11 +214,6 @@ class LiveAttributes:
             compute=lambda owner, new: setattr(owner, name, new),
         )  # fmt: skip
         self._written[name] = value
-
-
-def is_entry_read(kind: str, args: tuple[Any, ...]) -> bool:
-    """Say whether a node reads an attribute of the module itself."""
-    return kind == "attribute" and bool(args) and args[0] == Submodule("")
 
 
 _lock = threading.Lock()

@@ -17,15 +17,15 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, final
 
+from flodl.graph.admission import admission
 from flodl.graph.expressions import IN_PLACE, Writer
 from flodl.graph.liveness import AT_END, Liveness, analyse_liveness
-from flodl.graph.metadata import entry_nodes
-from flodl.spec.graph import Items, Literally, Ref, node_refs
+from flodl.spec.graph import Items, Ref, node_refs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from flodl.spec.graph import Arg, GraphSpec, NodeSpec
+    from flodl.spec.graph import GraphSpec, NodeSpec
 
 RESERVED = frozenset(
     {"self", "m", "run", "torch", "F", "math", "operator", "expect", "unpack", "_kept", "_detached",
@@ -143,7 +143,7 @@ def _assemble(emitter: _Emitter, more: tuple[str, ...]) -> Code:
     blank: list[tuple[int, ...]] = [() for _ in head]
     return Code(
         source="\n".join([*head, *emitter.lines]) + "\n",
-        accepts=_accepts(emitter.spec),
+        accepts=admission(emitter.spec),
         nodes_of_line=(*blank, *emitter.nodes_of_line),
         variables=emitter.seen,
         frames=emitter.frames,
@@ -354,61 +354,3 @@ def _is_free(emitter: _Emitter, name: str, now: int) -> bool:
 def _identifier(name: str) -> str:
     text = re.sub(r"\W", "_", name) or "value"
     return f"v_{text}" if text[0].isdigit() else text
-
-
-def _accepts(spec: GraphSpec) -> str:
-    """Return the expression over `self` and the inputs that admits a call to this plan."""
-    checks = (
-        []
-        if spec.training is None
-        else ["self.training" if spec.training else "not self.training"]
-    )
-    checks += [each.check for each in spec.inputs if each.check]
-    checks += spec.checks
-    entry_writer = _EntryWriter(spec)
-    for guard in spec.guards:
-        if guard.at_entry:
-            checks.append(entry_writer.condition(guard.value, guard.expected))
-    return " and ".join(dict.fromkeys(checks)) or "True"
-
-
-@final
-class _EntryWriter:
-    """Writes metadata expressions over the inputs alone."""
-
-    def __init__(self, spec: GraphSpec) -> None:
-        self._spec = spec
-        self._writer = Writer(name_of=self._text, from_self=True)
-
-    def _text(self, index: int) -> str:
-        node = self._spec.nodes[index]
-        if node.kind == "item" and isinstance(owner := node.args[0], Ref):
-            source = self._spec.nodes[owner.node]
-            if source.kind == "unpack":
-                return f"{self._writer.receiver(source.args[0])}[{self._writer.arg(node.args[1])}]"
-        text = self._writer.node(node)
-        return f"({text})" if node.kind == "operator" else text
-
-    def condition(self, value: Arg, expected: Arg) -> str:
-        text = self._writer.operand(value)
-        match expected:
-            case Literally(True):
-                return text
-            case Literally(False):
-                return f"not {text}"
-            case Literally(None):
-                return f"{text} is None"
-            case _:
-                return f"{text} == {self._writer.arg(expected)}"
-
-
-def is_entry(spec: GraphSpec, arg: Arg, metadata: frozenset[int]) -> bool:
-    """Say whether an asked value can be computed before anything has run."""
-    known = entry_nodes(spec, metadata)
-    match arg:
-        case Ref(node):
-            return node in known
-        case Items(_, items):
-            return all(is_entry(spec, item, metadata) for item in items)
-        case _:
-            return True
