@@ -1,5 +1,6 @@
 # An image of fdl itself, with the CPU build of torch: `docker build -t fdl .`, then
 # `docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/work" fdl port model.py`
+# The base is a tag, not a digest, so that a build gets the security fixes of its day.
 FROM python:3.11-slim AS build
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
