@@ -29,12 +29,14 @@ class Definition:
         key: unique among all definitions that one object can have.
         function: the method, unbound.
         signature: its signature without `self`.
+        static: whether it is called without the object.
     """
 
     key: str
     title: str
     function: Callable[..., Any]
     signature: inspect.Signature
+    static: bool = False
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -54,7 +56,8 @@ class Definition:
                 named[each.name] = value
             else:
                 args.append(value)
-        return self.function(module, *args, **named)
+        owner = () if self.static else (module,)
+        return self.function(*owner, *args, **named)
 
 
 def admit(recorder: Recorder, name: str, value: Any) -> Any:

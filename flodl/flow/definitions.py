@@ -35,8 +35,10 @@ def install_definitions(cls: type[nn.Module], base: type[nn.Module]) -> dict[str
     for above in reversed(cls.__mro__[1:]):
         definitions |= above.__dict__.get("_definitions", {})
     for name, value in own.items():
-        if name == "flow" and isinstance(value, FunctionType):
-            definition = _define(cls, value)
+        static = isinstance(value, staticmethod)
+        function = value.__func__ if isinstance(value, staticmethod) else value
+        if name == "flow" and isinstance(value, (FunctionType, staticmethod)):
+            definition = _define(cls, function, static=static)
             definitions[definition.key] = definition
             if "forward" not in own:
                 _set_class_attribute(cls, "forward", _generate_forward(definition))
@@ -78,14 +80,15 @@ def _set_class_attribute(cls: type, name: str, value: object) -> None:
     setattr(cls, name, value)
 
 
-def _define(cls: type, function: FunctionType) -> Definition:
+def _define(cls: type, function: Callable[..., Any], *, static: bool = False) -> Definition:
     signature = inspect.signature(function)
-    _, *parameters = signature.parameters.values()
+    parameters = list(signature.parameters.values())[0 if static else 1 :]
     return Definition(
         key=f"{cls.__module__}.{cls.__qualname__}.{function.__name__}",
         title=f"{cls.__name__}.{'forward' if function.__name__ == 'flow' else function.__name__}",
         function=function,
         signature=signature.replace(parameters=parameters),
+        static=static,
     )
 
 

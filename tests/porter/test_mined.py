@@ -22,6 +22,19 @@ MODULES = {
                 return x + 1
         CASES = [(Net, (), lambda: (torch.ones(2),))]
     """,
+    "a static forward": """
+        class Net(nn.Module):
+            @staticmethod
+            def forward(x, scale=2.0):
+                return x * F.softplus(x).tanh() / scale
+        class Outer(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.act, self.a = Net(), nn.Linear(2, 2)
+            def forward(self, x):
+                return self.act(self.a(x))
+        CASES = [(Net, (), lambda: (torch.randn(2),)), (Outer, (), lambda: (torch.randn(2, 2),))]
+    """,
 }
 
 
@@ -45,3 +58,16 @@ def test_a_mined_failure_is_a_flow_and_equal(name, tmp_path, monkeypatch):
         checks, kinds = protocol.judge_ours(protocol.Case(original, index), ported)
         assert {k: v for k, v in checks.items() if v not in {"ok", "na"}} == {}, made.decode()
         assert kinds == {"flow": True, "kept_inside": []}
+
+
+def test_a_static_forward_that_is_called_without_an_object_is_kept(tmp_path):
+    text = PRELUDE + textwrap.dedent("""
+        class Act(nn.Module):
+            @staticmethod
+            def forward(x):
+                return x * 2
+        def twice(x):
+            return Act.forward(Act.forward(x))
+    """)
+    outcome, _ = port_file(text.encode(), tmp_path / "net.py", None)
+    assert [reason.code for reason in outcome.classes[0].reasons] == ["FDL207"]

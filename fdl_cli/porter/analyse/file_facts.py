@@ -94,3 +94,12 @@ def _acts(node: ast.stmt) -> bool:
     if isinstance(node, ast.If | ast.For | ast.While | ast.With):
         return any(isinstance(item, ast.Call) for item in ast.walk(node))
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+
+
+def forward_through_class(tree: ast.Module, name: str) -> int | None:
+    """Return where `Class.forward` of a class is read without an object, if anywhere."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id=owner), attr="forward") if owner == name:
+                return node.lineno
+    return None

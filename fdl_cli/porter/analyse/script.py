@@ -9,6 +9,7 @@ from fdl_cli.porter.analyse.classes import class_facts, class_nodes, stored_on_s
 from fdl_cli.porter.analyse.environment import ClassView, FunctionFact
 from fdl_cli.porter.analyse.file_facts import (
     flodl_names,
+    forward_through_class,
     import_place,
     imports_torch,
     starts,
@@ -253,7 +254,11 @@ class _Script:
             if facts.top_level:
                 self.results[facts.name] = {method.name: kind for method, kind in read}
             methods = tuple(method for method, _ in read)
-        return ModelIR(facts=facts, methods=methods, refusals=_refusals(facts, node, methods))
+        return ModelIR(
+            facts=facts,
+            methods=methods,
+            refusals=_refusals(facts, node, methods, self.source.tree),
+        )
 
 
 def _module_classes(names: Names, nodes: list[ast.ClassDef], kinship: Kinship) -> frozenset[str]:
@@ -320,7 +325,7 @@ def _none_test(node: FunctionNode) -> bool | None:
 
 
 def _refusals(
-    facts: ClassFacts, node: ast.ClassDef, methods: tuple[MethodIR, ...]
+    facts: ClassFacts, node: ast.ClassDef, methods: tuple[MethodIR, ...], tree: ast.Module
 ) -> tuple[Reason, ...]:
     found = [reason for method in methods for reason in method.refusals]
     for method in methods:
@@ -333,6 +338,12 @@ def _refusals(
         if isinstance(item, ast.Assign) and _binds(item, {"forward", "__call__"}):
             message = "`forward` is assigned, not defined"
             found.append(Reason(line=item.lineno, code="FDL207", message=message))
+    for method in methods:
+        if method.name == "forward" and "staticmethod" in method.decorators:
+            line = forward_through_class(tree, facts.name)
+            if line is not None:
+                message = f"`{facts.name}.forward` is called without an object"
+                found.append(Reason(line=line, code="FDL207", message=message))
     if "__call__" in facts.methods:
         found.append(
             Reason(line=facts.span.line, code="FDL207", message="the class has its own `__call__`")
