@@ -1,7 +1,11 @@
 """The Docker files of a project keep the rules of hadolint, dockle and Compose that apply here."""
 
+import itertools
 import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -10,6 +14,10 @@ from fdl_cli.scaffold.answers import make_answers
 from fdl_cli.scaffold.rendering import render
 
 FILES = {file.path: file.text for file in render(make_answers("my-proj", docker=True))}
+HADOLINT = Path(sys.executable).parent / "hadolint"
+DOCKERED = [
+    {"with_hf": hf, "bare": bare} for hf, bare in itertools.product((False, True), repeat=2)
+]
 REPLACED = {"ADD": "DL3020", "MAINTAINER": "DL4000"}
 ONCE = {"CMD": "DL4003", "ENTRYPOINT": "DL4004", "HEALTHCHECK": "DL3012"}
 SHELL_OPERATORS = re.compile(r"(?<!\|)\|(?!\|)")
@@ -182,3 +190,16 @@ def test_the_devcontainer_is_json_on_the_dev_target():
     document = json.loads(FILES[".devcontainer/devcontainer.json"])
     assert document["build"]["target"] == "dev"
     assert document["hostRequirements"]["gpu"] == "optional"
+
+
+@pytest.mark.skipif(not HADOLINT.exists(), reason="hadolint has no package for this platform")
+@pytest.mark.parametrize("wishes", DOCKERED, ids=str)
+def test_hadolint_itself_finds_nothing_in_any_combination(tmp_path, wishes):
+    for file in render(make_answers("my-proj", docker=True, **wishes)):
+        (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file.path).write_text(file.text)
+    done = subprocess.run(
+        [HADOLINT, "--no-color", "--config", ".hadolint.yaml", "Dockerfile"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "")

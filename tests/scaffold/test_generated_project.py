@@ -5,6 +5,7 @@ import itertools
 import json
 import re
 import shutil
+import tomllib
 
 import pytest
 
@@ -135,6 +136,21 @@ BUGS = {
         "train.py", "training.schedule.step()", "pass", "test_train.py"
     ),
 }  # fmt: skip
+
+
+def test_every_combination_is_trained_and_tested_by_the_same_files():
+    """What is shown of one combination below holds for all: only these files are different."""
+    texts: dict[str, set[str]] = {}
+    for wishes in WISHES:
+        for file in render(make_answers("p", **wishes)):
+            texts.setdefault(file.path, set()).add(file.text)
+    different = {path for path, found in texts.items() if len(found) > 1}
+    assert different == {"README.md", "fdl.yml", "pyproject.toml"}
+    tables = [
+        {name: tomllib.loads(text)["tool"][name] for name in ("pytest", "ruff")}
+        for text in texts["pyproject.toml"]
+    ]
+    assert all(table == tables[0] for table in tables)
 
 
 @pytest.mark.slow
