@@ -1,15 +1,21 @@
 """Threads and processes that read: their errors, their end, and what they draw."""
 
 import gc
+import os
 import random
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
 from torch.utils import data as torch_data
 
 from flodl import DataLoader
+
+ROOT = Path(__file__).parents[3]
 
 
 class Broken(torch_data.Dataset):
@@ -285,3 +291,24 @@ def test_samplers_of_torch_become_functions_of_seed_and_epoch(make):
     assert [batch[0].tolist() for batch in loader.epoch(2)] != one
     again = DataLoader(torch.arange(50), 10, sampler=make(50))
     assert [batch[0].tolist() for batch in again.epoch(1, 2)] == one[2:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", ["mode='streaming'", "workers=1"])
+def test_a_program_may_end_in_the_middle_of_an_epoch(settings, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from tests.flodl.data.test_reading import Slow, Random\n"
+        "from flodl import DataLoader\n"
+        f"loader = DataLoader({'Random()' if 'workers' in settings else 'Slow(0.01)'}, 2, {settings})\n"
+        "batches = loader.epoch(0)\n"
+        "print(next(batches)[0].shape[0])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2\n", "")
