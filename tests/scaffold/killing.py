@@ -1,9 +1,15 @@
-"""Run one change of files in a child process that is killed at its n-th step."""
+"""Run one change of files in a child process that is killed at its n-th step.
+
+killing.py NUMBER WORDS...       here, killed before step NUMBER
+killing.py every FOLDER WORDS... in FOLDER/1, FOLDER/2, ..., each killed one step later
+"""
 
 import importlib
 import os
 import signal
 import sys
+from pathlib import Path
+from typing import NoReturn
 
 MODULES = (
     "jinja2", "fdl_cli.commands.add", "fdl_cli.commands.init", "fdl_cli.commands.skill",
@@ -36,14 +42,36 @@ def arm(number: int) -> None:
     sys.addaudithook(hook)
 
 
+def run_killed(number: int, words: tuple[str, ...]) -> NoReturn:
+    arm(number)
+    sys.exit(importlib.import_module("fdl_cli.app").main(words))
+
+
+def kill_at_every_step(folder: Path, words: tuple[str, ...]) -> None:
+    """Go on until a run has fewer steps than asked for; that one ends by itself."""
+    number = 0
+    while True:
+        number += 1
+        place = folder / str(number)
+        place.mkdir()
+        child = os.fork()
+        if child == 0:
+            os.chdir(place)
+            run_killed(number, words)
+        _, status = os.waitpid(child, 0)
+        if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+            sys.exit(os.waitstatus_to_exitcode(status))
+
+
 def main() -> None:
-    number, words = int(sys.argv[1]), tuple(sys.argv[2:])
+    first, words = sys.argv[1], tuple(sys.argv[2:])
     sys.dont_write_bytecode = True
     # Everything is imported before, so that only the command's own steps count.
     for module in MODULES:
         importlib.import_module(module)
-    arm(number)
-    sys.exit(importlib.import_module("fdl_cli.app").main(words))
+    if first == "every":
+        kill_at_every_step(Path(words[0]), words[1:])
+    run_killed(int(first), words)
 
 
 if __name__ == "__main__":
