@@ -60,7 +60,8 @@ def test_every_fence_has_a_language():
     [p for p in DOCUMENTS if p not in GENERATED and any(b[0] == "python" for b in blocks(p))],
     ids=name,
 )
-def test_python_blocks_run_and_print_what_follows(path, capsys, tmp_path):
+def test_python_blocks_run_and_print_what_follows(path, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__main__", "folder": tmp_path}  # documents may write to `folder`
     found = blocks(path)
     for index, (language, body, line) in enumerate(found):
