@@ -82,6 +82,7 @@ def archive_of(runs: Mapping[str, RunData]) -> str:
                     each: {
                         **series_data(series.window(points=ARCHIVE_POINTS)),
                         "count": series.count,
+                        "last": series.last_step,
                     }
                     for each, series in members.items()
                 }

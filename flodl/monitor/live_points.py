@@ -21,8 +21,10 @@ def points_payload(rows: Rows, before: Sequence[int]) -> dict[str, Any]:
         before: how many points each series had, from which a page sees whether it missed some.
     """
     count = len(rows.steps)
-    per = max(1, math.ceil(count / MOST_BUCKETS))
-    starts = range(0, count, per)
+    per = max(1, math.ceil((count - 1) / (MOST_BUCKETS - 1)))
+    # The newest point stands for itself: it is what people read off.
+    starts = [*range(0, count - 1, per), count - 1] if count > 1 else [0]
+    ends = [*starts[1:], count]
     payload: dict[str, Any] = {
         "group": rows.group,
         "names": list(rows.names),
@@ -34,7 +36,8 @@ def points_payload(rows: Rows, before: Sequence[int]) -> dict[str, Any]:
     if per == 1:
         payload["mean"] = [[_plain(value) for value in column] for column in rows.columns]
         return payload
-    summed = [[_summed(column[at : at + per]) for at in starts] for column in rows.columns]
+    parts = [*zip(starts, ends, strict=True)]
+    summed = [[_summed(column[at:end]) for at, end in parts] for column in rows.columns]
     for index, name in enumerate(("mean", "low", "high")):
         payload[name] = [[bucket[index] for bucket in column] for column in summed]
     return payload

@@ -23,6 +23,7 @@ from flodl.monitor.pump import Pump
 from flodl.monitor.recording import Recorder, number
 from flodl.monitor.records import EpochRecord, record_data
 from flodl.monitor.resources import Sampler
+from flodl.monitor.sinks import sink_for
 from flodl.monitor.starting import folder_of, pairs_of, start_data
 from flodl.monitor.storage import metrics_folder, open_reader
 from flodl.monitor.watching import identity_of, picture_of
@@ -72,7 +73,7 @@ class Monitor:
         alerts: AlertRules | None = None,
         resources: bool = True,
         accepts: Sequence[str] = (),
-        sinks: Sequence[Sink] = (),
+        sinks: Sequence[Sink | str] = (),
     ) -> None:
         """Make a monitor.
 
@@ -85,7 +86,7 @@ class Monitor:
             alerts: when to raise an alert.
             resources: sample processor, memory and GPUs once a second.
             accepts: what a page may ask for: `save`, `stop`, `pause`; see `requests`.
-            sinks: other tools that get everything too.
+            sinks: other tools that get everything too, such as `tensorboard:FOLDER`.
         """
         self.total_epochs = total_epochs
         self._quiet, self._stream = quiet, stream
@@ -105,8 +106,9 @@ class Monitor:
         known = metrics_folder(folder) if folder is not None else None
         earlier = open_reader(known).run if known is not None else None
         name = folder.parent.name if folder is not None else "run"
+        tools = tuple(sink_for(each) if isinstance(each, str) else each for each in sinks)
         self._pump = Pump(
-            name, earlier, folder, self._recorder, alerts or AlertRules(), tuple(sinks), self._say
+            name, earlier, folder, self._recorder, alerts or AlertRules(), tools, self._say
         )
         self._note("start", start_data(name, total_epochs, tuple(accepts)))
         self._sampler = Sampler(self._pump.add, self._pump.sync) if resources else None

@@ -61,6 +61,7 @@ class Pump:
         self._writer = SegmentWriter(folder) if folder is not None else None
         self._alerts = Alerts(rules)
         self._sinks = sinks
+        self._failed: set[str] = set()
         self._frames: deque[Frame] = deque()
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -93,6 +94,7 @@ class Pump:
                 self.hub.feed(self.name, frames)
                 for sink in self._sinks:
                     sink.put(frames)
+                    self._check(sink)
 
     def sync(self) -> None:
         """Bring the file to the disk every few seconds; called on a thread that may wait."""
@@ -115,6 +117,7 @@ class Pump:
         self.drain()
         for sink in self._sinks:
             sink.close()
+            self._check(sink)
         if self._writer is not None and os.getpid() == self._owner:
             self._writer.close()
             if self._writer.lost:
@@ -149,6 +152,11 @@ class Pump:
                 found += self._alerts.epoch(frame.data)
         found += self._alerts.sign_of_life(now) if alive else self._alerts.silence(now)
         return found
+
+    def _check(self, sink: Sink) -> None:
+        if sink.problem and sink.name not in self._failed:
+            self._failed.add(sink.name)
+            self._say(f"  monitor: {sink.name} takes nothing any more: {sink.problem}")
 
     def _store(self, frames: list[Frame]) -> None:
         writer = self._writer

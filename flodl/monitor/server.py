@@ -210,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
             for name in query.get("name") or tuple(members):
                 if name in members:
                     answer[name] = series_data(members[name].window(start, stop, points))
-                    answer[name]["count"] = members[name].count
+                    answer[name] |= {"count": members[name].count, "last": members[name].last_step}
         self._json(answer)
 
     def picture(self, query: dict[str, list[str]]) -> None:

@@ -2,19 +2,128 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import importlib.util
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Final, Protocol, final
+
+from flodl.errors import UnknownNameError
+from flodl.monitor.frames import Note, Rows
+from flodl.monitor.records import record_from
+from flodl.monitor.tools import TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from flodl.monitor.frames import Frame
+    from flodl.monitor.tools import Tool
+
+# A tool that is slower than this for long loses the oldest.
+MOST_WAITING: Final = 10_000
 
 
 class Sink(Protocol):
-    """Something that takes what a monitor records."""
+    """Something that takes what a monitor records.
+
+    Attributes:
+        name: what it is called in messages.
+        problem: why it takes nothing any more, empty as long as it does.
+    """
+
+    name: str
+    problem: str
 
     def put(self, frames: Sequence[Frame]) -> None:
         """Take frames; must not wait."""
 
     def close(self) -> None:
         """Hand on what is left."""
+
+
+@final
+class ToolSink:
+    """Hands frames to a tool on a thread of its own; one failure ends it.
+
+    Attributes:
+        name: what it is called in messages.
+        problem: why it takes nothing any more, empty as long as it does.
+    """
+
+    def __init__(self, name: str, make: Callable[[], Tool]) -> None:
+        self.name = name
+        self.problem = ""
+        self._make = make
+        self._frames: deque[Frame] = deque(maxlen=MOST_WAITING)
+        self._news = threading.Event()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name=f"flodl-{name}", daemon=True)
+
+    def put(self, frames: Sequence[Frame]) -> None:
+        """Take frames; the tool is started with the first ones."""
+        if self.problem:
+            return
+        self._frames.extend(frames)
+        if self._thread.ident is None:
+            self._thread.start()
+        self._news.set()
+
+    def close(self) -> None:
+        """Hand on what is left and end the tool."""
+        self._closing = True
+        self._news.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout=60)
+
+    def _run(self) -> None:
+        try:
+            tool = self._make()
+            while True:
+                self._news.wait()
+                self._news.clear()
+                closing = self._closing
+                while self._frames:
+                    _hand_on(tool, self._frames.popleft())
+                if closing:
+                    tool.close()
+                    return
+        except Exception as problem:  # whatever a foreign tool does must not end a training
+            self.problem = f"{type(problem).__name__}: {problem}"
+
+
+def sink_for(description: str) -> ToolSink:
+    """Return the sink of a tool.
+
+    Args:
+        description: `tensorboard:FOLDER`, `wandb:PROJECT`, `mlflow:EXPERIMENT` or `trackio:PROJECT`.
+
+    Raises:
+        UnknownNameError: there is no such tool, or it is not installed.
+    """
+    name, _, argument = description.partition(":")
+    if name not in TOOLS:
+        message = f"there is no tool `{name}` (known: {', '.join(TOOLS)})"
+        raise UnknownNameError(message)
+    package, make = TOOLS[name]
+    if importlib.util.find_spec(package) is None:
+        message = f"{name} is not installed: pip install {package}"
+        raise UnknownNameError(message)
+    return ToolSink(name, lambda: make(argument or "flodl"))
+
+
+def _hand_on(tool: Tool, frame: Frame) -> None:
+    match frame:
+        case Rows(group="metrics"):
+            for at, step in enumerate(frame.steps):
+                values = {n: c[at] for n, c in zip(frame.names, frame.columns, strict=True)}
+                tool.step(int(step), frame.times[at], values)
+        case Rows():
+            values = {
+                f"machine/{n}": c[-1] for n, c in zip(frame.names, frame.columns, strict=True)
+            }
+            tool.machine(frame.times[-1], values)
+        case Note("epoch"):
+            tool.epoch(record_from(frame.data))
+        case Note("metadata"):
+            tool.setup(dict(frame.data))
+        case _:
+            pass

@@ -9,7 +9,7 @@
   let rowsShown = 60;
 
   function lastStep(run) {
-    return Math.max(-1, ...Object.values(run.data.metrics).map((series) => series.steps[series.steps.length - 1] ?? -1));
+    return Math.max(-1, ...Object.values(run.data.metrics).map((series) => series.last ?? -1));
   }
 
   function drawLink() {

@@ -20,7 +20,7 @@ const fm = (() => {
     });
   }
 
-  const emptySeries = () => ({ steps: [], times: [], mean: [], low: null, high: null, per: 1, count: 0 });
+  const emptySeries = () => ({ steps: [], times: [], mean: [], low: null, high: null, per: 1, count: 0, last: null });
 
   function takeSnapshot(name, shot) {
     const old = runs.get(name);
@@ -95,6 +95,7 @@ const fm = (() => {
         series.high.push(...(summed ? message.high[i] : message.mean[i]));
       }
       series.count += message.count;
+      series.last = Math.max(series.last ?? -Infinity, message.steps[message.steps.length - 1]);
     });
     if (gap) refresh(run);
     mark(group);

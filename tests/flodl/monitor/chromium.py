@@ -86,12 +86,12 @@ class Chromium:
         self.call("Page.navigate", url=url)
 
     def wait(self, source, timeout=15):
-        """Wait until an expression is true and return its value."""
+        """Wait until an expression is true; while a page is loading, it is not."""
         limit = time.monotonic() + timeout
         while time.monotonic() < limit:
-            value = self.evaluate(source)
-            if value:
-                return value
+            # A node by value is an empty table, so the truth is asked for in JavaScript.
+            if self.evaluate(f"typeof fm === 'object' && Boolean({source})"):
+                return
             time.sleep(0.05)
         raise AssertionError(f"never true: {source}; problems: {self.problems}")
 

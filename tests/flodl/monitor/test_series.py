@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flodl.monitor import series as series_module
+from flodl.monitor.frames import Rows
+from flodl.monitor.live_points import points_payload
 from flodl.monitor.series import Series
 
 pytestmark = pytest.mark.torch
@@ -86,3 +88,18 @@ def test_the_points_from_a_step_on_are_forgotten():
     assert found.truncate(6) == 4
     assert found.window().steps == tuple(map(float, range(6)))
     assert found.count == 6
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200))
+def test_what_is_sent_has_every_extreme_and_the_newest_point(values):
+    steps = array("d", range(len(values)))
+    rows = Rows(
+        group="metrics", names=("a",), steps=steps, times=steps, columns=(array("d", values),)
+    )
+    sent = points_payload(rows, [0])
+    assert len(sent["steps"]) <= 6
+    assert sent["count"] == len(values)
+    assert max(sent.get("high", sent["mean"])[0]) == max(values)
+    assert min(sent.get("low", sent["mean"])[0]) == min(values)
+    assert sent["steps"][-1] == len(values) - 1
+    assert sent["mean"][0][-1] == values[-1]
