@@ -28,6 +28,9 @@ _NAMESPACES: tuple[tuple[str, Any], ...] = (
 )
 
 
+_NUMBERS = (bool, int, float)
+
+
 @lru_cache(maxsize=4096)
 def importable_name(function: Callable[..., Any]) -> str:
     """Return text such as `F.relu` that generated code can use for a function, or "" if there is none."""
@@ -35,6 +38,8 @@ def importable_name(function: Callable[..., Any]) -> str:
         name = function.__name__
     except AttributeError:
         return ""
+    if function in _NUMBERS:
+        return name
     for prefix, namespace in _NAMESPACES:
         if vars(namespace).get(name) is function:
             return f"{prefix}.{name}"

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from flodl.spec.graph import NodeKind, Site
 
 
-PLAIN_KINDS = frozenset({bool, int, float, complex, str, torch.Size, torch.dtype, torch.device})
-
-
 def flow_node(flow: Flow) -> int:
     """Return the node index of a flow."""
     index: int = object.__getattribute__(flow, "_node")

@@ -19,7 +19,6 @@ from flodl.flow.handle import UNKNOWN, Flow
 from flodl.flow.naming import Names
 from flodl.flow.questions import Questions
 from flodl.flow.readings import (
-    PLAIN_KINDS,
     flow_node,
     flow_value,
     grad_modes,
@@ -29,7 +28,7 @@ from flodl.flow.readings import (
     without_place,
 )
 from flodl.flow.torch_calls import record_torch_call
-from flodl.flow.values import map_leaves
+from flodl.flow.values import PLAIN_KINDS, map_leaves
 from flodl.graph.divergence import NOTHING, Replay
 from flodl.graph.notes import describe_failure
 from flodl.spec.graph import (
@@ -149,6 +148,7 @@ class Recorder(TorchFunctionMode):
             kind="input",
             target=expression,
             name=self.names.preferred(expression),
+            plain=type(value) in PLAIN_KINDS,
         )
         self.nodes.append(node)
         if type(value) is torch.Tensor or isinstance(value, torch.Tensor):
@@ -235,7 +235,8 @@ class Recorder(TorchFunctionMode):
                 parts = tuple(value)
             finally:
                 self.listening = True
-        owner = self.step("unpack", str(count), (flow,), compute=None)
+        self.step("unpack", str(count), (flow,), compute=None)
+        owner = len(self.nodes) - 1
         site = self.nodes[-1].site
         results: list[Any] = []
         for position in range(count):
@@ -243,7 +244,7 @@ class Recorder(TorchFunctionMode):
                 index=len(self.nodes),
                 kind="item",
                 target="",
-                args=(Ref(flow_node(owner)), Literally(position)),
+                args=(Ref(owner), Literally(position)),
                 name=self.names.counted("item"),
                 site=site,
                 branch=self.branch,
@@ -253,6 +254,8 @@ class Recorder(TorchFunctionMode):
             )
             self.nodes.append(node)
             part = parts[position] if position < len(parts) else UNKNOWN
+            if node.index <= self.replay.until:
+                part = self.replay.values.get(node.index, part)
             results.append(None if part is None else Flow(self, node.index, part, None))
         return tuple(results)
 

@@ -11,7 +11,7 @@ from torch import nn
 from flodl.errors import FlowError
 from flodl.flow.callsite import call_site
 from flodl.flow.torch_call_names import VALUE_METHODS
-from flodl.flow.values import leaves, recorder_of
+from flodl.flow.values import PLAIN_KINDS, leaves, recorder_of
 from flodl.spec.graph import Branch
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from flodl.flow.handle import Flow
     from flodl.flow.recorder import Recorder
 
+_NUMBERS = (bool, int, float)
 Stage: TypeAlias = "nn.Module | Callable[..., Any] | Sequence[Stage]"
 
 
@@ -55,6 +56,8 @@ def call_stage(
         stage = instantiate(stage)
     if isinstance(stage, nn.Module):
         return call_module(recorder, stage, args, named)
+    if stage in _NUMBERS and len(args) == 1 and type(args[0]) in PLAIN_KINDS:
+        return stage(*args)
     if not callable(stage):
         message = f"{call_site()}: `{stage!r}` is not a stage; give a module, a callable, or a tuple of those"
         raise FlowError(message)

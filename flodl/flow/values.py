@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from flodl.flow.containers import DICTS, LISTS, TUPLES
 
 if TYPE_CHECKING:
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
     from flodl.flow.handle import Flow
     from flodl.flow.recorder import Recorder
+
+
+# Immutable values of Python: what is computed from them can be computed again.
+PLAIN_KINDS = frozenset({bool, int, float, complex, str, torch.Size, torch.dtype, torch.device})
 
 
 def map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:

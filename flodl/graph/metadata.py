@@ -39,9 +39,16 @@ def metadata_nodes(spec: GraphSpec) -> frozenset[int]:
     """
     found: set[int] = set()
     for node in spec.nodes:
-        if _is_metadata(node, found):
+        if _is_metadata(node, found) or _is_number_of_number(spec, node):
             found.add(node.index)
     return frozenset(found)
+
+
+def _is_number_of_number(spec: GraphSpec, node: NodeSpec) -> bool:
+    """Say whether a node is `bool(n)`, `int(n)` or `float(n)` of what is a number already."""
+    if node.kind != "function" or node.target not in ("bool", "int", "float"):
+        return False
+    return all(spec.nodes[ref].plain for ref in node_refs(node))
 
 
 def _is_metadata(node: NodeSpec, known: set[int]) -> bool:

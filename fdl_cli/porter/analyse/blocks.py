@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import final
 
 from fdl_cli.porter.analyse.binding import bind_loop
@@ -149,7 +150,21 @@ class BlockReader:
         if isinstance(node.value, ast.Constant):
             return self._make(node, "docstring")
         value = self.expressions.read(node.value)
+        if value.op == "call" and value.role == "python" and self._speaks(value.parts[0]):
+            value = replace(value, role="function")
         return self._make(node, "expr", exprs=(value,))
+
+    def _speaks(self, callee: Expr) -> bool:
+        """Say whether calling something for nothing but its effect is a step of its own."""
+        root = callee
+        while root.op == "attribute":
+            root = root.parts[0]
+        if root.op != "name" or root.name in self.env.kinds or self.env.is_self(root):
+            return False
+        if callee.dotted.startswith(("torch.", "warnings.")):
+            return False
+        known = self.env.functions.get(root.name)
+        return self.env.names.is_own(root.name) and (known is None or not known.transparent)
 
     def _return(self, node: ast.Return) -> Stmt:
         if node.value is None:
@@ -235,11 +250,10 @@ class BlockReader:
         return Stmt(op="with", exprs=tuple(managers), body=body, sources=(span,))
 
     def _while(self, node: ast.While) -> Stmt:
-        with self.env.test():
-            test = self.expressions.read(node.test)
+        test = self.expressions.test(node.test)
         before = dict(self.env.kinds)
-        if test.kind in FLOWING or test.kind == "maybe":
-            self.env.refuse(node.lineno, "FDL302", "`while` on the value of a tensor")
+        if test.kind == "maybe":
+            self.env.refuse(node.lineno, "FDL302", "`while` on a value that may be a tensor")
         self.read(node.body)
         self.env.kinds = {
             name: join(before.get(name), self.env.kinds.get(name))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import final
 
 from fdl_cli.porter.analyse.environment import FLOWING, MAY_FLOW, Environment
-from fdl_cli.porter.ir.expressions import Expr, Kind, Role
+from fdl_cli.porter.ir.expressions import Expr, Kind, Role, walk
 from fdl_cli.porter.knowledge import python_names as py
 from fdl_cli.porter.knowledge import tensor_methods as methods
 from fdl_cli.porter.knowledge import torch_names as torch
@@ -73,25 +73,42 @@ def by_dotted(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: 
     if dotted.startswith("torch."):
         return _torch(env, dotted, arguments, line)
     if dotted.startswith(py.RANDOM_PREFIXES):
-        env.refuse(line, "FDL308", f"`{dotted}` draws outside torch's random stream")
-        return Call(role="python", kind="python")
+        return _random(env, dotted, arguments, line)
     if dotted.startswith(py.CLOCK_PREFIXES):
-        env.refuse(line, "FDL318", f"`{dotted}` reads the clock")
-        return Call(role="python", kind="python")
+        return Call(role="function", kind="size")
     if dotted.startswith(py.LOGGING_PREFIXES) and not dotted.startswith("os."):
-        env.refuse(line, "FDL307", f"`{dotted}` speaks to the outside")
-        return Call(role="python", kind="python")
-    if dotted.startswith(py.NUMPY_PREFIX) and _any(arguments, FLOWING):
-        env.refuse(line, "FDL320", f"`{dotted}` needs the value of a tensor")
-        return Call(role="python", kind="python")
+        return _spoken(env, dotted, arguments, line)
+    if dotted.startswith(py.NUMPY_PREFIX) and _any(arguments, FLOWING | {"size"}):
+        # One step on arrays: numpy knows nothing of flows.
+        return Call(role="function", kind="flow" if _any(arguments, FLOWING) else "size")
     if dotted.startswith((*py.MATH_PREFIXES, py.NUMPY_PREFIX)):
-        return _mathematics(env, dotted, arguments, line)
+        return _mathematics(dotted, arguments)
     return _opaque(env, arguments)
 
 
-def _mathematics(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int) -> Call:
+def _random(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int) -> Call:
+    """Classify a draw from another random stream: a step of its own, carried out at every call."""
+    if _any(arguments, {"module", "modules"}) or dotted.endswith(".shuffle"):
+        env.refuse(line, "FDL308", f"`{dotted}` draws among layers, or into a list")
+    scalar = dotted.startswith("random.") or dotted in py.NUMPY_SCALAR_DRAWS
+    scalar = scalar and not _any(arguments, FLOWING)
+    return Call(role="function", kind="size" if scalar else "flow")
+
+
+def _spoken(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int) -> Call:
+    """Classify printing and logging: a step at its place, unless it formats values of tensors."""
+    formats = [node for part in arguments for node in walk(part) if node.op == "format"]
+    formats += [part for part in arguments if part.op == "binary" and part.name == "%"]
+    if any(part.kind in MAY_FLOW - {"size"} for text in formats for part in text.parts) or any(
+        part.op == "call" and part.parts[0].name == "format" for part in arguments
+    ):
+        env.refuse(line, "FDL307", f"`{dotted}` formats the value of a tensor")
+    return Call(role="function", kind="none")
+
+
+def _mathematics(dotted: str, arguments: tuple[Expr, ...]) -> Call:
     if dotted.startswith("math.") and _any(arguments, FLOWING):
-        env.refuse(line, "FDL303", f"`{dotted}` turns a tensor into a number")
+        return Call(role="function", kind="size")
     if dotted.startswith(("functools.reduce", "copy.")) and _any(arguments, FLOWING):
         return Call(role="function", kind="flow")
     kind: Kind = "size" if _any(arguments, {"size"}) else "python"
@@ -132,12 +149,14 @@ def _layer(env: Environment, dotted: str, line: int) -> Call:
 
 def _builtin(env: Environment, name: str, arguments: tuple[Expr, ...], line: int) -> Call:
     if name in py.PRINTERS:
-        env.refuse(line, "FDL307", "`print` in forward")
-    elif name in py.FORBIDDEN_BUILTINS:
+        return _spoken(env, name, arguments, line)
+    if name in py.FORBIDDEN_BUILTINS:
         env.refuse(line, "FDL318", f"`{name}(...)` in forward")
     elif name in py.NUMBER_BUILTINS:
         if _any(arguments, FLOWING):
-            env.refuse(line, "FDL303", f"`{name}(...)` asks for the value of a tensor")
+            if any(part.op == "comprehension" for part in arguments):
+                env.refuse(line, "FDL303", f"`{name}(...)` asks for the values of several tensors")
+            return Call(role="function", kind="size")
         return Call(role="python", kind="size" if _any(arguments, MAY_FLOW) else "python")
     elif name in py.FOLDING_BUILTINS:
         return Call(role="python", kind=_folded(name, arguments))
@@ -222,8 +241,9 @@ def _on_value(env: Environment, callee: Expr, line: int) -> Call:
     if kind == "size":
         return Call(role="python", kind="size")
     if name in methods.VALUE_METHODS:
-        env.refuse(line, "FDL303", f"`.{name}()` asks for the value of a tensor")
-        return Call(role="python", kind="python")
+        if not env.torch_name or name.startswith("__"):
+            env.refuse(line, "FDL303", f"`.{name}()` asks for the value of a tensor")
+        return Call(role="value", kind="flow" if name == "numpy" else "size")
     if name in methods.HOOK_METHODS:
         env.refuse(line, "FDL319", f"`.{name}(...)` in forward")
         return Call(role="python", kind="python")

@@ -108,6 +108,12 @@ class Environment:
         finally:
             self.in_context = saved
 
+    @property
+    def torch_name(self) -> str:
+        """Return the name by which the file knows torch, empty if it does not."""
+        found = (alias for alias, full in self.names.aliases.items() if full == "torch")
+        return next(found, "")
+
     def is_self(self, expr: Expr) -> bool:
         """Say whether the expression is the object itself."""
         return expr.op == "name" and expr.name == self.self_name and bool(self.self_name)

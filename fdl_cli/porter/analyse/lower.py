@@ -1,6 +1,7 @@
 """Abstract interpretation of expressions: syntax becomes IR, and every node gets its kind."""
 
 import ast
+from dataclasses import replace
 from typing import final
 
 from fdl_cli.porter.analyse.binding import bind, bind_loop
@@ -56,9 +57,20 @@ class ExpressionReader:
         """Read an expression of which Python asks whether it is true."""
         with self.env.test():
             expr = self.read(node)
-        if expr.kind in FLOWING:
-            text = " ".join(self.env.source.slice(self.env.source.span(node)).split())
-            self.env.refuse(node.lineno, "FDL301", f"`{text}` depends on the value of a tensor")
+        if expr.kind not in FLOWING:
+            return expr
+        if expr.op == "boolean":
+            # Python has asked the others already.
+            return replace(expr, parts=(*expr.parts[:-1], self._ask(node, expr.parts[-1])))
+        return self._ask(node, expr)
+
+    def _ask(self, node: ast.expr, expr: Expr) -> Expr:
+        """Note that Python needs the truth of a tensor."""
+        chained = expr.op == "compare" and len(expr.parts) > 2
+        if expr.kind == "flow" and not chained and not self.env.names.is_own("bool"):
+            return replace(expr, asked="bool")
+        text = " ".join(self.env.source.slice(self.env.source.span(node)).split())
+        self.env.refuse(node.lineno, "FDL301", f"`{text}` depends on the value of a tensor")
         return expr
 
     def _make(
@@ -138,7 +150,9 @@ class ExpressionReader:
             span=self.env.source.span(node),
             holes=places((value,)),
             dotted=dotted,
-            maker=self._maker(value, node.attr),
+            maker=self.env.torch_name
+            if node.attr in methods.VALUE_METHODS
+            else self._maker(value, node.attr),
             role="state" if stored else "",
         )
 
@@ -248,6 +262,7 @@ class ExpressionReader:
         calls = any(part.role == "submodule" for part in inner)
         captured = {part.name for part in inner if part.op == "name"} & outside
         captured -= {argument.arg for argument in arguments}
+        calls = calls or any(part.asked or part.role == "value" for part in inner)
         if calls or captured or len(self.env.own_calls) > before:
             self.env.refuse(node.lineno, "FDL313", "a lambda that uses values of the graph")
         return self.verbatim(node, "other")

@@ -25,9 +25,10 @@ Kind = Literal[
 one, a raw parameter, a submodule (or a container of them), a number taken from a shape, plain
 Python, or None."""
 
-Role = Literal["", "submodule", "function", "torch", "method", "own", "python", "state"]
+Role = Literal["", "submodule", "function", "torch", "method", "own", "python", "state", "value"]
 """Whom a call calls: a submodule, a function of the script or of a library, the torch API, a
-method of a tensor, a method of the class itself, or plain Python; `state` is no call but the read
+method of a tensor, a method of the class itself, or plain Python; `value` is a method that needs
+the value of its tensor; `state` is no call but the read
 of an attribute that methods change."""
 
 
@@ -43,7 +44,8 @@ class Expr:
     `format`, `lambda` and `other` stay verbatim; their parts are the names that they read.
     `holes` are the places of the parts in the source, whatever stands in them now.
     `dotted` is the full name of what an import brought; `maker` that of what constructed an
-    attribute of the object. `origin` is the place of the source which a made node stands for; it
+    attribute of the object. `asked` says as what Python needs the value of a tensor: `bool`, where
+    a branch depends on it. `origin` is the place of the source which a made node stands for; it
     orders effects.
     """
 
@@ -58,6 +60,7 @@ class Expr:
     role: Role = ""
     dotted: str = ""
     maker: str = ""
+    asked: str = ""
 
 
 FLOW_WORDS: frozenset[str] = frozenset(

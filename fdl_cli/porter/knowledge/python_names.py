@@ -21,6 +21,9 @@ FORBIDDEN_BUILTINS: Final = frozenset({"exec", "eval", "open", "input", "locals"
 BUILTINS: Final = PURE_BUILTINS | FOLDING_BUILTINS | NUMBER_BUILTINS | FORBIDDEN_BUILTINS
 
 RANDOM_PREFIXES: Final = ("random.", "numpy.random.", "secrets.", "uuid.")
+NUMPY_SCALAR_DRAWS: Final = frozenset({"numpy.random.random", "numpy.random.rand",
+                                       "numpy.random.randint", "numpy.random.uniform",
+                                       "numpy.random.normal", "numpy.random.randn"})  # fmt: skip
 CLOCK_PREFIXES: Final = ("time.", "datetime.")
 NUMPY_PREFIX: Final = "numpy."
 LOGGING_PREFIXES: Final = ("logging.", "warnings.", "logger.", "tqdm.", "sys.", "os.", "pdb.",

@@ -50,18 +50,18 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "FDL301",
-        "an `if` asks for the value of a tensor",
-        "use `switch`, or `torch.where` where both sides may be computed",
+        "a chain of comparisons, or a container, asks for the truth of tensors",
+        "compare one pair at a time, and join the answers with `and`",
     ),
     (
         "FDL302",
-        "a `while` loop in forward",
-        "use a loop over `range`, or `loop_body(...).while_cond(...)`",
+        "a `while` loop on a value that may be a tensor",
+        "compare the value with something, so that it is clear what is asked",
     ),
     (
         "FDL303",
-        "a tensor is turned into a Python number or numpy array",
-        "keep it a tensor, or move the conversion out of forward",
+        "several tensors, or the memory of one, are turned into Python values",
+        "use a torch function on all of them, or move the conversion out of forward",
     ),
     ("FDL304", "`try` in forward", "move the check before the call"),
     ("FDL305", "`yield`, `await` or an async method", "return a list instead"),
@@ -70,11 +70,15 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
         "a `with` block in forward that is not about gradients, autocast, profiling or warnings",
         "put the block around the call of the model",
     ),
-    ("FDL307", "printing or logging in forward", "tag the value and observe it instead"),
+    (
+        "FDL307",
+        "printing or logging a text made of tensors",
+        "print the value itself, or tag and observe it",
+    ),
     (
         "FDL308",
-        "randomness from outside torch in forward",
-        "draw with `torch.rand`, whose draws are recorded",
+        "a random choice among layers, or a shuffled list",
+        "draw a number, and choose by it",
     ),
     (
         "FDL309",
@@ -100,11 +104,6 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
         "FDL319",
         "the gradient mode or a hook is changed in forward",
         "do it around the call of the model",
-    ),
-    (
-        "FDL320",
-        "numpy or another library on the value of a tensor",
-        "use the torch function of the same name",
     ),
     (
         "FDL321",

@@ -4,7 +4,7 @@ from typing import Final
 
 # The value of the tensor itself is asked for: a graph cannot describe that.
 VALUE_METHODS: Final = frozenset({"item", "tolist", "numpy", "__array__", "nonzero_static"})
-HOOK_METHODS: Final = frozenset({"register_hook", "backward", "retain_grad"})
+HOOK_METHODS: Final = frozenset({"register_hook"})
 
 SIZE_METHODS: Final = frozenset({"size", "dim", "numel", "ndimension", "nelement", "stride",
                                  "storage_offset", "element_size"})  # fmt: skip

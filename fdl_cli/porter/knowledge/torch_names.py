@@ -28,7 +28,7 @@ OPAQUE_PREFIXES: Final = (
 OPAQUE: Final = frozenset({
     "torch.Tensor", "torch.FloatTensor", "torch.DoubleTensor", "torch.HalfTensor",
     "torch.LongTensor", "torch.IntTensor", "torch.ByteTensor", "torch.BoolTensor",
-    "torch.from_numpy",
+    "torch.from_numpy", "torch.manual_seed", "torch.cuda.manual_seed", "torch.seed",
 })  # fmt: skip
 # About the machine or the process, never about a value.
 PYTHON_PREFIXES: Final = (
@@ -56,9 +56,7 @@ SEQUENCE_RESULTS: Final = frozenset({
     "torch.sort", "torch.meshgrid", "torch.broadcast_tensors", "torch.svd", "torch.qr",
     "torch.linalg.svd", "torch.linalg.qr", "torch.linalg.eigh",
 })  # fmt: skip
-GRAD_MODE: Final = frozenset({
-    "torch.set_grad_enabled", "torch.manual_seed", "torch.cuda.manual_seed", "torch.autograd.grad",
-})  # fmt: skip
+GRAD_MODE: Final = frozenset({"torch.set_grad_enabled"})
 
 # Contexts that are recorded as `with` blocks of the graph.
 CONTEXTS: Final = frozenset({

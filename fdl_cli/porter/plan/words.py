@@ -7,10 +7,11 @@ A call of the forward above is a call of the flow above: super().flow(x).
 
 from dataclasses import replace
 
-from fdl_cli.porter.ir.expressions import Expr, place, rebuilt
+from fdl_cli.porter.ir.expressions import FLOW_WORDS, Expr, place, rebuilt, walk
 from fdl_cli.porter.ir.statements import Block, Stmt
 from fdl_cli.porter.plan.spine import straighten
 
+_COMPUTING = frozenset({"torch", "method", "submodule", "function"})
 _VERBATIM = frozenset({"format", "other"})
 
 
@@ -34,12 +35,45 @@ def to_words(expr: Expr) -> Expr:
     """Return the expression with flow words in the place of calls."""
     if expr.op in _VERBATIM:
         return expr
+    if expr.asked:
+        return _asked(expr)
     inner = rebuilt(expr, tuple(to_words(part) for part in expr.parts))
+    if inner.op == "call" and inner.role == "value":
+        return straighten(_value_of(inner))
     if inner.op == "call" and inner.role == "own":
         return rebuilt(inner, (_flow_of_base(inner.parts[0]), *inner.parts[1:]))
     if inner.op == "call" and inner.role in {"submodule", "function"}:
         return straighten(_word(inner))
     return straighten(inner) if inner is not expr else expr
+
+
+def _asked(expr: Expr) -> Expr:
+    """Write that a value is needed: `(x.sum() > 0).through(bool)`."""
+    inner = to_words(replace(expr, asked=""))
+    answer = Expr(op="name", name=expr.asked, kind="python")
+    computed = any(node.role in _COMPUTING or node.op in FLOW_WORDS for node in walk(inner))
+    return Expr(
+        op="through" if computed else "apply",
+        parts=(inner, answer) if computed else (answer, inner),
+        labels=() if computed else ("",),
+        kind="size",
+        origin=place(expr),
+    )
+
+
+def _value_of(expr: Expr) -> Expr:
+    """Write `x.item()` as a step: `x.through(torch.Tensor.item)`."""
+    callee, *arguments = expr.parts
+    receiver = callee.parts[0]
+    method = Expr(op="name", name=f"{callee.maker}.Tensor.{callee.name}", kind="python")
+    is_flow = receiver.kind == "flow"
+    return Expr(
+        op="through" if is_flow else "apply",
+        parts=(receiver, method, *arguments) if is_flow else (method, receiver, *arguments),
+        labels=expr.labels if is_flow else ("", *expr.labels),
+        kind=expr.kind,
+        origin=place(expr),
+    )
 
 
 def _flow_of_base(callee: Expr) -> Expr:

@@ -15,6 +15,6 @@ class Net(nn.Module):
         self.steps = 0
 
     def forward(self, x):
-        n = int(x.sum()) + x[0, 0].item()
-        values = x.detach().cpu().numpy()
-        return self.a(x) * n, values, float(self.b(x).max())
+        if any(row.sum() > 0 for row in x.unbind(0)):
+            x = self.b(x)
+        return self.a(x), x.data_ptr(), x.__array__()

@@ -15,6 +15,6 @@ class Net(nn.Module):
         self.steps = 0
 
     def forward(self, x):
-        print(x.shape)
-        logging.info("forward")
+        print(f"mean {x.mean()}")
+        logging.info("norm %s" % x.norm())
         return self.a(x)

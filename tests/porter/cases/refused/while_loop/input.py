@@ -14,7 +14,8 @@ class Net(nn.Module):
         self.b = nn.Linear(4, 4)
         self.steps = 0
 
-    def forward(self, x):
-        while x.norm() > 1:
+    def forward(self, x, more=None):
+        while more:
             x = self.a(x)
+            more = more - 1
         return x
