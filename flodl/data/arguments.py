@@ -24,6 +24,17 @@ def require_at_least(least: int, what: str, value: int) -> None:
         raise DataError(f"{what} is {value}; it must be at least {least}")
 
 
+def require_share(what: str, value: float) -> float:
+    """Return a share of something, which nobody changes silently.
+
+    Raises:
+        DataError: it is 0 or less, or more than 1.
+    """
+    if not 0 < value <= 1:
+        raise DataError(f"{what} is {value}; it must be above 0 and at most 1")
+    return value
+
+
 def chosen_sampler(source: Source, given: Any, shuffle: bool | None, seed: int) -> Sampler | None:
     """Return what decides the order; nothing for a stream.
 

@@ -16,13 +16,35 @@ Collate = Callable[[list[Any]], Any]
 
 def parts_of(value: Any) -> tuple[tuple[Any, ...], Names | None]:
     """Return the parts of an item or a batch, and their names if it has any of its own."""
-    if isinstance(value, Mapping):
-        return tuple(value.values()), tuple(str(name) for name in value)
-    if isinstance(value, tuple) and "_fields" in dir(value):
-        return tuple(value), tuple(type(value)._fields)  # type: ignore[attr-defined]
+    kind = type(value)
+    if kind is tuple:
+        return value, None
+    if isinstance(value, tuple) and "_fields" in dir(kind):
+        return tuple(value), tuple(kind._fields)
     if isinstance(value, tuple | list):
         return tuple(value), None
+    if isinstance(value, Mapping):
+        return tuple(value.values()), tuple(str(name) for name in value)
     return (value,), None
+
+
+def _rows(items: list[Any], label: str) -> list[tuple[Any, ...]]:
+    """Return the parts of many items, which are mostly of one kind."""
+    kind = type(items[0])
+    if isinstance(items[0], Mapping):
+        # Mappings may have their keys in different orders.
+        keys = tuple(items[0])
+        whole = all(isinstance(item, Mapping) and len(item) == len(keys) for item in items)
+        if not whole or any(key not in item for item in items for key in keys):
+            raise DataError(f"items of {label} have different keys; the first has {list(keys)}")
+        return [tuple([item[key] for key in keys]) for item in items]
+    if issubclass(kind, tuple) and all(type(item) is kind for item in items):
+        return items
+    if issubclass(kind, torch.Tensor) and all(type(item) is kind for item in items):
+        return [(item,) for item in items]
+    if any(isinstance(item, Mapping) for item in items):
+        raise DataError(f"items of {label} have names, but not the first one")
+    return [parts_of(item)[0] for item in items]
 
 
 def tensors_of(value: Any, label: str) -> tuple[tuple[torch.Tensor, ...], Names | None]:
@@ -52,18 +74,32 @@ def stack(items: list[Any], label: str) -> tuple[tuple[torch.Tensor, ...], Names
     first, names = parts_of(items[0])
     if not first:
         raise DataError(f"{label} gave an item without parts")
-    rows = [parts_of(item)[0] for item in items]
-    if any(len(row) != len(first) for row in rows):
-        counts = sorted({len(row) for row in rows})
-        raise DataError(f"items of {label} have different numbers of parts: {counts}")
-    columns = (
-        _column([row[index] for row in rows], names[index] if names else str(index), label)
-        for index in range(len(first))
-    )
-    return tuple(columns), names
+    rows = _rows(items, label)
+    counts = {len(row) for row in rows}
+    if len(counts) > 1:
+        raise DataError(f"items of {label} have different numbers of parts: {sorted(counts)}")
+    called = names or tuple(str(index) for index in range(len(first)))
+    columns = zip(called, zip(*rows, strict=True), strict=True)
+    return tuple([_column(values, name, label) for name, values in columns]), names
 
 
-def _column(values: list[Any], name: str, label: str) -> torch.Tensor:
+def _column(values: tuple[Any, ...], name: str, label: str) -> torch.Tensor:
+    try:
+        column = default_collate(list(values))
+    except TypeError:
+        column = None  # what torch knows nothing to do with
+    except RuntimeError:
+        _require_one_shape(values, name, label)
+        raise
+    if not isinstance(column, torch.Tensor):
+        raise DataError(
+            f"part {name} of the items of {label} is {type(values[0]).__name__}, which is no tensor; "
+            "convert it in the data set or in `collate=`"
+        )
+    return column
+
+
+def _require_one_shape(values: tuple[Any, ...], name: str, label: str) -> None:
     shapes = {tuple(each.shape) for each in values if isinstance(each, torch.Tensor)}
     if len(shapes) > 1:
         some = ", ".join(str(list(shape)) for shape in sorted(shapes)[:3])
@@ -71,16 +107,6 @@ def _column(values: list[Any], name: str, label: str) -> torch.Tensor:
             f"part {name} has different shapes in the items of one batch of {label}: {some}; bring them "
             "to one shape in `collate=`, or use batch_size=1"
         )
-    try:
-        column = default_collate(values)
-    except TypeError:
-        column = None
-    if not isinstance(column, torch.Tensor):
-        raise DataError(
-            f"part {name} of the items of {label} is {type(values[0]).__name__}, which is no tensor; "
-            "convert it in the data set or in `collate=`"
-        )
-    return column
 
 
 def checked_names(names: Sequence[str] | None, count: int, own: Names | None, label: str) -> Names:

@@ -16,6 +16,7 @@ from flodl.data.arguments import (
     require_a_batch,
     require_at_least,
     require_indices,
+    require_share,
 )
 from flodl.data.choosing import Choice, Mode, choose
 from flodl.data.collating import Collate, Names, checked_names
@@ -94,7 +95,7 @@ class DataLoader:
                 is room for on a GPU, and 2 on the CPU.
             workers: processes that read when streaming; without them a thread does, which is enough
                 unless a sample costs much Python.
-            vram_max_usage: the share of the device's memory that may be in use, from 0.5 to 0.99.
+            vram_max_usage: the share of the device's memory that may be in use, above 0 and at most 1.
             collate: makes tensors (one, several, or by name) of a list of samples.
 
         Raises:
@@ -114,7 +115,7 @@ class DataLoader:
         self._names = names
         self._prefetch = prefetch
         self._workers = workers
-        self._most_usage = min(max(vram_max_usage, 0.5), 0.99)
+        self._most_usage = require_share("vram_max_usage", vram_max_usage)
         self._transfer = Transfer(self.device)
         self._check()
 

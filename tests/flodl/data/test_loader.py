@@ -183,6 +183,8 @@ def test_a_batch():
         (3, {}, "int is no data set"),
         ("text", {}, "str is no data set"),
         (torch.arange(9), {"prefetch": -1}, "prefetch"),
+        (torch.arange(9), {"workers": -1}, "workers"),
+        (torch.arange(9), {"vram_max_usage": 90}, "vram_max_usage is 90"),
         (torch.arange(9), {"sampler": [1], "shuffle": True}, "contradicts"),
         (torch.arange(9), {"sampler": 3}, "int is not a sampler"),
     ],
@@ -198,6 +200,10 @@ def test_refusals(dataset, arguments, message):
         ([("a", 1), ("b", 2)], "part 0 of the items of list is str"),
         ([torch.zeros(1), (torch.zeros(1),) * 2], "different numbers of parts"),
         ([(torch.zeros(1), 1), (torch.zeros(2), 1)], "different shapes"),
+        ([{"a": 1}, {"b": 1}], "different keys"),
+        ([{"a": 1}, {"a": 1, "b": 1}], "different keys"),
+        ([{"a": 1}, 1], "different keys"),
+        ([1, {"a": 1}], "not the first"),
     ],
 )
 def test_items_that_make_no_batch(items, message):
@@ -215,6 +221,13 @@ def test_arrays_of_numpy_are_tensors():
     x.flags.writeable = False
     assert next(DataLoader(x, 2, shuffle=False).epoch(0))[0].tolist() == [[0, 1], [2, 3]]
     assert next(DataLoader(x[::-1], 2, shuffle=False).epoch(0))[0].tolist() == [[6, 7], [4, 5]]
+
+
+def test_keys_in_any_order():
+    items = [{"a": 1, "b": 2}, {"b": 20, "a": 10}]
+    batch = next(DataLoader(items, 2, shuffle=False).epoch(0))
+    assert batch["a"].tolist() == [1, 10]
+    assert batch["b"].tolist() == [2, 20]
 
 
 def test_collate():
