@@ -32,16 +32,7 @@ if TYPE_CHECKING:
 
 _FORMAT = "flodl-step-1"
 _LIBRARY = "step.so"
-_KEPT = 200
-_SETTINGS = {
-    # The binding answers for shapes and strides; asking again costs a quarter of a small step.
-    "size_asserts": False,
-    "alignment_asserts": False,
-    # The random numbers of eager, so that a run can change between the two and stay what it is.
-    "fallback_random": True,
-    # What is called is optimized; how it is called is half of the compile time and none of the step.
-    "aot_inductor.compile_wrapper_opt_level": "O0",
-}
+_COMPILER = Path(__file__).with_name("compiler.py")
 
 
 def cache_folder() -> Path:
@@ -116,16 +107,11 @@ class Compilation:
             "path": str(self._path),
         }  # fmt: skip
         packed = pickle.dumps(job)
-        # The child must find this very flodl, also when it is not installed.
-        root = str(Path(__file__).parent.parent.parent)
-        paths = [root, os.environ.get("PYTHONPATH", "")]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "flodl.step"],
+            [sys.executable, "-P", "-W", "ignore", str(_COMPILER)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=environment,
         )
         # A compilation that nobody waits for any more ends, at the latest with this process.
         weakref.finalize(self, _end, self._process)
@@ -175,49 +161,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def load(path: Path, device: torch.device) -> Compiled:
-    """Return the compiled step of a file that `build` wrote; nothing of the compiler is imported."""
+    """Return the compiled step of a file that the compiler wrote; nothing of the compiler is imported."""
     names = {"cpu": "AOTIModelContainerRunnerCpu", "cuda": "AOTIModelContainerRunnerCuda"}
     runner: Any = getattr(torch._C._aoti, names[device.type])(str(path), 1)
     os.utime(path)  # the least used are removed first
     return runner.run  # type: ignore[no-any-return]
-
-
-def build(packed: bytes) -> None:
-    """Compile a step and write the file; runs in the child process."""
-    # Unpickling a graph uses this without importing it.
-    import torch._higher_order_ops.triton_kernel_wrap
-    from torch._inductor import config
-    from torch._inductor.compile_fx import compile_fx_aot
-
-    job = pickle.loads(packed)
-    torch.set_num_threads(job["threads"])
-    examples: list[Any] = [
-        torch.empty_strided(shape, stride, dtype=dtype, device=device)
-        for shape, stride, dtype, device in job["inputs"]
-    ]
-    final = Path(job["path"])
-    folder = final.parent.with_suffix(f".{os.getpid()}.partial")
-    folder.mkdir(parents=True)
-    try:
-        with config.patch({**_SETTINGS, "aot_inductor.output_path": str(folder / final.name)}):
-            compile_fx_aot(job["graph"], examples)
-        _keep_library(folder)
-        if not final.parent.exists():  # another process may have been first
-            folder.rename(final.parent)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    _prune(final.parent.parent)
-
-
-def _keep_library(folder: Path) -> None:
-    for each in folder.iterdir():
-        if each.is_dir():
-            shutil.rmtree(each)
-        elif each.suffix == ".cpp":
-            each.unlink()
-
-
-def _prune(folder: Path) -> None:
-    found = sorted(folder.glob(f"*/{_LIBRARY}"), key=lambda each: each.stat().st_mtime)
-    for old in found[:-_KEPT]:
-        shutil.rmtree(old.parent, ignore_errors=True)

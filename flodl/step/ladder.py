@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from flodl.step.eager import EagerStep
 
 Phase: TypeAlias = Literal["warm", "compiling", "trial", "running", "refused"]
-_WARM_STEPS = 3  # the first steps make optimizer state and plans; they are not typical
 _SEEN_BEFORE_TRYING = 4  # shapes that come more rarely stay eager
+_SECONDS_BEFORE_TRYING = 3.0  # a run that is over by then gains nothing from a compiler
 _PROOF_STEPS = 3
 _TRIAL_ROUNDS = 12
 _MOST_SHAPES = 4
@@ -42,6 +42,7 @@ class Attempt:
     def __init__(self) -> None:
         self.phase: Phase = "warm"
         self.seen = 0
+        self.spent = 0.0
         self.batches: deque[Any] = deque(maxlen=_PROOF_STEPS)
         self.compilation: Compilation | None = None
         self.step: CompiledStep | None = None
@@ -142,10 +143,13 @@ class Ladder:
             return self._trial(attempt, batch, tensors)
         if attempt.phase == "compiling":
             return self._while_compiling(attempt, batch)
+        start = time.perf_counter()
         loss = self._run_eagerly(batch)
         if attempt.phase == "warm":
+            attempt.spent += time.perf_counter() - start
             attempt.batches.append(batch)
-            self._warm(attempt, batch)
+            if self._worth_trying(attempt):
+                self._attempt(attempt, lambda: self._begin(attempt, batch))
         return loss
 
     def _waits_for_hooks(self) -> bool:
@@ -154,11 +158,11 @@ class Ladder:
             self._hooked = hooks_of(self._recipe) is not None
         return self._hooked
 
-    def _warm(self, attempt: Attempt, batch: Any) -> None:
-        enough = 1 if self._patient else max(_WARM_STEPS, _SEEN_BEFORE_TRYING)
-        if attempt.seen < enough:
-            return
-        self._attempt(attempt, lambda: self._begin(attempt, batch))
+    def _worth_trying(self, attempt: Attempt) -> bool:
+        if self._patient:
+            return True
+        often = attempt.seen >= _SEEN_BEFORE_TRYING
+        return often and attempt.spent >= _SECONDS_BEFORE_TRYING
 
     def _begin(self, attempt: Attempt, batch: Any) -> None:
         missing = compiler_missing(self._recipe.device())

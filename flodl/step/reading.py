@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from torch import Tensor
 
@@ -19,15 +19,19 @@ _PLAIN = (str, int, float, bool, bytes, type(None))
 class HasTensors(Protocol):
     """What `flodl.data.Batch` offers: named tensors in a fixed order."""
 
-    @property
-    def tensors(self) -> tuple[Tensor, ...]:
-        """The tensors."""
-        ...
+    tensors: tuple[Tensor, ...]
+    names: tuple[str, ...]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Their names."""
-        ...
+
+# Asking an object for its shape is slow; its class is asked once.
+_KNOWN: dict[type, bool] = {}
+
+
+def _has_tensors(part: Any) -> TypeGuard[HasTensors]:
+    kind = type(part)
+    if kind not in _KNOWN:
+        _KNOWN[kind] = isinstance(part, HasTensors)
+    return _KNOWN[kind]
 
 
 def read(batch: Any) -> tuple[list[Tensor], Key]:
@@ -56,8 +60,8 @@ def _read(part: Any, tensors: list[Tensor], key: list[Hashable]) -> None:
             _read(each, tensors, key)
     elif isinstance(part, _PLAIN):
         key.append((type(part), part))
-    elif isinstance(part, HasTensors):
-        key.append((type(part), tuple(part.names)))
+    elif _has_tensors(part):
+        key.append((type(part), part.names))
         for each in part.tensors:
             _read(each, tensors, key)
     else:

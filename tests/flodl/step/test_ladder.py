@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow]
 def replay(monkeypatch):
     monkeypatch.setattr(ladder_module, "Compilation", Replay)
     monkeypatch.setattr(ladder_module, "compiler_missing", lambda device: None)
+    monkeypatch.setattr(ladder_module, "_SECONDS_BEFORE_TRYING", 0.0)
 
 
 def both(optimizer, *, make=net, fn=train_fn, data=None, between=lambda *parts: None, **settings):
