@@ -12,7 +12,7 @@ from fdl_cli.context import Context
 from fdl_cli.porter.ir.port_data import PortData
 from fdl_cli.result import CommandResult
 
-TrainingLevel = Literal["keep"]
+TrainingLevel = Literal["keep", "setup"]
 
 
 @final
@@ -121,6 +121,7 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
         timeout_s=options.timeout_s,
         want_diff=options.diff,
         want_plan=options.show_plan,
+        training=options.training,
     )
     data, warnings = port_tree(request, context.console.note)
     code = data.exit_code(check=options.check, strict=options.strict, verified=options.verify)

@@ -1,14 +1,20 @@
 """The order of the stages for one file: read, analyse, plan, emit, check; and nothing else."""
 
+import ast
+import codecs
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
+from fdl_cli.porter.analyse.file_facts import import_place
+from fdl_cli.porter.analyse.loops import training_loops
 from fdl_cli.porter.analyse.script import analyse
+from fdl_cli.porter.emit.training import with_setup
 from fdl_cli.porter.emit.write import Written, write
 from fdl_cli.porter.ir.edits import ClassPlan, PortPlan
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import ScriptIR
+from fdl_cli.porter.ir.training import LoopIR
 from fdl_cli.porter.parse.reader import SourceFile, read
 from fdl_cli.porter.plan.decide import decide, only
 
@@ -23,6 +29,7 @@ class Draft:
     plan: PortPlan
     text: str
     data: bytes
+    loops: tuple[LoopIR, ...] = ()
 
 
 def understand(data: bytes) -> tuple[SourceFile, ScriptIR]:
@@ -67,3 +74,17 @@ def _faulty(
     middle = len(classes) // 2
     for half in (classes[:middle], classes[middle:]):
         yield from _faulty(source, script, plan, half)
+
+
+def move_training(made: Draft) -> Draft:
+    """Move the training loops of a drafted port onto `Trainer.setup`, where they are simple."""
+    source = read(made.data)
+    loops = training_loops(source)
+    text = with_setup(source, loops, import_place(source))
+    bom = codecs.BOM_UTF8 if made.data.startswith(codecs.BOM_UTF8) else b""
+    data = bom + text.removeprefix("\ufeff").encode(source.module.encoding.removesuffix("-sig"))
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return made
+    return replace(made, text=text, data=data, loops=loops)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.porter.analyse.intents import training_blocks
+from fdl_cli.porter.analyse.loops import training_loops
 from fdl_cli.porter.bench import Bench, Placement
 from fdl_cli.porter.ir.edits import ClassPlan
 from fdl_cli.porter.ir.evidence import (
@@ -23,6 +24,7 @@ from fdl_cli.porter.ir.findings import (
     FileWarning,
     Reason,
     ScriptFinding,
+    TrainingFinding,
     VerifyFinding,
 )
 from fdl_cli.porter.ir.pretty import script_text
@@ -77,15 +79,18 @@ def port_member(
     if proving is not None and _ported(project.draft(path)):
         evidence, warnings = _prove(project, path, proving)
     script = None
+    project.move_training(path)
+    wanted = any(not loop.trouble for loop in project.draft(path).loops)
     if proving is not None and proving.prove_script is not None:
         script = _prove_script(project, path, proving, evidence)
     made = project.draft(path)
+    loops = _loop_findings(made, script, wanted=wanted)
     outcome = FileOutcome(
         status=_status(made),
         text=made.text,
         classes=tuple(_outcome(item, evidence, proving) for item in made.plan.classes),
         on_flodl=made.script.on_flodl,
-        training=training_blocks(made.source),
+        training=training_blocks(made.source, loops),
         warnings=warnings,
         error=None,
         plan="\n".join(item.reading for item in made.plan.classes),
@@ -93,6 +98,24 @@ def port_member(
         script=script,
     )
     return outcome, made.data
+
+
+def _loop_findings(
+    made: Draft, script: ScriptFinding | None, *, wanted: bool
+) -> tuple[TrainingFinding, ...]:
+    """Report every training loop: by its line in the source, and what became of it."""
+    moved = iter(made.loops)
+    found = []
+    for loop in training_loops(made.source):
+        now = next(moved, None)
+        action = f"kept: {loop.trouble}" if loop.trouble else "kept"
+        if now is not None and not now.trouble:
+            proved = script is not None and script.status == "equal"
+            action = "moved to Trainer.setup" if proved else "moved to Trainer.setup, not verified"
+        elif wanted and not loop.trouble:
+            action = "kept: moved, it did not train equally"
+        found.append(TrainingFinding(kind="loop", line=loop.line, action=action, name=loop.model))
+    return tuple(found)
 
 
 def failed(error: FileError) -> FileOutcome:
@@ -156,6 +179,9 @@ def _prove_script(
         return None
     unproved = {n for n in _ported(made) if n not in evidence or evidence[n].status != "equal"}
     found = _run_script(project, path, proving)
+    if found.status == "different" and made.loops:
+        project.keep_training(path)
+        found = _run_script(project, path, proving)
     # First those that nothing else has proved, then all of this file.
     for blamed in (unproved, set(_ported(made))):
         if found.status != "different" or not blamed:
@@ -171,6 +197,8 @@ def _prove_script(
 
 def _concerned(project: Project, path: Path, proving: Proving) -> bool:
     """Say whether a run of the file meets anything that is ported."""
+    if project.draft(path).loops:
+        return True
     if proving.bench is None:
         return bool(_ported(project.draft(path)))
     return any(_ported(made) for _, made in project.drafts())

@@ -12,6 +12,7 @@ from fdl_cli.errors import Notice, UsageError
 from fdl_cli.porter.bench import Bench
 from fdl_cli.porter.ir.findings import FileOutcome, Reason
 from fdl_cli.porter.ir.port_data import FileData, PortData
+from fdl_cli.porter.ir.training import TrainingLevel
 from fdl_cli.porter.notebook import Notebook
 from fdl_cli.porter.output import OutputFile, finish_interrupted, require_clean, write_all
 from fdl_cli.porter.parse.reader import decode
@@ -41,6 +42,7 @@ class TreeRequest:
     timeout_s: float
     want_diff: bool
     want_plan: bool
+    training: TrainingLevel = "keep"
 
     @property
     def several(self) -> bool:
@@ -76,7 +78,7 @@ def port_tree(
     jobs = find_jobs(request.paths, request.output, in_place=request.in_place)
     finish_interrupted(tuple(job.root for job in jobs))
     contents = read_files(tuple(job.source for job in jobs))
-    project = Project(contents.python, linked=request.linked)
+    project = Project(contents.python, linked=request.linked, moves=request.training != "keep")
     if request.in_place and request.write and not request.force:
         _require_clean(jobs, contents, project)
     with tempfile.TemporaryDirectory(prefix="fdl-port-") as folder:

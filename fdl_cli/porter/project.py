@@ -11,7 +11,7 @@ from fdl_cli.porter.ir.findings import FileError, Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ScriptIR
 from fdl_cli.porter.module_map import ModuleMap
 from fdl_cli.porter.parse.reader import SourceFile, UnreadableError, read
-from fdl_cli.porter.pipeline import Draft, draft
+from fdl_cli.porter.pipeline import Draft, draft, move_training
 
 # Longer chains of `from .x import Y` than this are a circle.
 _MAX_HOPS = 16
@@ -42,6 +42,7 @@ class _Member:
     draft: Draft | None = None
     kept: frozenset[str] = frozenset()
     extended: frozenset[str] = frozenset()
+    moves: bool = False
 
 
 @final
@@ -49,9 +50,13 @@ class Project:
     """The files that are ported together.
 
     With `linked` off every file stands for itself: its port will not see the ports of the others.
+    With `moves` on simple training loops become steps of a `Trainer.setup`.
     """
 
-    def __init__(self, files: Mapping[Path, bytes], *, linked: bool = True) -> None:
+    def __init__(
+        self, files: Mapping[Path, bytes], *, linked: bool = True, moves: bool = False
+    ) -> None:
+        self._moves = moves
         self._errors: dict[Path, FileError] = {}
         self._members: dict[Path, _Member] = {}
         for path, data in files.items():
@@ -100,6 +105,18 @@ class Project:
         member = self._members[path]
         member.cautious |= names
         member.script = None
+        self._forget(path)
+
+    def move_training(self, path: Path) -> None:
+        """Move the training loops of a file, if that is wanted; its classes are proved before."""
+        member = self._members[path]
+        if self._moves and not member.moves:
+            member.moves = True
+            self._forget(path)
+
+    def keep_training(self, path: Path) -> None:
+        """Leave the training loops of a file as they are."""
+        self._members[path].moves = False
         self._forget(path)
 
     def is_cautious(self, path: Path, name: str) -> bool:
@@ -277,7 +294,8 @@ class Project:
 
     def _draft(self, path: Path, member: _Member) -> Draft:
         try:
-            return draft(member.source, self._assumed(member), member.demoted)
+            made = draft(member.source, self._assumed(member), member.demoted)
+            return move_training(made) if member.moves else made
         except RecursionError:
             self._errors[path] = _TOO_DEEP
             nothing = replace(self._script(member), models=(), values=())

@@ -100,7 +100,7 @@ def test_what_is_no_notebook_is_said(data, tmp_path, monkeypatch, capsys):
 
 def test_reasons_name_the_cell(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    kept = [*NET[:-1], "        return x * x.sum().item()"]
+    kept = [*NET[:-1], "        global y\n", "        return x"]
     (tmp_path / "a.ipynb").write_bytes(notebook([*CELLS[:2], ("code", kept)]))
     assert main(["port", "--no-verify", "a.ipynb", "--json"]) == 0
     (file,) = json.loads(capsys.readouterr().out)["data"]["files"]

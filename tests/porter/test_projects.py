@@ -45,7 +45,9 @@ BLOCKS = """
 
     class Odd(nn.Module):
         def forward(self, x):
-            return x * x.sum().item()
+            global SEEN
+            SEEN = x
+            return x
     """
 MODEL = """
     import torch
@@ -124,7 +126,7 @@ def test_bases_in_other_files_become_graphs_with_their_heirs():
         "Root": "graph", "Base": "graph", "Pre": "graph", "Odd": "kept", "Block": "graph",
         "Model": "graph", "Deep": "graph", "Below": "kept", "Worse": "kept",
     }  # fmt: skip
-    assert found["Odd"][1] == ["FDL303"]
+    assert found["Odd"][1] == ["FDL311"]
     assert found["Worse"][1] == ["FDL204"]
 
 

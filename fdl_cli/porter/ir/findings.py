@@ -44,11 +44,12 @@ class ClassOutcome:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingFinding:
-    """One recognised block of training code, and what was done with it."""
+    """One recognised block of training code (`name` is what it calls), and what was done with it."""
 
     kind: str
     line: int
     action: str
+    name: str
 
 
 @final

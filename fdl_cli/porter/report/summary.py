@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from fdl_cli.porter.ir.findings import ClassOutcome, FileOutcome
 from fdl_cli.porter.knowledge.reasons import REASONS
+from fdl_cli.porter.knowledge.training_names import KINDS
 
 _MARKS = {"graph": "graph  ", "partial": "partial", "kept": "kept   "}
 
@@ -19,7 +20,16 @@ def summary_lines(name: str, outcome: FileOutcome, written: str | None) -> Itera
             yield f"           hint: {REASONS[reason.code].advice}"
     if outcome.script is not None:
         yield f"  {_SCRIPT[outcome.script.status]}: {outcome.script.detail}"
-    kinds = tuple(dict.fromkeys(finding.kind for finding in outcome.training))
+    yield from _training(outcome)
+
+
+def _training(outcome: FileOutcome) -> Iterator[str]:
+    loops = [item for item in outcome.training if item.kind == "loop"]
+    for item in loops:
+        if item.action != "kept":
+            yield f"  training loop, line {item.line}: {item.action}"
+    kept = {item.kind for item in outcome.training if item.action.startswith("kept")}
+    kinds = [kind for kind in KINDS if kind in kept]
     if kinds:
         yield f"  training code kept: {', '.join(kinds)}"
 
