@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["auto", "resident", "streaming"]
 # Reading everything before the first step is worth waiting for, up to here.
-_PATIENCE_SECONDS: Final = 20.0
+_PATIENCE_SECONDS: Final = 5.0
 
 
 @final
