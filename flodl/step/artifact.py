@@ -81,10 +81,16 @@ def _processor() -> str:
 
 @final
 class Compilation:
-    """A compilation that runs in a process of its own, with low priority; `poll` never waits."""
+    """A compilation that runs in a process of its own; `poll` never waits."""
 
-    def __init__(self, program: Program) -> None:
-        """Start, unless an earlier run has left the result."""
+    def __init__(self, program: Program, *, quietly: bool = True) -> None:
+        """Start, unless an earlier run has left the result.
+
+        Args:
+            program: what to compile.
+            quietly: with low priority, because a training goes on meanwhile.
+        """
+        self._quietly = quietly
         self.cached = False
         self.seconds = 0.0
         self.program = program
@@ -105,6 +111,7 @@ class Compilation:
             "inputs": [(tuple(t.shape), t.stride(), t.dtype, str(t.device)) for t in self.program.examples],
             "threads": torch.get_num_threads(),
             "path": str(self._path),
+            "niceness": 5 if self._quietly else 0,
         }  # fmt: skip
         packed = pickle.dumps(job)
         self._process = subprocess.Popen(

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, final
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from flodl.step.refusal import RefusedStepError
 from flodl.step.rules import Clock, Flags, rule_of
+from flodl.step.watch import Watch
 
 if TYPE_CHECKING:
     from flodl.step.recipe import Recipe
 
 # Counters live outside the captured arithmetic: Python needs their values.
 _COUNTERS = frozenset({"step", "mu_product"})
-_HOOKS = (
-    "_forward_hooks",
-    "_forward_pre_hooks",
-    "_backward_hooks",
-    "_backward_pre_hooks",
-)
-_needs_grad = attrgetter("requires_grad")
-_training = itemgetter("training")
-_FULL_LOOK_EVERY = 64
 
 
 @final
@@ -76,7 +66,8 @@ class Binding:
         self.flat = [*self.trained, *self.others, *held, *averages]
         _refuse_shared_memory(self.flat)
         self.aliases = [each.detach() for each in self.flat]
-        self._remember()
+        self._outdated = False
+        self._watch = Watch(recipe, self.trained)
 
     # ---- collecting ---------------------------------------------------------------------------
 
@@ -171,72 +162,16 @@ class Binding:
                     cohort.clock.product = values[0]
         return True
 
-    def take_back(self) -> None:
-        """Undo `numbers()` when the step was not made."""
-        for cohort in self.cohorts:
-            cohort.clock.step -= 1.0
-
-    # ---- what must stay true ------------------------------------------------------------------
-
-    def _remember(self) -> None:
-        model, optimizer = self.recipe.model, self.recipe.optimizer
-        self._modules = tuple(model.modules())
-        self._homes = [vars(each) for each in self._modules]
-        self._modes = list(map(_training, self._homes))
-        self._all = [each for group in optimizer.param_groups for each in group["params"]]
-        self._needs = list(map(_needs_grad, self._all))
-        self._addresses = list(map(Tensor.data_ptr, self.trained))
-        self._counts = [len(group["params"]) for group in optimizer.param_groups]
-        self._handles = RemovableHandle.next_id
-        self._identity = self._look()
-        self._calls = 0
-        self._outdated = False
-
-    def _look(self) -> tuple[object, ...]:
-        model = self.recipe.model
-        held = [*model.parameters(), *model.buffers()]
-        return (
-            tuple(map(id, model.modules())),
-            tuple((id(t), t.shape, t.data_ptr()) for t in held),
-        )
-
     def stale(self) -> str | None:
         """Return why the tensors or modes are no longer what was bound; nothing if they are."""
         if self._outdated and not self._refresh():
             return "not all parameters were updated"
-        if list(map(_training, self._homes)) != self._modes:
-            return "training and evaluation modes changed"
-        if list(map(_needs_grad, self._all)) != self._needs:
-            return "parameters were frozen or thawed"
-        if list(map(Tensor.data_ptr, self.trained)) != self._addresses:
-            return "parameters moved"
-        groups = self.recipe.optimizer.param_groups
-        if [len(group["params"]) for group in groups] != self._counts:
-            return "parameters were added to the optimizer"
-        if RemovableHandle.next_id != self._handles:
-            found = hooks_of(self.recipe)
-            if found:
-                return found
-            self._handles = RemovableHandle.next_id
-        self._calls += 1
-        if self._calls % _FULL_LOOK_EVERY == 0 and self._look() != self._identity:
-            return "modules, parameters or buffers were replaced"
-        return None
+        return self._watch.stale()
 
-
-def hooks_of(recipe: Recipe) -> str | None:
-    """Return where hooks are registered that a captured step would not run; nothing without hooks."""
-    for path, module in recipe.model.named_modules():
-        home = vars(module)
-        if any(home[name] for name in _HOOKS):
-            return f"a hook is registered on `{path or type(module).__name__}`"
-    for name, each in recipe.model.named_parameters():
-        if each._backward_hooks or each._post_accumulate_grad_hooks:
-            return f"a hook is registered on the parameter `{name}`"
-    home = vars(recipe.optimizer)
-    if home["_optimizer_step_pre_hooks"] or home["_optimizer_step_post_hooks"]:
-        return "a hook is registered on the optimizer"
-    return None
+    def take_back(self) -> None:
+        """Undo `numbers()` when the step was not made."""
+        for cohort in self.cohorts:
+            cohort.clock.step -= 1.0
 
 
 def _refuse_shared_memory(tensors: list[Tensor]) -> None:

@@ -38,6 +38,10 @@ class CompiledStep:
         self.metrics: dict[str, Tensor] = {}
         self.gradient_norm: Tensor | None = None
 
+    def stale(self) -> str | None:
+        """Return why the binding no longer holds."""
+        return self._binding.stale()
+
     def __call__(self, tensors: list[Tensor]) -> Tensor | None:
         """Run the step on the tensors of a batch; nothing if the update is no longer the recorded one."""
         binding = self._binding

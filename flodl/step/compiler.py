@@ -1,6 +1,6 @@
 """The process that compiles a step: a script of its own that needs torch and nothing of flodl.
 
-The job comes in on standard input.  The priority is low, so that the training it is for goes on.
+The job comes in on standard input.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def build(packed: bytes) -> None:
     from torch._inductor.compile_fx import compile_fx_aot
 
     job = pickle.loads(packed)
+    os.nice(job["niceness"])
     torch.set_num_threads(job["threads"])
     examples: list[Any] = [
         torch.empty_strided(shape, stride, dtype=dtype, device=device)
@@ -66,5 +67,4 @@ def _prune(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    os.nice(5)
     build(sys.stdin.buffer.read())

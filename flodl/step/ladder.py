@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 import torch
 
 from flodl.step.artifact import Compilation, compiler_missing
-from flodl.step.binding import Binding, hooks_of
+from flodl.step.binding import Binding
+from flodl.step.captured import GraphStep, make_capturable, prove_graph
 from flodl.step.compiled import CompiledStep
 from flodl.step.program import record
 from flodl.step.proof import prove
 from flodl.step.reading import Key, read
 from flodl.step.refusal import RefusedStepError
+from flodl.step.watch import hooks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from flodl.step.eager import EagerStep
 
+Rung: TypeAlias = Literal["graph", "compiled"]
 Phase: TypeAlias = Literal["warm", "compiling", "trial", "running", "refused"]
 _SEEN_BEFORE_TRYING = 4  # shapes that come more rarely stay eager
 _SECONDS_BEFORE_TRYING = 3.0  # a run that is over by then gains nothing from a compiler
@@ -39,15 +42,21 @@ _FASTER = 0.98
 class Attempt:
     """What is known about one shape of batches."""
 
-    def __init__(self) -> None:
+    def __init__(self, rungs: tuple[Rung, ...]) -> None:
+        self.rungs = rungs
         self.phase: Phase = "warm"
         self.seen = 0
         self.spent = 0.0
         self.batches: deque[Any] = deque(maxlen=_PROOF_STEPS)
         self.compilation: Compilation | None = None
-        self.step: CompiledStep | None = None
+        self.step: CompiledStep | GraphStep | None = None
         self.evidence = ""
-        self.times: dict[str, list[float]] = {"eager": [], "compiled": []}
+        self.times: dict[str, list[float]] = {"eager": [], "captured": []}
+
+    @property
+    def rung(self) -> Rung:
+        """What is tried, or runs, instead of eager."""
+        return self.rungs[0]
 
 
 @final
@@ -55,7 +64,13 @@ class Ladder:
     """Chooses, batch by batch, how the step runs."""
 
     def __init__(
-        self, eager: EagerStep, say: Callable[[str], None], *, patient: bool, measured: bool
+        self,
+        eager: EagerStep,
+        say: Callable[[str], None],
+        *,
+        patient: bool,
+        measured: bool,
+        rungs: tuple[Rung, ...],
     ) -> None:
         """Begin with eager steps.
 
@@ -63,7 +78,8 @@ class Ladder:
             eager: the step that is always right.
             say: takes one line whenever something is decided.
             patient: wait for the compiler instead of going on eagerly meanwhile.
-            measured: keep the compiled step only if it is faster.
+            measured: keep another step only if it is faster.
+            rungs: what to try instead of eager, in this order.
         """
         self.mode = "eager"
         self._eager = eager
@@ -71,6 +87,7 @@ class Ladder:
         self._say = say
         self._patient = patient
         self._measured = measured
+        self._rungs = rungs
         self._attempts: dict[Key, Attempt] = {}
         self._binding: Binding | None = None
         self._closed = False
@@ -86,7 +103,7 @@ class Ladder:
             return self._not_at_all(batch, str(error))
         attempt = self._attempts.get(key)
         if attempt is not None and attempt.phase == "running":
-            loss = self._compiled(attempt, tensors)
+            loss = self._captured(attempt, tensors)
             if loss is not None:
                 return loss
             attempt = self._attempts.get(key)
@@ -94,11 +111,11 @@ class Ladder:
 
     # ---- the two ways -------------------------------------------------------------------------
 
-    def _compiled(self, attempt: Attempt, tensors: list[Tensor]) -> Tensor | None:
-        binding, step = self._binding, attempt.step
-        if binding is None or step is None:
+    def _captured(self, attempt: Attempt, tensors: list[Tensor]) -> Tensor | None:
+        step = attempt.step
+        if step is None:
             return None
-        why = binding.stale()
+        why = step.stale()
         if why is not None:
             self._start_over(why)
             return None
@@ -108,8 +125,9 @@ class Ladder:
             return None
         if self.mode == "eager":
             # Compiled steps leave no gradients; those of the last eager step would only mislead.
-            self._recipe.optimizer.zero_grad(set_to_none=True)
-            self.mode = "compiled"
+            if attempt.rung == "compiled":
+                self._recipe.optimizer.zero_grad(set_to_none=True)
+            self.mode = attempt.rung
         self._eager.metrics = step.metrics
         self._eager.gradient_norm = step.gradient_norm
         return loss
@@ -137,7 +155,7 @@ class Ladder:
         if attempt is None:
             if len(self._attempts) >= _MOST_SHAPES:
                 return self._run_eagerly(batch)
-            attempt = self._attempts[key] = Attempt()
+            attempt = self._attempts[key] = Attempt(self._rungs)
         attempt.seen += 1
         if attempt.phase == "trial":
             return self._trial(attempt, batch, tensors)
@@ -165,20 +183,36 @@ class Ladder:
         return often and attempt.spent >= _SECONDS_BEFORE_TRYING
 
     def _begin(self, attempt: Attempt, batch: Any) -> None:
-        missing = compiler_missing(self._recipe.device())
-        if missing:
-            self._closed = True
-            raise RefusedStepError(missing)
         hooked = hooks_of(self._recipe)
         if hooked:
             self._hooked = True
             self._attempts.clear()
             raise RefusedStepError(hooked)
+        if attempt.rung == "graph":
+            self._record_graph(attempt, batch)
+        else:
+            self._compile(attempt, batch)
+
+    def _record_graph(self, attempt: Attempt, batch: Any) -> None:
+        batches = list(attempt.batches)
+        attempt.batches.clear()
+        make_capturable(self._recipe.optimizer)
+        attempt.evidence = prove_graph(self._recipe, batches, [read(b)[0] for b in batches])
+        attempt.step = GraphStep(self._recipe, batch, read(batch)[0])
+        attempt.phase = "trial" if self._measured else "running"
+        if not self._measured:
+            self._say(f"graph: {attempt.evidence}")
+
+    def _compile(self, attempt: Attempt, batch: Any) -> None:
+        missing = compiler_missing(self._recipe.device())
+        if missing:
+            self._closed = True
+            raise RefusedStepError(missing)
         start = time.perf_counter()
         if self._binding is None:
             self._binding = Binding(self._recipe)
         program = record(self._recipe, self._binding.layout, batch)
-        attempt.compilation = Compilation(program)
+        attempt.compilation = Compilation(program, quietly=not self._patient)
         attempt.phase = "compiling"
         seconds = time.perf_counter() - start
         if self._patient:
@@ -195,8 +229,9 @@ class Ladder:
         try:
             action()
         except RefusedStepError as error:
-            attempt.phase = "refused"
             attempt.batches.clear()
+            attempt.rungs = attempt.rungs[1:]
+            attempt.phase = "warm" if attempt.rungs else "refused"
             self._say(f"eager: {error}")
 
     def _while_compiling(self, attempt: Attempt, batch: Any) -> Tensor:
@@ -223,23 +258,25 @@ class Ladder:
             self._say(f"compiled: {attempt.evidence}{self._made(compilation)}")
 
     @staticmethod
-    def _made(compilation: Compilation) -> str:
+    def _made(compilation: Compilation | None) -> str:
+        if compilation is None:
+            return ""
         how = "from an earlier run" if compilation.cached else f"in {compilation.seconds:.0f} s"
         return f"; compiled {how}"
 
     def _trial(self, attempt: Attempt, batch: Any, tensors: list[Tensor]) -> Tensor:
         """Run real steps in both ways in turn; each of them counts."""
         times = attempt.times
-        use_compiled = len(times["compiled"]) <= len(times["eager"])
+        use_captured = len(times["captured"]) <= len(times["eager"])
         self._synchronize()
         start = time.perf_counter()
-        loss = self._compiled(attempt, tensors) if use_compiled else None
+        loss = self._captured(attempt, tensors) if use_captured else None
         if loss is None:
-            if use_compiled:  # it went stale; this shape starts anew
+            if use_captured:  # it went stale; this shape starts anew
                 return self._run_eagerly(batch)
             loss = self._run_eagerly(batch)
         self._synchronize()
-        times["compiled" if use_compiled else "eager"].append(time.perf_counter() - start)
+        times["captured" if use_captured else "eager"].append(time.perf_counter() - start)
         if len(times["eager"]) == _TRIAL_ROUNDS:
             self._decide(attempt)
         return loss
@@ -251,19 +288,18 @@ class Ladder:
     def _decide(self, attempt: Attempt) -> None:
         # The first of each pays for what later ones find ready.
         medians = {name: statistics.median(each[2:]) for name, each in attempt.times.items()}
-        eager, compiled = medians["eager"], medians["compiled"]
-        assert attempt.compilation is not None
+        eager, captured = medians["eager"], medians["captured"]
         made = self._made(attempt.compilation)
-        figures = f"{compiled * 1e3:.3g} ms against {eager * 1e3:.3g} ms eager"
-        if compiled < eager * _FASTER:
+        figures = f"{captured * 1e3:.3g} ms against {eager * 1e3:.3g} ms eager"
+        if captured < eager * _FASTER:
             attempt.phase = "running"
             self._say(
-                f"compiled: {eager / compiled:.2f}x as fast ({figures}), {attempt.evidence}{made}"
+                f"{attempt.rung}: {eager / captured:.2f}x as fast ({figures}), {attempt.evidence}{made}"
             )
         else:
             attempt.phase = "refused"
             attempt.step = None
-            self._say(f"eager: compiled is not faster ({figures}){made}")
+            self._say(f"eager: {attempt.rung} is not faster ({figures}){made}")
 
     # ---- going back ---------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from flodl.step.refusal import RefusedStepError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
 Key: TypeAlias = "tuple[Hashable, ...]"
 _PLAIN = (str, int, float, bool, bytes, type(None))
@@ -68,3 +68,20 @@ def _read(part: Any, tensors: list[Tensor], key: list[Hashable]) -> None:
         raise RefusedStepError(
             f"a batch holds a {type(part).__name__}, not only tensors and plain values"
         )
+
+
+def rebuilt(batch: Any, tensors: Iterator[Tensor]) -> Any:
+    """Return a batch of the same form with other tensors, taken in the order of `read`."""
+    if isinstance(batch, Tensor):
+        return next(tensors)
+    if isinstance(batch, (tuple, list)):
+        parts = [rebuilt(each, tensors) for each in batch]
+        if isinstance(batch, list) or type(batch) is tuple:
+            return type(batch)(parts)
+        return type(batch)(*parts)  # a namedtuple takes its fields one by one
+    if isinstance(batch, dict):
+        return {name: rebuilt(each, tensors) for name, each in batch.items()}
+    if _has_tensors(batch):
+        make: Any = type(batch)
+        return make(tuple(rebuilt(each, tensors) for each in batch.tensors), batch.names)
+    return batch

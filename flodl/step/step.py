@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final, get_args
 
+from flodl.step.captured import require_cuda
 from flodl.step.eager import EagerStep
 from flodl.step.fusing import fuse
-from flodl.step.ladder import Ladder
+from flodl.step.ladder import Ladder, Rung
 from flodl.step.recipe import Precision, Recipe, TrainFn
 
 if TYPE_CHECKING:
@@ -118,8 +119,15 @@ class TrainStep:
         elif recipe.precision == "fp16":
             self.say(f"{self.decision}: scaling losses for fp16 runs eagerly")
         else:
-            patient = self.asked == "compiled"
-            self._ladder = Ladder(self._eager, self.say, patient=patient, measured=not patient)
+            rungs: tuple[Rung, ...] = ("compiled",)
+            if self.asked == "graph":
+                rungs = ("graph",)
+            elif self.asked == "auto" and recipe.device().type == "cuda":
+                rungs = ("graph", "compiled")
+            wanted = self.asked != "auto"
+            self._ladder = Ladder(
+                self._eager, self.say, patient=wanted, measured=not wanted, rungs=rungs
+            )
 
 
 def make_step(  # noqa: PLR0913  # each is one decision of the caller
@@ -151,6 +159,7 @@ def make_step(  # noqa: PLR0913  # each is one decision of the caller
 
     Raises:
         ValueError: an argument is out of range.
+        DeviceError: `mode="graph"` without a GPU.
 
     Example:
         >>> import torch
@@ -172,10 +181,12 @@ def make_step(  # noqa: PLR0913  # each is one decision of the caller
         accumulate=accumulate,
         ema=ema,
     )
+    if mode == "graph":
+        require_cuda(recipe)
     update = fuse(optimizer) if fused else type(optimizer).__name__
     step = TrainStep(recipe, mode, report)
     step.say(f"eager with {update}")
-    if mode in ("auto", "compiled"):
+    if mode != "eager":
         step.climb()
     return step
 

@@ -27,7 +27,7 @@ class Replay:
     cached = False
     seconds = 0.0
 
-    def __init__(self, program):
+    def __init__(self, program, quietly):
         self.program = program
         self.stopped = False
 
