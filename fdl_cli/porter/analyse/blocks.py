@@ -9,6 +9,7 @@ from fdl_cli.porter.analyse.binding import bind_loop
 from fdl_cli.porter.analyse.environment import FLOWING, Environment, join
 from fdl_cli.porter.analyse.lower import ExpressionReader, narrowed, none_tests, operator_symbol
 from fdl_cli.porter.analyse.names import add_import
+from fdl_cli.porter.analyse.nested import is_called_only
 from fdl_cli.porter.ir.expressions import Expr, Kind
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block, Stmt, StmtOp
@@ -54,6 +55,8 @@ class BlockReader:
 
     def _rare(self, node: ast.stmt) -> Stmt:
         match node:
+            case ast.FunctionDef():
+                return self._define(node)
             case ast.Assert():
                 test = self.expressions.test(node.test)
                 message = () if node.msg is None else (self.expressions.read(node.msg),)
@@ -232,6 +235,27 @@ class BlockReader:
         target = self.expressions.read(node.target)
         return target, self.read(node.body), self.read(node.orelse)
 
+    def _define(self, node: ast.FunctionDef) -> Stmt:
+        """Read a function defined inside; its operations are recorded where it is called."""
+        env = self.env
+        captured = self.expressions.verbatim(node, "other")
+        if not is_called_only(env.method, node):
+            env.refuse(node.lineno, "FDL312", f"the function `{node.name}` is handed around")
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        returns, env.returns = env.returns, []
+        with env.scope():
+            for argument in arguments:
+                env.kinds[argument.arg] = "maybe"
+            body = self.read(node.body)
+        result: Kind | None = None
+        for kind in env.returns:
+            result = kind if result is None else join(result, kind)
+        env.returns = returns
+        env.kinds[node.name] = "python"
+        env.local_functions[node.name] = result or "none"
+        span = env.source.span(node)
+        return Stmt(op="define", name=node.name, exprs=(captured,), body=body, sources=(span,))
+
     def _with(self, node: ast.With) -> Stmt:
         managers = []
         for item in node.items:
@@ -279,7 +303,6 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
     ast.TryStar: ("FDL304", "a `try` block"),
     ast.Global: ("FDL311", "a `global` statement"),
     ast.Nonlocal: ("FDL311", "a `nonlocal` statement"),
-    ast.FunctionDef: ("FDL312", "a function defined inside"),
     ast.AsyncFunctionDef: ("FDL305", "an async function defined inside"),
     ast.ClassDef: ("FDL318", "a class defined inside"),
     ast.Match: ("FDL318", "a `match` statement"),

@@ -30,6 +30,8 @@ def classify(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: 
 
 def _named(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: int) -> Call:
     name = callee.name
+    if name in env.local_functions:
+        return Call(role="python", kind=env.local_functions[name])
     if name in env.kinds:
         return Call(role="submodule", kind="flow")
     if callee.dotted:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import final
 
-from fdl_cli.porter.analyse.names import Names
+from fdl_cli.porter.analyse.names import FunctionNode, Names
 from fdl_cli.porter.ir.expressions import Expr, Kind
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import AttributeFact, AttributeKind
@@ -44,7 +44,8 @@ class ClassView:
 
     `inherits_forward`: a class of the file above this one has a forward; `extends_layer`: a class
     of torch that is more than `nn.Module` stands above it. `stored` are the attributes that
-    methods other than the constructor set or fill: they are read live.
+    methods other than the constructor set or fill: they are read live. `given` is what the calls
+    of a method of the class hand to its parameters.
     """
 
     attributes: Mapping[str, AttributeFact]
@@ -53,6 +54,7 @@ class ClassView:
     inherits_forward: bool
     extends_layer: bool
     stored: frozenset[str] = frozenset()
+    given: Mapping[str, Mapping[str, Kind]] = field(default_factory=dict)
 
 
 @final
@@ -74,6 +76,9 @@ class Environment:
     testing: bool = False
     mapping: bool = False
     in_context: bool = False
+    method: FunctionNode | None = None
+    local_functions: dict[str, Kind] = field(default_factory=dict)
+    given: list[tuple[str, tuple[tuple[str, Kind], ...]]] = field(default_factory=list)
 
     def refuse(self, line: int, code: str, message: str) -> None:
         """Note why the method cannot be described; each place once."""

@@ -299,6 +299,9 @@ class ExpressionReader:
             *("*" if part.op == "starred" else "" for part in positional),
             *(keyword.arg or "**" for keyword in node.keywords),
         )
+        if verdict.role == "own":
+            handed = zip(labels, (argument.kind for argument in arguments), strict=True)
+            env.given.append((callee.name, tuple(handed)))
         return Expr(
             op="call",
             parts=(callee, *arguments),

@@ -30,6 +30,7 @@ class MethodReader:
         self.names = names
         self.module_classes = module_classes
         self.functions: dict[str, FunctionFact] = {}
+        self.given: list[tuple[str, tuple[tuple[str, Kind], ...]]] = []
 
     def environment(self, view: ClassView, self_name: str) -> Environment:
         """Return a fresh environment; a method's own imports stay in the method."""
@@ -56,6 +57,7 @@ class MethodReader:
         arguments = [*node.args.posonlyargs, *node.args.args]
         self_name = "" if static or not arguments else arguments[0].arg
         env = self.environment(view, self_name)
+        env.method = node
         self._signature(env, node, static)
         if cautious:
             env.kinds = {n: "maybe" if k == "flow" else k for n, k in env.kinds.items()}
@@ -66,7 +68,9 @@ class MethodReader:
             env.refuse(line, "FDL314", "`super()` is more than the receiver of a call")
         if isinstance(node, ast.AsyncFunctionDef):
             env.refuse(node.lineno, "FDL305", "an async method")
+        env.kinds |= view.given.get(node.name, {})
         body = BlockReader(env).read(node.body)
+        self.given += env.given
         result: Kind | None = None
         for kind in env.returns:
             result = kind if result is None else join(result, kind)

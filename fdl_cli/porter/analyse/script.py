@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import final
 
 from fdl_cli.porter.analyse.classes import class_facts, class_nodes, stored_on_self
-from fdl_cli.porter.analyse.environment import ClassView, FunctionFact
+from fdl_cli.porter.analyse.environment import ClassView, FunctionFact, join
 from fdl_cli.porter.analyse.file_facts import (
     flodl_names,
     forward_through_class,
@@ -246,9 +246,11 @@ class _Script:
         wanted = [name for name in nodes if name in reached.get(facts.name, {"forward"})]
         wanted.sort(key=lambda name: name != "forward")
         methods: tuple[MethodIR, ...] = ()
-        # Twice: the second pass knows what the methods return that the first one has read.
+        self.reader.given = []
+        # Twice: the second pass knows what methods are given and return that the first has read.
         for _ in range(2 if len(wanted) > 1 else 1):
-            view = self._view(facts)
+            view = replace(self._view(facts), given=_given(self.reader.given, nodes))
+            self.reader.given = []
             careful = facts.name in self.cautious
             read = [self.reader.read(nodes[name], view, cautious=careful) for name in wanted]
             if facts.top_level:
@@ -259,6 +261,30 @@ class _Script:
             methods=methods,
             refusals=_refusals(facts, node, methods, self.source.tree),
         )
+
+
+def _given(
+    calls: list[tuple[str, tuple[tuple[str, Kind], ...]]], nodes: Mapping[str, FunctionNode]
+) -> dict[str, dict[str, Kind]]:
+    """Return the parameters without annotation or default that are only given plain values."""
+    found: dict[str, dict[str, Kind]] = {}
+    for name, handed in calls:
+        node = nodes.get(name)
+        if node is None or name == "forward" or any(label == "*" for label, _ in handed):
+            continue
+        static = any(ast.unparse(each) == "staticmethod" for each in node.decorator_list)
+        positional = [*node.args.posonlyargs, *node.args.args][0 if static else 1 :]
+        bare = positional[: len(positional) - len(node.args.defaults)]
+        names = {argument.arg for argument in bare if argument.annotation is None}
+        for position, (label, kind) in enumerate(handed):
+            target = label or (positional[position].arg if position < len(positional) else "")
+            if target in names:
+                known = found.setdefault(name, {})
+                known[target] = join(known[target], kind) if target in known else kind
+    return {
+        name: {target: kind for target, kind in kinds.items() if kind in {"python", "size"}}
+        for name, kinds in found.items()
+    }
 
 
 def _module_classes(names: Names, nodes: list[ast.ClassDef], kinship: Kinship) -> frozenset[str]:
@@ -329,9 +355,7 @@ def _refusals(
 ) -> tuple[Reason, ...]:
     found = [reason for method in methods for reason in method.refusals]
     for method in methods:
-        if method.name in method.own_calls or (
-            "forward" in method.own_calls and method.name != "forward"
-        ):
+        if "forward" in method.own_calls:
             message = f"`{method.name}` calls itself"
             found.append(Reason(line=method.span.line, code="FDL317", message=message))
     for item in node.body:

@@ -86,7 +86,11 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
         "set a plain attribute or buffer of the object itself, or return the value",
     ),
     ("FDL311", "`global` or `nonlocal` in forward", "pass the value as an argument"),
-    ("FDL312", "a function is defined inside forward", "make it a method"),
+    (
+        "FDL312",
+        "a function defined inside forward is handed around, or reads a name that changes",
+        "make it a method",
+    ),
     (
         "FDL313",
         "a lambda that calls a submodule",
@@ -120,4 +124,11 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
 
 REASONS: Final[dict[str, ReasonCode]] = {
     code: ReasonCode(code=code, title=title, advice=advice) for code, title, advice in _TABLE
+}
+
+# What the codes are about, by their beginning.
+SCOPES: Final = {
+    "FDL2": "a class and its layers; it is kept as it was and works inside and beside graphs",
+    "FDL3": "what a forward does; the class is kept as it was and works inside and beside graphs",
+    "FDL4": "training code; it runs unchanged on ported models",
 }

@@ -18,4 +18,4 @@ class Net(nn.Module):
         def block(t):
             return self.a(t)
 
-        return block(x)
+        return sum(map(block, x.unbind(0)))

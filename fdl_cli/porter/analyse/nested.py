@@ -1,0 +1,52 @@
+"""Functions that are defined inside a method: may their operations be recorded where they are called?"""
+
+import ast
+
+from fdl_cli.porter.analyse.names import FunctionNode
+
+
+def is_called_only(method: FunctionNode | None, inner: ast.FunctionDef) -> bool:
+    """Say whether a function is plain, only ever called, and reads no name that changes after it."""
+    if method is None or inner.decorator_list or inner.args.vararg or inner.args.kwarg:
+        return False
+    own = {id(node) for node in ast.walk(inner)}
+    called = {
+        id(node.func)
+        for node in ast.walk(method)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    for node in ast.walk(method):
+        is_name = isinstance(node, ast.Name) and node.id == inner.name
+        if is_name and (id(node) not in called or id(node) in own):
+            return False
+    return not (_changed_after(method, inner, own) & _read_from_outside(inner))
+
+
+def _changed_after(method: FunctionNode, inner: ast.FunctionDef, own: set[int]) -> set[str]:
+    end = inner.end_lineno or inner.lineno
+    loops = [
+        node
+        for node in ast.walk(method)
+        if isinstance(node, ast.For | ast.While)
+        and any(id(part) in own for part in ast.walk(node))
+    ]
+    inside = {id(part) for loop in loops for part in ast.walk(loop)}
+    return {
+        node.id
+        for node in ast.walk(method)
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Store | ast.Del)
+        and id(node) not in own
+        and (node.lineno > end or id(node) in inside)
+    }
+
+
+def _read_from_outside(inner: ast.FunctionDef) -> set[str]:
+    arguments = [*inner.args.posonlyargs, *inner.args.args, *inner.args.kwonlyargs]
+    local = {argument.arg for argument in arguments}
+    local |= {
+        node.id
+        for node in ast.walk(inner)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    return {node.id for node in ast.walk(inner) if isinstance(node, ast.Name)} - local

@@ -1,0 +1,59 @@
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from flodl import FlowModule, call, subflow
+
+
+class Attention(FlowModule):
+    def __init__(self, width=8, heads=2):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k = nn.Linear(width, width), nn.Linear(width, width)
+        self.out = nn.Linear(width, width)
+
+    def flow(self, x, mask=None):
+        batch, length, width = x.size()
+        each = width // self.heads
+
+        def shape(x):
+            """Split the heads."""
+            return x.view(batch, length, self.heads, each).transpose(1, 2)
+
+        def unshape(t, last=False):
+            t = t.transpose(1, 2).reshape(batch, length, width)
+            # The last step only.
+            return t.through(F.relu).through(self.out) if last else t
+
+        q, k = shape(x.through(self.q)), shape(x.through(self.k))
+        weights = torch.softmax(q @ k.transpose(2, 3), -1)
+        if mask is not None:
+            weights = weights * mask
+        return unshape(weights @ q, last=True) + unshape(k)
+
+
+class Pyramid(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.steps = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+
+    @subflow
+    def descend(self, x, level):
+        if call(bool, level == 0):
+            return x
+        inner = self.descend(x.through(self.steps[level - 1]).through(F.relu), level - 1)
+        return x.also(inner)
+
+    def flow(self, x):
+        return self.descend(x, len(self.steps))
+
+
+def check():
+    attention, pyramid = Attention(), Pyramid()
+    results = []
+    for mask in (None, torch.ones(3), None):
+        out = attention(torch.rand(2, 3, 8), mask)
+        deep = pyramid(torch.rand(2, 4))
+        (out.sum() + deep.sum()).backward()
+        results += [out.tolist(), deep.tolist()]
+        results.append([item.grad.tolist() for item in attention.parameters()])
+    return results
