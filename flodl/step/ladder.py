@@ -217,6 +217,7 @@ class Ladder:
         seconds = time.perf_counter() - start
         if self._patient:
             attempt.compilation.wait()
+            attempt.batches.extend([batch] * (_PROOF_STEPS - 1))
             self._prove(attempt, attempt.compilation)
         elif not attempt.compilation.cached:
             count = len(program.graph.graph.nodes)
