@@ -1,5 +1,7 @@
 """The flow-graph runtime: graphs as torch modules, written fluently or as classes."""
 
+from types import ModuleType as _ModuleType
+
 from flodl.autograd import NoGradGuard as NoGradGuard
 from flodl.autograd import is_grad_enabled as is_grad_enabled
 from flodl.autograd import no_grad as no_grad
@@ -275,3 +277,10 @@ from flodl.train.session import TrainingSession as TrainingSession
 from flodl.train.state import EpochMetrics as EpochMetrics
 from flodl.train.state import TrainedState as TrainedState
 from flodl.train.trainer import Trainer as Trainer
+
+# Without the rooms: `from flodl import *` is not to hide a variable called `data` or `step`.
+__all__ = [
+    name
+    for name, value in vars().items()
+    if not name.startswith("_") and not isinstance(value, _ModuleType)
+]

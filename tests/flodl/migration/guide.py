@@ -69,7 +69,7 @@ def programs():
 @functools.cache
 def flodl_names():
     """Return what `from flodl import *` gives."""
-    return {name: value for name, value in vars(flodl).items() if not name.startswith("_")}
+    return {name: vars(flodl)[name] for name in flodl.__all__}
 
 
 def namespace(side, folder):
