@@ -13,7 +13,7 @@ from fdl_cli.result import CommandResult
 from fdl_cli.scaffold.answers import with_part
 from fdl_cli.scaffold.record import read_record
 
-AddedPart = Literal["docker", "devcontainer", "ci", "hf", "guide"]
+AddedPart = Literal["docker", "devcontainer", "ci", "hf", "guide", "monitor"]
 
 
 @final
@@ -29,7 +29,7 @@ class AddOptions:
 def parse(
     part: Annotated[
         AddedPart,
-        typer.Argument(metavar="PART", help="docker, devcontainer, ci, hf or guide."),
+        typer.Argument(metavar="PART", help="docker, devcontainer, ci, hf, guide or monitor."),
     ],
     *,
     dry_run: Annotated[
@@ -43,6 +43,7 @@ def parse(
 
     docker: tasks run in containers. devcontainer: for editors (brings docker). ci: a workflow.
     hf: a Hugging Face encoder as a graph node. guide: notes for assistants, editor settings.
+    monitor: every run is recorded, for `fdl monitor`.
     """
     return AddOptions(part=part, dry_run=dry_run, allow_dirty=allow_dirty)
 

@@ -9,10 +9,12 @@ from typing import Final, Literal, final
 from fdl_cli.errors import UsageError
 
 Mode = Literal["native", "docker"]
-Part = Literal["base", "guide", "ci", "docker", "devcontainer", "hf"]
+Part = Literal["base", "guide", "ci", "docker", "devcontainer", "hf", "monitor"]
 
 # The order in which parts are laid over each other.
-PARTS: Final[tuple[Part, ...]] = ("base", "guide", "ci", "docker", "devcontainer", "hf")
+PARTS: Final[tuple[Part, ...]] = (
+    "base", "guide", "ci", "docker", "devcontainer", "hf", "monitor",
+)  # fmt: skip
 LONGEST_NAME: Final = 40
 _NAME = re.compile(r"[a-zA-Z]([a-zA-Z0-9._-]*[a-zA-Z0-9])?")
 

@@ -45,6 +45,9 @@ def test_train_resume_and_eval(
     (run,) = (tmp_path / "runs").iterdir()
     assert {path.name for path in run.iterdir()} == {
         "config.json",
+{%- if monitor %}
+        "metrics",
+{%- endif %}
         "metrics.jsonl",
         "epoch-0001.pt",
     }

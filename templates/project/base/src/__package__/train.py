@@ -2,6 +2,9 @@
 
 import json
 import math
+{%- if monitor %}
+import time
+{%- endif %}
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +12,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+{%- if monitor %}
+from flodl import Monitor
+{%- endif %}
 from torch import nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
@@ -91,7 +97,12 @@ def learning_rate_factor(config: Config, epoch: int) -> float:
     return 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 
-def train_epoch(training: Training, batches: Iterator[Batch]) -> float:
+def train_epoch({% if monitor %}
+    training: Training,
+    batches: Iterator[Batch],
+    monitor: Monitor | None = None,
+    first_step: int = 0,
+{% else %}training: Training, batches: Iterator[Batch]{% endif %}) -> float:
     """Take one optimizer step per `accumulate` batches and return the mean loss."""
     settings = training.config.train
     model, optimizer, scaler = training.model, training.optimizer, training.scaler
@@ -102,6 +113,10 @@ def train_epoch(training: Training, batches: Iterator[Batch]) -> float:
         features, labels = features.to(training.device), labels.to(training.device)
         with torch.autocast(training.device.type, enabled=settings.amp):
             loss = F.cross_entropy(model(features), labels)
+{%- if monitor %}
+        if monitor is not None:
+            monitor.record(first_step + count, {"train_loss": loss})
+{%- endif %}
         if not torch.isfinite(loss):
             raise NonFiniteLossError(f"epoch {training.epoch}: the loss is {loss.item()}")
         scaler.scale(loss / settings.accumulate).backward()
@@ -129,10 +144,20 @@ def fit(training: Training, folder: Path) -> list[dict[str, float]]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(to_dict(config), indent=2) + "\n")
     history = []
+{%- if monitor %}
+    monitor = Monitor(config.train.epochs, run=folder, quiet=True)
+    monitor.set_metadata(to_dict(config))
+    monitor.watch(training.model)
+{%- endif %}
     while training.epoch < config.train.epochs:
         rate = float(training.schedule.get_last_lr()[0])
         loader = make_loader(config.data, config.seed, "train", training.epoch)
+{%- if monitor %}
+        began, first_step = time.perf_counter(), training.epoch * len(loader)
+        train_loss = train_epoch(training, iter(loader), monitor, first_step)
+{%- else %}
         train_loss = train_epoch(training, iter(loader))
+{%- endif %}
         training.schedule.step()
         training.epoch += 1
         valid = evaluate(training.model, config, training.device)
@@ -146,9 +171,16 @@ def fit(training: Training, folder: Path) -> list[dict[str, float]]:
         history.append(metrics)
         with (folder / "metrics.jsonl").open("a") as stream:
             stream.write(json.dumps(metrics) + "\n")
+{%- if monitor %}
+        shown = {name: value for name, value in metrics.items() if name != "epoch"}
+        monitor.log(training.epoch - 1, time.perf_counter() - began, shown)
+{%- endif %}
         checkpoint.save(folder, training.epoch, training.state(), config.keep_checkpoints)
         print(
             f"epoch {training.epoch}/{config.train.epochs}  loss {train_loss:.4f}  "
             f"valid {valid['loss']:.4f}  accuracy {valid['accuracy']:.3f}"
         )
+{%- if monitor %}
+    monitor.finish()
+{%- endif %}
     return history
