@@ -9,7 +9,7 @@ from dataclasses import replace
 from fdl_cli.porter.ir.expressions import Expr, count_name, has_flow_word
 from fdl_cli.porter.ir.statements import SIMPLE, Block, Stmt, bound_names, read_names
 from fdl_cli.porter.plan.pattern import Case, Match
-from fdl_cli.porter.plan.spine import head, replace_on_spine, spine, straighten
+from fdl_cli.porter.plan.spine import all_steps, head, replace_on_spine, spine, straighten
 
 CASES = (
     Case(
@@ -35,6 +35,24 @@ CASES = (
         after="""
             def flow(self, x):
                 return x.through(self.a).through(F.relu).through(self.pool).view(-1, 4).through(self.b)
+        """,
+    ),
+    # Steps without a layer among them are a chain as well.
+    Case(
+        before="""
+            def forward(self, x, y):
+                h = torch.mul(x, y)
+                h = h.masked_fill(y == 0, -1e9)
+                h = F.softmax(h, dim=-1)
+                return F.dropout(h, 0.1, self.training)
+        """,
+        after="""
+            def flow(self, x, y):
+                return (
+                    torch.mul(x, y).masked_fill(y == 0, -1e9)
+                    .through(F.softmax, dim=-1)
+                    .through(F.dropout, 0.1, self.training)
+                )
         """,
     ),
 )
@@ -90,7 +108,8 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
         return None
     if name in read_names(replace(last, exprs=())):
         return None
-    joint = straighten(replace_on_spine(use, start, value))
+    joint = replace_on_spine(use, start, value)
+    joint = straighten(joint) if has_flow_word(joint) else all_steps(joint)
     if not _reads_well(joint, use, value) or (value.op == "binary" and len(first.sources) > 1):
         return None
     return Match(
@@ -103,7 +122,7 @@ def _is_definition(stmt: Stmt) -> bool:
 
 
 def _reads_well(joint: Expr, use: Expr, value: Expr) -> bool:
-    if not has_flow_word(joint) or value.op in {"name", "constant", "conditional"}:
+    if value.op in {"name", "constant", "conditional"}:
         return False
     if use.op == "name":
         return True

@@ -100,6 +100,16 @@ def straighten(expr: Expr) -> Expr:
     return result
 
 
+def all_steps(expr: Expr) -> Expr:
+    """Turn the torch calls on the spine into steps; it starts with a call on several values, as is."""
+    result = expr
+    for index, node in enumerate(reversed(spine(expr))):
+        moved = with_receiver(node, result) if index else node
+        start = index == 1 and "" in moved.labels[1:]
+        result = as_step(moved) if index and is_unary_torch(moved) and not start else moved
+    return result
+
+
 def _changed(nodes: list[Expr], index: int, result: Expr) -> bool:
     return result is not nodes[index + 1]
 

@@ -31,8 +31,9 @@ class Attention(FlowModule):
             mask = torch.ones(b, 1, n, device=x.device)
         if self.causal:
             scores = scores.masked_fill(self.bias[:n, :n] == 0, float("-inf"))
-        scores = scores.masked_fill(mask == 0, -1e9)
-        attn = F.dropout(scores.softmax(dim=-1), 0.1, self.training)
+        attn = scores.masked_fill(mask == 0, -1e9).softmax(dim=-1).through(
+            F.dropout, 0.1, self.training
+        )
         if not self.training:
             return (attn @ v).through(self.to_out) + extra
         return (attn @ v).through(self.to_out)
