@@ -1,5 +1,6 @@
 """One run of `fdl`: from its arguments to a command, and from a failure to what people see."""
 
+import contextlib
 import io
 import os
 import sys
@@ -68,6 +69,10 @@ class Session:
             self.err.flush()
         except BrokenPipeError:
             point_at_nothing(1)
+        except OSError:
+            # There is no room for the message; the exit code still says what it was.
+            point_at_nothing(1)
+            point_at_nothing(2)
         return error.exit_code
 
     def crashed(self, problem: Exception) -> int:
@@ -226,5 +231,7 @@ def _open_stream(stream: TextIO | None) -> TextIO:
         return Path(os.devnull).open("w", encoding="utf-8")
     # An odd encoding or file name must cost one character, not the whole output.
     if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="replace")
+        # What an earlier write left behind cannot be written now either.
+        with contextlib.suppress(OSError):
+            stream.reconfigure(errors="replace")
     return stream

@@ -9,7 +9,12 @@ import typer
 from fdl_cli.commands.command import Command, CommandGroup
 from fdl_cli.console import Console
 from fdl_cli.context import Context
-from fdl_cli.errors import ConflictError, EnvironmentLackingError, UsageError
+from fdl_cli.errors import (
+    ConflictError,
+    EnvironmentLackingError,
+    OperationFailedError,
+    UsageError,
+)
 from fdl_cli.result import CommandResult
 from fdl_cli.skill.bundled import bundled_skills, find_skill
 from fdl_cli.skill.lock import read_lock
@@ -256,7 +261,15 @@ def _carry_out(plan: SkillPlan, options: ChangeOptions, schema: str) -> CommandR
             hint="--dry-run lists all, --force overwrites them",
         )
     if not options.dry_run:
-        apply_changes(plan.root, plan.changes())
+        try:
+            apply_changes(plan.root, plan.changes())
+        except OSError as problem:
+            raise OperationFailedError(
+                error_id="skill-write",
+                message=f"cannot write the skill: {problem.strerror or problem}",
+                hint="go to a folder that you may write, or install for yourself with --user",
+                file=str(plan.root),
+            ) from problem
     data = ChangeData(
         name=options.name,
         root=plan.root,

@@ -48,7 +48,7 @@ def read_history(root: Path, environ: Mapping[str, str]) -> tuple[RunRecord, ...
     path = Path(records_path(str(root), environ))
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ()
     lines = text.splitlines()
     found: dict[str, RunRecord] = {}

@@ -34,6 +34,7 @@ def write_all(files: tuple[OutputFile, ...], *, force: bool) -> None:
 
     Raises:
         ConflictError: an output exists already and differs.
+        OperationFailedError: a file or folder cannot be written.
     """
     wanted = [item for item in files if not _same(item)]
     conflicts = [item.path for item in wanted if item.path.exists() and not item.replaces]
@@ -45,6 +46,18 @@ def write_all(files: tuple[OutputFile, ...], *, force: bool) -> None:
             file=str(conflicts[0]),
             causes=tuple(f"so does `{path}`" for path in conflicts[1:]),
         )
+    try:
+        _write(wanted)
+    except OSError as problem:
+        raise OperationFailedError(
+            error_id="output-write",
+            message=f"the port cannot be written: {problem.strerror or problem}",
+            hint="choose a place that you may write with -o; --diff shows the port",
+            file=str(wanted[0].path),
+        ) from problem
+
+
+def _write(wanted: list[OutputFile]) -> None:
     if len(wanted) == 1:
         write_whole(wanted[0].path, wanted[0].data)
         return
