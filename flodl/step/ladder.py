@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
@@ -59,6 +60,12 @@ class Attempt:
         return self.rungs[0]
 
 
+def _call(method: weakref.WeakMethod[Callable[[], None]]) -> None:
+    found = method()
+    if found is not None:
+        found()
+
+
 @final
 class Ladder:
     """Chooses, batch by batch, how the step runs."""
@@ -93,7 +100,9 @@ class Ladder:
         self._closed = False
         self._hooked = False
         self._steps = 0
-        self._unbind = self._recipe.optimizer.register_load_state_dict_post_hook(self._loaded)
+        # The optimizer may live longer than this step.
+        forget = weakref.WeakMethod(self._forget)
+        self._recipe.optimizer.register_load_state_dict_post_hook(lambda _: _call(forget))
 
     def __call__(self, batch: Any) -> Tensor:
         """Run one step in the best way that is known to be right for this batch."""
@@ -304,10 +313,6 @@ class Ladder:
 
     # ---- going back ---------------------------------------------------------------------------
 
-    def _loaded(self, optimizer: object) -> None:
-        del optimizer
-        self._forget()
-
     def _start_over(self, why: str) -> None:
         self._forget()
         self._say(f"eager: {why}")
@@ -320,7 +325,8 @@ class Ladder:
         self._binding = None
 
     def close(self) -> None:
-        """End background work; later steps run as they would now."""
+        """End background work, also one that is being waited for; later steps run as they would now."""
+        self._closed = True
         for attempt in self._attempts.values():
             if attempt.phase == "compiling" and attempt.compilation is not None:
                 attempt.compilation.stop()

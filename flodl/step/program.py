@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from torch import Tensor, fx, nn
 
+from flodl.step.attention import without_weights
 from flodl.step.binding import Binding, twin
 from flodl.step.reading import read
 from flodl.step.recipe import loss_and_metrics
@@ -59,8 +60,14 @@ def record(recipe: Recipe, layout: tuple[tuple[int, int], ...], batch: Any) -> P
     with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         copied = twin(recipe)
-        binding = Binding(copied, layout)
-        program = _record(copied, binding, batch)
+        if without_weights(copied.model):
+            try:
+                program = _record(copied, Binding(copied, layout), batch)
+            except RefusedStepError:  # somebody reads them
+                copied = twin(recipe)
+                program = _record(copied, Binding(copied, layout), batch)
+        else:
+            program = _record(copied, Binding(copied, layout), batch)
     if random.getstate() != python:
         random.setstate(python)
         raise RefusedStepError("the step draws from Python's random numbers")
@@ -85,11 +92,12 @@ def _record(recipe: Recipe, binding: Binding, batch: Any) -> Program:
     def run(flat: Sequence[Tensor]) -> list[Tensor]:
         return _step(recipe, binding, flat[len(binding.flat)], batch, flags, names)
 
-    # The first forward of some modules makes things (plans, caches) that later ones only use.
-    with torch.no_grad():
-        recipe.train_fn(recipe.model, batch)
-    before = attributes_of(recipe.model)
+    before: dict[str, Any] = {}
     try:
+        # The first forward of some modules makes things (plans, caches) that later ones only use.
+        with torch.no_grad():
+            recipe.train_fn(recipe.model, batch)
+        before = attributes_of(recipe.model)
         graph = make_fx(run, tracing_mode="real", _allow_non_fake_inputs=True)(inputs)
     except RefusedStepError:
         raise

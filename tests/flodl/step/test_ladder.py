@@ -144,6 +144,32 @@ def test_flows_compile_like_other_modules():
     assert_close(both(lambda m: Adam(m, 0.01), make=make), rtol=1e-4, atol=1e-5)
 
 
+class Attending(nn.Module):
+    def __init__(self, *, reads):
+        super().__init__()
+        torch.manual_seed(0)
+        self.mha = nn.MultiheadAttention(3, 1, batch_first=True)
+        self.head = nn.Linear(3, 1)
+        self.reads = reads
+
+    def forward(self, x):
+        found, weights = self.mha(x[None], x[None], x[None])
+        return self.head(found[0]) + (weights.mean() if self.reads else 0.0)
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_attention_makes_no_weights_that_nobody_reads(reads):
+    found = both(lambda m: SGD(m, 0.1), make=lambda: Attending(reads=reads))
+    assert_close(found, rtol=1e-4, atol=1e-6)
+    model = found[0][0]
+    optimizer = SGD(model, 0.1)
+    make_step(model, optimizer, train_fn, mode="eager")(batches(1)[0])
+    recipe = Recipe(model=model, optimizer=optimizer, train_fn=train_fn)
+    code = record(recipe, Binding(recipe).layout, batches(1)[0]).graph.code
+    assert ("scaled_dot_product" in code) == (not reads)
+    assert "forward" not in vars(model.mha)
+
+
 # ---- going back ---------------------------------------------------------------------------------
 
 
