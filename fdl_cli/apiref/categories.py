@@ -32,6 +32,7 @@ CATEGORIES: Final[tuple[tuple[str, str], ...]] = (
     ("Data", "flodl.data"),
     ("Training", "flodl.train"),
     ("Training", "flodl.step"),
+    ("Training", "flodl.runs"),
     ("Many devices", "flodl.distributed"),
     ("Proof of equality", "flodl.verify"),
     ("Errors", "flodl.errors"),
