@@ -8,15 +8,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol, final
 
 from flodl.errors import UnknownNameError
+from flodl.monitor.adapters import TOOLS
 from flodl.monitor.frames import Note, Rows
 from flodl.monitor.records import record_from
-from flodl.monitor.tools import TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from flodl.monitor.adapters import Tool
     from flodl.monitor.frames import Frame
-    from flodl.monitor.tools import Tool
 
 # A tool that is slower than this for long loses the oldest.
 MOST_WAITING: Final = 10_000

@@ -191,7 +191,7 @@ def test_add_docker_is_the_docker_project(fdl, tmp_path):
 def test_add_outside_a_project(fdl):
     done = fdl("add", "docker")
     assert (done.returncode, "fdl init" in done.stderr) == (4, True)
-    assert fdl("add", "monitor").returncode == 2
+    assert fdl("add", "balcony").returncode == 2
 
 
 SCRIPT = """
