@@ -72,6 +72,15 @@ def survey(source: SourceFile) -> Survey:
     return Survey(names=names, classes=found)
 
 
-def method_nodes(node: ast.ClassDef) -> dict[str, FunctionNode]:
-    """Return the methods of a class by name."""
-    return {item.name: item for item in node.body if isinstance(item, FunctionNode)}
+def method_nodes(node: ast.ClassDef, *, module: bool = False) -> dict[str, FunctionNode]:
+    """Return the methods of a class by name; the `__call__` of a `module` may be its forward."""
+    found = {item.name: item for item in node.body if isinstance(item, FunctionNode)}
+    if module and "__call__" in found and "forward" not in found:
+        names = {
+            inner.attr for inner in ast.walk(found["__call__"]) if isinstance(inner, ast.Attribute)
+        }
+        if not names & {"forward", "__call__"}:
+            return {
+                "forward" if name == "__call__" else name: each for name, each in found.items()
+            }
+    return found

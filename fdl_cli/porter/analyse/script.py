@@ -34,6 +34,7 @@ from fdl_cli.porter.knowledge import torch_names as torch
 from fdl_cli.porter.knowledge.tensor_methods import PARAMETER_ATTRIBUTES
 from fdl_cli.porter.parse.reader import SourceFile
 
+_NO_MODULES = frozenset({"torch.autograd.Function", "torch.autograd.function.Function", "object"})
 _NO_CLASS = ClassView(
     attributes={}, methods=frozenset(), results={}, inherits_forward=False, extends_layer=False
 )
@@ -79,9 +80,10 @@ class _Script:
             facts = self._with_relatives(
                 class_facts(self.source, self.names, self.module_classes, node, top)
             )
+            facts = replace(facts, methods=tuple(self._methods(node)))
             if top:
                 self.facts[node.name] = facts
-                self.syntax[node.name] = method_nodes(node)
+                self.syntax[node.name] = self._methods(node)
             if self._is_ported(facts):
                 self.ported.append(facts.name)
             elif _is_model(facts, self.module_classes):
@@ -123,6 +125,9 @@ class _Script:
                 reached=reached[name],
                 kept=False,
             )
+
+    def _methods(self, node: ast.ClassDef) -> dict[str, FunctionNode]:
+        return method_nodes(node, module=node.name in self.module_classes)
 
     def _is_ported(self, facts: ClassFacts) -> bool:
         """Say whether a class is on the runtime already, by itself or through one above it."""
@@ -242,7 +247,7 @@ class _Script:
     def _model(
         self, facts: ClassFacts, node: ast.ClassDef, reached: Mapping[str, frozenset[str]]
     ) -> ModelIR:
-        nodes = method_nodes(node)
+        nodes = self._methods(node)
         wanted = [name for name in nodes if name in reached.get(facts.name, {"forward"})]
         wanted.sort(key=lambda name: name != "forward")
         methods: tuple[MethodIR, ...] = ()
@@ -254,8 +259,12 @@ class _Script:
             careful = facts.name in self.cautious
             read = [self.reader.read(nodes[name], view, cautious=careful) for name in wanted]
             if facts.top_level:
-                self.results[facts.name] = {method.name: kind for method, kind in read}
-            methods = tuple(method for method, _ in read)
+                self.results[facts.name] = dict(
+                    zip(wanted, (kind for _, kind in read), strict=True)
+                )
+            methods = tuple(
+                replace(method, name=name) for name, (method, _) in zip(wanted, read, strict=True)
+            )
         return ModelIR(
             facts=facts,
             methods=methods,
@@ -314,7 +323,8 @@ def _is_model(facts: ClassFacts, module_classes: frozenset[str]) -> bool:
     if facts.name in module_classes:
         return True
     # A foreign base and a forward: most likely a module whose base is in another file.
-    return "forward" in facts.methods and bool(facts.bases)
+    plain = all(base.name in _NO_MODULES for base in facts.bases)
+    return "forward" in facts.methods and bool(facts.bases) and not plain
 
 
 def _called_on_self(node: FunctionNode) -> set[str]:
