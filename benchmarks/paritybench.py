@@ -35,6 +35,7 @@ def arguments(words: list[str]) -> Any:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--part", choices=corpus.PARTS, default="development")
     parser.add_argument("--sample", type=int, help="a random sample of this many files")
+    parser.add_argument("--cases", type=int, help="at most this many cases of each file")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--files", nargs="+", default=[], help="only these files")
     parser.add_argument("--work", type=Path, default=Path("/tmp/fdl-paritybench"))
@@ -96,7 +97,11 @@ def start(options: Namespace, name: str) -> Any:
     code = 1
     try:
         found = worker.run_file(
-            options.work, name, verified=options.verify, baselines=not options.no_baselines
+            options.work,
+            name,
+            verified=options.verify,
+            baselines=not options.no_baselines,
+            most=options.cases,
         )
         target = result_file(options, name)
         beside = target.with_suffix(".tmp")

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import pickle
+import random
 import resource
 import select
 import signal
@@ -122,7 +123,9 @@ def _busy_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def run_file(work: Path, name: str, *, verified: bool, baselines: bool) -> Any:
+def run_file(
+    work: Path, name: str, *, verified: bool, baselines: bool, most: int | None = None
+) -> Any:
     """Do everything for one file and return its results as plain data."""
     source, target = place(work, name), ported_place(work, name)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +142,7 @@ def run_file(work: Path, name: str, *, verified: bool, baselines: bool) -> Any:
         result["verified"] = port_verified(source, target)
     try:
         result["cases"] = forked(
-            judge_cases, source, target, baselines, limit_s=7200, memory_mb=1 << 20
+            judge_cases, source, target, baselines, most, limit_s=7200, memory_mb=1 << 20
         )
     except EndedError as ended:
         result["cases_error"] = str(ended)
@@ -227,7 +230,7 @@ def port_verified(source: Path, target: Path) -> Any:
     return {"exit": done.returncode, "classes": classes, "seconds": time.monotonic() - started}
 
 
-def judge_cases(source: Path, target: Path, baselines: bool) -> Any:
+def judge_cases(source: Path, target: Path, baselines: bool, most: int | None = None) -> Any:
     """Import original and port, then judge every case in a process of its own."""
     from benchmarks.parity import case as protocol
 
@@ -242,7 +245,10 @@ def judge_cases(source: Path, target: Path, baselines: bool) -> Any:
     except EndedError as ended:
         return [{"class": "", "status": "port-no-import", "why": str(ended)}]
     found = []
-    for index, entry in enumerate(getattr(original, "TESTCASES", ())):
+    cases = list(enumerate(getattr(original, "TESTCASES", ())))
+    if most is not None and most < len(cases):
+        cases = sorted(random.Random(source.name).sample(cases, most), key=lambda pair: pair[0])
+    for index, entry in cases:
         name = entry[0].__name__
         if entry[0].__module__ != original.__name__:
             # The end of a file imports names of torch over its own classes.
