@@ -33,13 +33,17 @@ class PortOptions:
     force: bool
     show_plan: bool
     timeout_s: float
+    html: Path | None
+    explain: str | None
+    dry_run: bool
 
 
 def parse(
     *,
     paths: Annotated[
-        list[Path], typer.Argument(help="Python files, or folders with them.", metavar="PATH...")
-    ],
+        list[Path] | None,
+        typer.Argument(help="Python files, notebooks, or folders with them.", metavar="PATH..."),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the port to this file or folder.")
     ] = None,
@@ -74,13 +78,22 @@ def parse(
     timeout: Annotated[
         float, typer.Option("--timeout", min=1, help="Seconds for the verification of a file.")
     ] = 300.0,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write the report as a page to this file.")
+    ] = None,
+    explain: Annotated[
+        str | None, typer.Option("--explain", help="Say what a reason code means; `all` for all.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would change; write and run nothing.")
+    ] = False,
 ) -> PortOptions:
     """Port PyTorch scripts to flow graphs and prove that they compute the same.
 
     Without -o or --in-place, `model.py` becomes `model_flodl.py` beside it.
     """
     return PortOptions(
-        paths=tuple(paths),
+        paths=tuple(paths or ()),
         output=output,
         in_place=in_place,
         diff=diff,
@@ -93,6 +106,9 @@ def parse(
         force=force,
         show_plan=show_plan,
         timeout_s=timeout,
+        html=html,
+        explain=explain,
+        dry_run=dry_run,
     )
 
 
@@ -103,17 +119,21 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
         UsageError: the options contradict each other, or an input cannot be read.
         ConflictError: an output exists already.
     """
+    if options.explain is not None:
+        return _explain(options.explain)
+    _require_paths(options)
+    if options.verify_only:
+        return _compare(context, options)
+    # Not before: a mistake in the options is said without loading the porter.
     from fdl_cli.porter.port_tree import TreeRequest, port_tree
     from fdl_cli.porter.verify import prove_script, verify_port
 
-    if options.verify_only:
-        return _compare(context, options)
-    proves = options.verify and not options.check
+    proves = options.verify and not options.check and not options.dry_run
     request = TreeRequest(
         paths=tuple(context.cwd / path for path in options.paths),
         output=None if options.output is None else context.cwd / options.output,
         in_place=options.in_place,
-        write=not (options.diff or options.check),
+        write=not (options.diff or options.check or options.dry_run),
         force=options.force,
         verify=verify_port if proves else None,
         prove_script=prove_script if proves else None,
@@ -122,12 +142,50 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
         want_diff=options.diff,
         want_plan=options.show_plan,
         training=options.training,
+        dry_run=options.dry_run,
+        html=None if options.html is None else context.cwd / options.html,
     )
     data, warnings = port_tree(request, context.console.note)
-    code = data.exit_code(check=options.check, strict=options.strict, verified=options.verify)
+    verified = options.verify and not options.dry_run
+    code = data.exit_code(check=options.check, strict=options.strict, verified=verified)
     return CommandResult(
         schema=COMMAND.schema, data=data, ok=code == 0, warnings=warnings, exit_code=code
     )
+
+
+def _require_paths(options: PortOptions) -> None:
+    from fdl_cli.errors import UsageError
+
+    if not options.paths:
+        raise UsageError(
+            error_id="missing-argument",
+            message="nothing to port: a file or folder is missing",
+            hint="try `fdl port model.py`, or `fdl port --explain all`",
+        )
+
+
+def _explain(code: str) -> CommandResult[PortData]:
+    from fdl_cli.errors import NotFoundError
+    from fdl_cli.porter.ir.port_data import Explanation
+    from fdl_cli.porter.knowledge.reasons import REASONS, SCOPES
+
+    wanted = list(REASONS) if code.lower() == "all" else [code.upper()]
+    if wanted[0] not in REASONS:
+        raise NotFoundError(
+            error_id="reason-unknown",
+            message=f"there is no reason code `{code}`",
+            hint="`fdl port --explain all` lists them",
+        )
+    found = tuple(
+        Explanation(
+            code=item,
+            title=REASONS[item].title,
+            advice=REASONS[item].advice,
+            scope=SCOPES[item[:4]],
+        )
+        for item in wanted
+    )
+    return CommandResult(schema=COMMAND.schema, data=PortData(files=(), explanations=found))
 
 
 def _compare(context: Context, options: PortOptions) -> CommandResult[PortData]:
@@ -167,6 +225,10 @@ def _compare(context: Context, options: PortOptions) -> CommandResult[PortData]:
 
 def show(result: CommandResult[PortData], console: Console) -> None:
     """Print the plan or the diff where they were asked for, and the report of every file."""
+    for item in result.data.explanations:
+        console.line(f"{item.code}  {item.title}")
+        console.line(f"        about: {item.scope}")
+        console.line(f"        to do: {item.advice}")
     for file in result.data.files:
         if file.diff is not None:
             console.write(file.diff)

@@ -36,6 +36,8 @@ ProveScript = Callable[[ScriptRequest], ScriptOutcome]
 
 # Each round keeps at least one class more, so this only bounds the time of odd files.
 _MAX_ROUNDS = 6
+_NO_FORWARD = 'is missing the required "forward"'
+_ABSTRACT = "it has no forward of its own; it is proved with the classes that extend it"
 _CONTAINERS = ("list", "tuple", "dict", "NoneType", "int", "float")
 
 
@@ -56,6 +58,7 @@ class Proving:
     search_path: tuple[Path, ...]
     bench: Bench | None = None
     prove_script: ProveScript | None = None
+    drawings: bool = False
 
 
 def port_file(data: bytes, path: Path, proving: Proving | None) -> tuple[FileOutcome, bytes]:
@@ -96,6 +99,8 @@ def port_member(
         plan="\n".join(item.reading for item in made.plan.classes),
         ir=script_text(made.script),
         script=script,
+        source=made.source.text,
+        evidence=tuple(evidence.values()),
     )
     return outcome, made.data
 
@@ -268,6 +273,7 @@ def _verify(project: Project, path: Path, proving: Proving) -> VerifyOutcome:
             workdir=proving.workdir,
             search_path=place.search_path,
             ported_search_path=place.ported_search_path,
+            drawings=proving.drawings,
         )
     )
 
@@ -320,7 +326,9 @@ def _outcome(
     item: ClassPlan, evidence: Mapping[str, ClassEvidence], proving: Proving | None
 ) -> ClassOutcome:
     found = evidence.get(item.name)
-    if found is not None and item.status != "kept":
+    if found is not None and _NO_FORWARD in found.detail:
+        verify = VerifyFinding(status="not-run", detail=_ABSTRACT)
+    elif found is not None and item.status != "kept":
         verify = VerifyFinding(status=found.status, detail=found.detail or found.example)
     elif item.status == "kept":
         verify = VerifyFinding(status="not-run", detail="kept as it was")

@@ -19,8 +19,10 @@ from fdl_cli.porter.parse.reader import decode
 from fdl_cli.porter.port_file import ProveScript, Proving, Verify, failed, port_member
 from fdl_cli.porter.project import Project
 from fdl_cli.porter.report.diff import unified
+from fdl_cli.porter.report.page import page
 from fdl_cli.porter.report.summary import summary_lines
 from fdl_cli.porter.sources import Contents, Job, find_jobs, read_files
+from fdl_cli.system.atomic import write_whole
 
 # A file whose neighbours changed after it was proved is proved again this often.
 _MAX_ROUNDS = 3
@@ -43,6 +45,8 @@ class TreeRequest:
     want_diff: bool
     want_plan: bool
     training: TrainingLevel = "keep"
+    html: Path | None = None
+    dry_run: bool = False
 
     @property
     def several(self) -> bool:
@@ -89,6 +93,10 @@ def port_tree(
         pairs = zip(jobs, files, strict=True)
         outputs = [_output(request, job, data, results, contents) for job, data in pairs]
         write_all(tuple(item for item in outputs if item is not None), force=request.force)
+    if request.html is not None:
+        top = _top(request.paths)
+        shown = [_shown(top, job, results[job.source].outcome, contents) for job in jobs]
+        write_whole(request.html, page(shown).encode())
     return PortData(files=files), _notices(request, files)
 
 
@@ -173,6 +181,7 @@ class _Run:
             # A module of a package is found through the package; its folder would shadow names.
             search_path=() if in_package else (source.parent,),
             bench=self._bench,
+            drawings=self._request.html is not None,
         )
 
 
@@ -207,6 +216,8 @@ def _file_data(request: TreeRequest, job: Job, result: _Result, contents: Conten
         before, after = decode(contents.python[job.source]), outcome.text
         diff = unified(before, after, str(job.source), str(job.target))
     written = str(job.target) if changed and request.write else None
+    if changed and request.dry_run:
+        written = f"{job.target} (not written)"
     return FileData(
         file=job.source,
         output=job.target if changed else None,
@@ -222,6 +233,17 @@ def _file_data(request: TreeRequest, job: Job, result: _Result, contents: Conten
         plan=f"{outcome.ir}\n{outcome.plan}\n" if request.want_plan else None,
         summary=tuple(summary_lines(str(job.source), outcome, written)),
     )
+
+
+def _shown(
+    top: Path, job: Job, outcome: FileOutcome, contents: Contents
+) -> tuple[str, str | None, FileOutcome]:
+    """Return a file as the page shows it, with names that say no more than they must."""
+    notebook = contents.notebook(job.source)
+    changed = outcome.status in {"ported", "partly"}
+    target = job.target.name if changed and job.target.name != job.source.name else None
+    shown = outcome if notebook is None else _by_cells(outcome, notebook)
+    return str(job.source.relative_to(top)), target, shown
 
 
 def _by_cells(outcome: FileOutcome, notebook: Notebook) -> FileOutcome:

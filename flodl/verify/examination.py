@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import final
 
 from flodl.verify.attempt import Failure, OutOfTimeError, time_limit
 from flodl.verify.casebook import Casebook
 from flodl.verify.containment import contained
 from flodl.verify.divergence import first_divergence
+from flodl.verify.drawing import draw
 from flodl.verify.ledger import Ledger
 from flodl.verify.literals import ExampleSyntaxError
 from flodl.verify.probe import UnusableCaseError
@@ -86,6 +88,7 @@ class _Examination:
         self._port = port
         self._book = book
         self._limit_s = request.class_limit_s
+        self._draws = request.drawings
         self._response = response
 
     def run(self, name: str) -> ClassResult:
@@ -133,7 +136,10 @@ class _Examination:
                 break
         if unusable is not None and ledger.num_cases == 0:
             return _not_run(name, unusable.reason, unusable.code, unusable.line)
-        return ledger.result(name, "; ".join(origins) or cases[0].origin)
+        result = ledger.result(name, "; ".join(origins) or cases[0].origin)
+        if not self._draws or result.status not in {"equal", "close"}:
+            return result
+        return replace(result, drawing=draw(self._port, cases[0]))
 
     def _locate(self, ledger: Ledger, case: Case) -> None:
         if ledger.crash:

@@ -33,6 +33,7 @@ class Request:
     class_limit_s: float
     memory_mb: int
     ported_search_path: tuple[Path, ...] = ()
+    drawings: bool = False
 
 
 @final
@@ -48,7 +49,7 @@ class CheckResult:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassResult:
-    """All checks of one class, with the example that they ran on."""
+    """All checks of one class, with the example that they ran on; `drawing` is an SVG picture."""
 
     name: str
     status: Status
@@ -57,6 +58,7 @@ class ClassResult:
     example: str = ""
     error_code: str | None = None
     line: int | None = None
+    drawing: str = ""
 
 
 def read_request(path: Path) -> Request:
@@ -77,6 +79,7 @@ def read_request(path: Path) -> Request:
         examples=tuple(fields["examples"]),
         search_path=tuple(Path(item) for item in fields["search_path"]),
         ported_search_path=tuple(Path(item) for item in fields.get("ported_search_path", ())),
+        drawings=bool(fields.get("drawings", False)),
         workdir=Path(fields["workdir"]),
         recording=None if recording is None else Path(recording),
         limit_s=float(fields["limit_s"]),

@@ -25,6 +25,7 @@ class VerifyRequest:
     `classes` are top-level names of the original: classes, or module-level values to be ported.
     `search_path` are folders where sibling modules are found besides the two files' own folders;
     `ported_search_path` comes before it on the port's side, and holds ported siblings.
+    With `drawings` on, the evidence comes with pictures.
     `workdir` is an existing folder that the verification may fill; nothing else is written to.
     """
 
@@ -37,6 +38,7 @@ class VerifyRequest:
     workdir: Path
     search_path: tuple[Path, ...]
     ported_search_path: tuple[Path, ...] = ()
+    drawings: bool = False
 
 
 @final
@@ -57,6 +59,7 @@ class ClassEvidence:
     `status` is the worst of the checks, and never better than what was really run. `example` says
     how constructor arguments and inputs were found. `error_code` names the kind of trouble
     (kebab-case), `line` the line of the ported file (of the original where that is at fault).
+    `drawing` is an SVG picture of the graph, where one was asked for.
     """
 
     name: str
@@ -66,6 +69,7 @@ class ClassEvidence:
     example: str
     error_code: str | None
     line: int | None
+    drawing: str = ""
 
 
 @final

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, final
 
+from fdl_cli.porter.ir.evidence import ClassEvidence
+
 ClassStatus = Literal["graph", "partial", "kept"]
 VerifyStatus = Literal["equal", "close", "different", "not-run"]
 FileStatus = Literal["ported", "partly", "unchanged", "failed"]
@@ -93,7 +95,7 @@ class FileError:
 class FileOutcome:
     """What became of one file; `text` is the port, equal to the input when nothing changed.
 
-    `on_flodl` are the classes that were on the runtime already.
+    `on_flodl` are the classes that were on the runtime already; `evidence` has every check.
     """
 
     status: FileStatus
@@ -106,3 +108,5 @@ class FileOutcome:
     plan: str
     ir: str
     script: ScriptFinding | None = None
+    source: str = ""
+    evidence: tuple[ClassEvidence, ...] = ()

@@ -39,10 +39,22 @@ class FileData:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What a reason code means, and what a person or an assistant can do about it."""
+
+    code: str
+    title: str
+    advice: str
+    scope: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PortData:
-    """What came of every file, in the order of their paths."""
+    """What came of every file, in the order of their paths; or what `--explain` was asked for."""
 
     files: tuple[FileData, ...]
+    explanations: tuple[Explanation, ...] = ()
 
     def exit_code(self, *, check: bool, strict: bool, verified: bool) -> int:
         """Return 0, 1 when something was found, 2 when an input cannot be read.

@@ -66,6 +66,7 @@ def run_task(
         "examples": list(request.examples),
         "search_path": [str(folder.resolve()) for folder in request.search_path],
         "ported_search_path": [str(folder.absolute()) for folder in request.ported_search_path],
+        "drawings": request.drawings,
         "workdir": str(request.workdir.resolve()),
         "recording": None if recording is None else str(recording.resolve()),
         "limit_s": limits.task_s,

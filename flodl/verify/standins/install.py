@@ -8,7 +8,7 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from importlib.machinery import PathFinder
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, final
 
 import torch
@@ -160,13 +160,23 @@ class _LastResort(importlib.abc.MetaPathFinder):
         """Return the spec of a stand-in, or None."""
         del path, target
         top = fullname.partition(".")[0]
+        if (top != "torchvision" and top not in SHOWING) or _is_library(sys._getframe(1)):
+            return None
         if top == "torchvision":
             self._standins.note("torchvision")
             return importlib.machinery.ModuleSpec(fullname, _Maker(_make_vision), is_package=True)
-        if top in SHOWING:
-            self._standins.note(top)
-            return importlib.machinery.ModuleSpec(fullname, _Maker(make_module), is_package=True)
-        return None
+        self._standins.note(top)
+        return importlib.machinery.ModuleSpec(fullname, _Maker(make_module), is_package=True)
+
+
+def _is_library(frame: FrameType | None) -> bool:
+    """Say whether an import comes from an installed package, which knows how to do without."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith("<frozen importlib") and file != __file__:
+            return "site-packages" in file or "dist-packages" in file
+        frame = frame.f_back
+    return False
 
 
 def _make_vision(name: str) -> ModuleType:

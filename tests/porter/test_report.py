@@ -1,0 +1,210 @@
+"""The report as a page, the explanations of codes, and the plan that changes nothing."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+
+from fdl_cli.app import main
+from fdl_cli.porter.ir.evidence import CheckEvidence, ClassEvidence
+from fdl_cli.porter.ir.findings import (
+    ClassOutcome,
+    FileError,
+    FileOutcome,
+    FileWarning,
+    Reason,
+    ScriptFinding,
+    TrainingFinding,
+    VerifyFinding,
+)
+from fdl_cli.porter.knowledge.reasons import REASONS, SCOPES
+from fdl_cli.porter.report.page import page
+
+SOURCE = """\
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.a(x)  # <b> & "quotes"
+"""
+VOID = {"meta", "br"}
+
+
+class Structure(HTMLParser):
+    """Checks that what is opened is closed, and collects what is loaded from elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+        self.loaded = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID:
+            self.open.append(tag)
+        self.loaded += [
+            value for key, value in attrs if key in {"src", "href"} and value[0] != "#"
+        ]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def outcome(**changes):
+    names = ("Net", "Kept")
+    fields = {
+        "status": "partly",
+        "text": SOURCE.replace("forward", "flow"),
+        "source": SOURCE,
+        "classes": (
+            ClassOutcome(name="Net", line=4, status="graph", ops_total=2, ops_in_graph=2, reasons=(),
+                         verify=VerifyFinding(status="equal", detail="Net()")),
+            ClassOutcome(name="Kept", line=9, status="kept", ops_total=1, ops_in_graph=0,
+                         reasons=(Reason(line=11, code="FDL305", message="a <generator>"),),
+                         verify=VerifyFinding(status="not-run", detail="kept as it was")),
+        ),
+        "on_flodl": ("Old",),
+        "training": (TrainingFinding(kind="loss", line=30, action="kept", name="torch.nn.MSELoss"),),
+        "warnings": (FileWarning(id="w", message="be warned", hint="do it"),),
+        "error": None,
+        "plan": "",
+        "ir": "",
+        "script": ScriptFinding(status="equal", detail="3 steps", steps=3,
+                                losses=(3.0, 2.0, float("nan"), 1.0), source_runs=True),
+        "evidence": tuple(
+            ClassEvidence(name=name, status="equal", detail="", example="", error_code=None, line=None,
+                          checks=(CheckEvidence(name="gradients", status="equal", detail=""),),
+                          drawing="<svg><g></g></svg>")
+            for name in names
+        ),
+    }  # fmt: skip
+    return FileOutcome(**{**fields, **changes})
+
+
+BROKEN = FileError(id="x", message="not <Python>", hint="write Python", line=3)
+
+
+def test_the_page_is_sound_and_complete():
+    text = page([
+        ("net.py", "net_flodl.py", outcome()),
+        ("same.py", None, outcome(status="unchanged", text=SOURCE, classes=(), script=None)),
+        ("broken.py", None, outcome(status="failed", classes=(), error=BROKEN)),
+    ])  # fmt: skip
+    structure = Structure()
+    structure.feed(text)
+    assert structure.open == []
+    assert structure.loaded == []
+    for wanted in (
+        "<b>2</b> classes", "<b>1</b> proved equal", "FDL305", "a &lt;generator&gt;",
+        REASONS["FDL305"].advice, "<svg><g></g></svg>", "1 of 1 checks equal", "<polyline",
+        "torch.nn.MSELoss", "be warned", "not &lt;Python&gt; (line 3)", "Old",
+        "# &lt;b&gt; &amp; &quot;quotes&quot;", 'class="plus"', 'class="minus"', "Next steps",
+    ):  # fmt: skip
+        assert wanted in text, wanted
+    assert "<generator>" not in text
+    assert "nan" not in re.sub(r"<[^>]*>", "", text)
+
+
+def test_long_equal_parts_are_folded():
+    before = "\n".join(f"line {number}" for number in range(100))
+    text = page([("a.py", "b.py", outcome(source=before, text=before.replace("line 50", "new")))])
+    assert "47 lines as they were" in text
+    assert "line 49" in text
+    assert "line 20" not in text
+
+
+@pytest.fixture
+def port(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(SOURCE)
+
+    def run(*arguments):
+        code = main(["port", *arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    run.folder = tmp_path
+    return run
+
+
+def test_html_is_written_beside_the_port(port):
+    assert port("model.py", "--no-verify", "--html", "out/report.html")[0] == 0
+    assert (port.folder / "model_flodl.py").is_file()
+    assert "model_flodl.py" in (port.folder / "out" / "report.html").read_text()
+    # With --diff nothing but the report is written.
+    assert port("model.py", "--no-verify", "--diff", "--html", "again.html")[0] == 0
+    assert (port.folder / "again.html").is_file()
+
+
+def test_every_code_is_explained(port):
+    code, out, _ = port("--explain", "all")
+    assert code == 0
+    for name, reason in REASONS.items():
+        assert f"{name}  {reason.title}" in out
+        assert name[:4] in SCOPES
+    code, out, _ = port("--explain", "fdl305", "--json")
+    (found,) = json.loads(out)["data"]["explanations"]
+    assert found["code"] == "FDL305"
+    assert found["advice"] == REASONS["FDL305"].advice
+    code, _, err = port("--explain", "FDL999")
+    assert code == 4
+    assert "--explain all" in err
+
+
+def test_nothing_to_port_is_a_usage_error(port):
+    code, _, err = port()
+    assert code == 2
+    assert "error[missing-argument]" in err
+
+
+def test_a_dry_run_says_what_would_change(port):
+    code, out, err = port("model.py", "--dry-run")
+    assert code == 0
+    assert "model_flodl.py (not written)" in out
+    assert "graph" in out
+    assert err == ""
+    assert [path.name for path in port.folder.iterdir()] == ["model.py"]
+    data = json.loads(port("model.py", "--dry-run", "--json")[1])["data"]["files"][0]
+    assert data["output"].endswith("model_flodl.py")
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_page_of_a_real_port_has_pictures(port):
+    assert port("model.py", "--html", "report.html")[0] == 0
+    text = (port.folder / "report.html").read_text()
+    assert "<svg" in text
+    assert "proved equal" in text
+    structure = Structure()
+    structure.feed(text)
+    assert not [item for item in structure.loaded if item.startswith("http")]
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_browser_shows_the_page_in_both_themes(tmp_path, theme):
+    from PIL import Image
+
+    (tmp_path / "page.html").write_text(page([("net.py", "net_flodl.py", outcome())]))
+    dark = (
+        ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if theme == "dark" else []
+    )
+    subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *dark,
+         "--window-size=900,700", f"--screenshot={tmp_path / 'page.png'}", f"file://{tmp_path}/page.html"],
+        check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    picture = Image.open(tmp_path / "page.png").convert("L")
+    corner = picture.getpixel((5, 5))
+    assert corner > 200 if theme == "light" else corner < 60
+    # There is something on it besides the background.
+    assert len(set(picture.resize((90, 70)).tobytes())) > 10
