@@ -180,7 +180,6 @@ class DataLoader:
             return self
         twin = copy(self)
         twin.device, twin._transfer = target, Transfer(target)
-        twin._choice = twin._kept = twin._current = None
         return twin
 
     def identity(self) -> dict[str, Any]:
@@ -375,6 +374,15 @@ class DataLoader:
                     f"the position was saved with {name} {state[name]}; here it is {mine}"
                 )
         self._epoch, self._start = state["epoch"], state["position"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy needs; where the data are is decided anew."""
+        left = ("_choice", "_kept", "_current", "_transfer")
+        return {name: value for name, value in vars(self).items() if name not in left}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._transfer = Transfer(self.device)
 
     def __repr__(self) -> str:
         count = "?" if self._source.length is None else self._source.length

@@ -1,5 +1,8 @@
 """Batches of every kind of data set, in an order that is a pure function."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 from torch.utils import data as torch_data
@@ -257,6 +260,22 @@ def test_plain_iteration_resumes():
     assert other.state_dict()["epoch"] == loader.state_dict()["epoch"] == 2
     with pytest.raises(DataError, match="batch_size 2; here it is 4"):
         DataLoader(torch.arange(8), 4).load_state_dict(saved)
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))],
+    ids=["copy", "deep", "pickle"],
+)
+@pytest.mark.parametrize("mode", ["resident", "streaming"])
+def test_copies_give_the_same_batches(twin, mode):
+    loader = DataLoader(Items(10), 3, seed=4, mode=mode, names=["a", "b"])
+    whole, running = contents(loader, 2), loader.epoch(2)
+    next(running)
+    other = twin(loader)
+    assert contents(other, 2) == whole
+    assert other.identity() == loader.identity()
+    assert [[part.tolist() for part in batch] for batch in running] == whole[1:]
 
 
 def test_builder():
