@@ -222,7 +222,7 @@ def _on_self(env: Environment, name: str, line: int) -> Call:
         return Call(role="python", kind="maybe")
     if name in torch.MODULE_METHODS:
         return Call(role="python", kind="python")
-    if env.view.extends_layer:
+    if env.view.extends_layer and (name.startswith("_") or not env.view.extends_foreign):
         # A method of the layer of torch: its operations are recorded one by one.
         return Call(role="own", kind="flow")
     return Call(role="submodule", kind="flow")

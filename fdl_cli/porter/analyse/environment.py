@@ -43,7 +43,8 @@ class ClassView:
     """A class as its methods see it: own and inherited attributes and methods of the file.
 
     `inherits_forward`: a class of the file above this one has a forward; `extends_layer`: a class
-    of torch that is more than `nn.Module` stands above it. `stored` are the attributes that
+    of torch that is more than `nn.Module` stands above it, or one of a package of models
+    (`extends_foreign`). `stored` are the attributes that
     methods other than the constructor set or fill: they are read live. `given` is what the calls
     of a method of the class hand to its parameters.
     """
@@ -53,6 +54,7 @@ class ClassView:
     results: Mapping[str, Kind]
     inherits_forward: bool
     extends_layer: bool
+    extends_foreign: bool = False
     stored: frozenset[str] = frozenset()
     given: Mapping[str, Mapping[str, Kind]] = field(default_factory=dict)
 

@@ -201,6 +201,11 @@ class _Script:
             inherits_forward=any(layers[1:])
             or any("forward" in owner.methods for owner in lineage[1:]),
             extends_layer=any(layers),
+            extends_foreign=any(
+                base.name.startswith(torch.MODULE_PACKAGES)
+                for owner in lineage
+                for base in owner.bases
+            ),
             stored=frozenset(
                 name
                 for owner in lineage
@@ -308,7 +313,7 @@ def _module_classes(names: Names, nodes: list[ast.ClassDef], kinship: Kinship) -
                 dotted = names.dotted(base)
                 local = base.id if isinstance(base, ast.Name) else ""
                 known = (
-                    dotted.startswith("torch.nn.")
+                    dotted.startswith(("torch.nn.", *torch.MODULE_PACKAGES))
                     or dotted in torch.FLOW_BASES
                     or dotted in kinship.module_names
                 )

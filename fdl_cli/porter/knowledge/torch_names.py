@@ -107,6 +107,8 @@ MODULE_METHODS: Final = frozenset({
 })  # fmt: skip
 # Names below torch.nn that cannot be extended by a described class, or are no layers at all.
 NOT_EXTENDED: Final = ("Lazy", "DataParallel", "Parameter", "Buffer", "Uninitialized")
+# Packages whose classes are modules; a class with a forward of its own may extend them.
+MODULE_PACKAGES: Final = ("torchvision.models.", "torchvision.ops.", "timm.models.")
 # Classes of torch that have no forward of their own: containers, and bases of layers.
 FORWARDLESS: Final = frozenset({"ModuleList", "ModuleDict", "ParameterList", "ParameterDict",
                                 "_Loss", "_WeightedLoss", "_ConvNd", "_DropoutNd", "_MaxPoolNd",

@@ -6,7 +6,12 @@ from typing import final
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ClassFacts, ModelIR, ScriptIR
 from fdl_cli.porter.knowledge.reserved import RESERVED
-from fdl_cli.porter.knowledge.torch_names import FORWARDLESS, MODULE_METHODS, NOT_EXTENDED
+from fdl_cli.porter.knowledge.torch_names import (
+    FORWARDLESS,
+    MODULE_METHODS,
+    MODULE_PACKAGES,
+    NOT_EXTENDED,
+)
 
 
 def find_obstacles(
@@ -43,10 +48,13 @@ def _own_obstacles(model: ModelIR, demoted: Mapping[str, Reason]) -> tuple[Reaso
         return (Reason(line=line, code="FDL206", message=message),)
     reasons = list(model.refusals)
     for base in facts.bases:
-        if base.kind == "layer" and not _can_extend(base):
+        foreign = base.name.startswith(MODULE_PACKAGES)
+        if base.kind == "layer" and not foreign and not _can_extend(base):
             message = f"`{facts.name}` extends `{base.name}`"
             reasons.append(Reason(line=line, code="FDL202", message=message))
-        elif base.kind == "other" and not _is_harmless(base):
+        elif (foreign and "forward" not in facts.methods) or (
+            base.kind == "other" and not _is_harmless(base)
+        ):
             message = f"the base class `{base.name}` is not in this file"
             reasons.append(Reason(line=line, code="FDL203", message=message))
     if facts.metaclass not in {"", "ABCMeta", "abc.ABCMeta"}:
