@@ -22,8 +22,10 @@ from flodl.checkpoint.store import load_subgraph as load_subgraph
 from flodl.checkpoint.store import save_checkpoint as save_checkpoint
 from flodl.checkpoint.topology import structural_hash as structural_hash
 from flodl.checkpoint.training import Resumed as Resumed
+from flodl.checkpoint.training import TrainingSnapshot as TrainingSnapshot
 from flodl.checkpoint.training import resume as resume
 from flodl.checkpoint.training import save_training as save_training
+from flodl.checkpoint.training import snapshot_training as snapshot_training
 from flodl.data.batch import Batch as Batch
 from flodl.data.builder import DataLoaderBuilder as DataLoaderBuilder
 from flodl.data.loader import DataLoader as DataLoader
@@ -270,6 +272,7 @@ from flodl.tensor import to_dtype as to_dtype
 from flodl.tensor import to_f32_vec as to_f32_vec
 from flodl.tensor import to_f64_vec as to_f64_vec
 from flodl.tensor import to_i64_vec as to_i64_vec
+from flodl.train.old_names import Ddp as Ddp
 from flodl.train.outcome import Interrupted as Interrupted
 from flodl.train.scalars import drain_scalars as drain_scalars
 from flodl.train.scalars import record_scalar as record_scalar

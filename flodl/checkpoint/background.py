@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, final
 
 from flodl.checkpoint.store import Target, tensors_of, write
-from flodl.checkpoint.tensors import memory_of, on_host
+from flodl.checkpoint.tensors import copies_on_host
 from flodl.checkpoint.topology import topology_of
 
 if TYPE_CHECKING:
@@ -48,17 +48,8 @@ def snapshot_cpu(
 ) -> ModelSnapshot:
     """Copy the values of a module to the host; training may go on as soon as this returns."""
     topology = topology_of(module)
-    copies: dict[object, Tensor] = {}
-    tensors = {}
-    for name, each in tensors_of(module).items():
-        # Tied values stay tied, so that the file holds them once.
-        place = memory_of(each) or name
-        if place not in copies:
-            held = on_host(each)
-            copies[place] = held.clone() if held.data_ptr() == each.data_ptr() else held
-        tensors[name] = copies[place]
     return ModelSnapshot(
-        tensors=tensors,
+        tensors=copies_on_host(tensors_of(module)),
         structural_hash=topology.hash(),
         topology=topology.to_json(),
         metrics=dict(metrics or {}),

@@ -11,7 +11,7 @@ import torch
 from flodl.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
 DTYPES: Final[dict[str, torch.dtype]] = {
     "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "U16": torch.uint16, "I16": torch.int16,
@@ -61,6 +61,19 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
             "checkpoints are little-endian; this machine is not, and is not supported"
         )
     return tensor.detach().resolve_conj().resolve_neg().to("cpu").contiguous()
+
+
+def copies_on_host(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return copies that share nothing with the originals; tied values stay tied."""
+    copies: dict[object, torch.Tensor] = {}
+    found = {}
+    for name, each in tensors.items():
+        place = memory_of(each) or name
+        if place not in copies:
+            held = on_host(each)
+            copies[place] = held.clone() if held.data_ptr() == each.data_ptr() else held
+        found[name] = copies[place]
+    return found
 
 
 def as_bytes(tensor: torch.Tensor) -> memoryview:

@@ -14,6 +14,7 @@ from torch import Tensor, nn, optim
 from flodl.checkpoint.contents import AbstractContents, Source, open_contents
 from flodl.checkpoint.state import decode_text, encode
 from flodl.checkpoint.store import LoadReport, Target, load_contents, tensors_of, write
+from flodl.checkpoint.tensors import copies_on_host
 from flodl.checkpoint.topology import topology_of, unwrapped
 from flodl.errors import CheckpointError
 
@@ -79,6 +80,69 @@ def save_training(
     Raises:
         CheckpointError: something has no form in the file, or the file cannot be written.
     """
+    tensors, metadata = _contents(model, optimizer, epoch, step, parts, extra)
+    write(target, tensors, metadata, kind="train")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSnapshot:
+    """What `save_training` writes, at one moment, on the host: it shares nothing with the training.
+
+    Example:
+        >>> import io
+        >>> import torch
+        >>> from flodl import TrainingSnapshot, resume, snapshot_training
+        >>> layer = torch.nn.Linear(2, 1)
+        >>> optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        >>> snapshot = snapshot_training(layer, optimizer, step=3)
+        >>> isinstance(snapshot, TrainingSnapshot)
+        True
+        >>> file = io.BytesIO()
+        >>> snapshot.save(file)
+        >>> resume(io.BytesIO(file.getvalue()), layer, optimizer).step
+        3
+    """
+
+    tensors: Mapping[str, Tensor]
+    metadata: Mapping[str, str]
+
+    def save(self, target: Target) -> None:
+        """Write the snapshot to a path or a binary stream; `resume` reads it.
+
+        Raises:
+            CheckpointError: the file cannot be written.
+        """
+        write(target, self.tensors, self.metadata, kind="train")
+
+
+def snapshot_training(
+    model: nn.Module,
+    optimizer: optim.Optimizer,
+    *,
+    epoch: int = 0,
+    step: int = 0,
+    parts: Mapping[str, HasState] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> TrainingSnapshot:
+    """Copy what `save_training` would write; training may go on as soon as this returns.
+
+    Raises:
+        CheckpointError: something has no form in the file.
+    """
+    tensors, metadata = _contents(model, optimizer, epoch, step, parts, extra)
+    return TrainingSnapshot(tensors=copies_on_host(tensors), metadata=metadata)
+
+
+def _contents(
+    model: nn.Module,
+    optimizer: optim.Optimizer,
+    epoch: int,
+    step: int,
+    parts: Mapping[str, HasState] | None,
+    extra: Mapping[str, Any] | None,
+) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors and the texts of a file."""
     tree = {
         "optimizer": _by_name(optimizer, model),
         "parts": {name: each.state_dict() for name, each in (parts or {}).items()},
@@ -95,7 +159,7 @@ def save_training(
         "fdl.structural_hash": topology.hash(),
         "fdl.topology": topology.to_json(),
     }
-    write(target, {**tensors_of(model), **tensors}, metadata, kind="train")
+    return {**tensors_of(model), **tensors}, metadata
 
 
 def resume(

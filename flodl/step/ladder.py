@@ -223,6 +223,8 @@ class Ladder:
         program = record(self._recipe, self._binding.layout, batch)
         attempt.compilation = Compilation(program, quietly=not self._patient)
         attempt.phase = "compiling"
+        if self._closed:  # while it was recorded
+            attempt.compilation.stop()
         seconds = time.perf_counter() - start
         if self._patient:
             attempt.compilation.wait()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 import torch
 from torch import nn, optim
 
+from flodl.data.loader import DataLoader
 from flodl.errors import TrainingError
 from flodl.nn.rng import seed_all
 from flodl.observe.trend import Mode, Trend
@@ -81,15 +82,25 @@ class TrainerBuilder:
         self._batch_size = samples
         return self
 
-    def evaluate(self, data: Any, fn: EvalFn | None = None, *, every: int = 1) -> Self:
+    def evaluate(
+        self,
+        data: Any,
+        fn: EvalFn | None = None,
+        *,
+        every: int = 1,
+        batch_size: int | None = None,
+    ) -> Self:
         """Evaluate after every epoch, or every few; the metrics are called `val_...`.
 
         Args:
-            data: a loader or a list of batches.
+            data: a loader, a list of batches, or with `batch_size` a data set.
             fn: `fn(model, batch)` returns a loss, `(loss, {"name": value})` or the table; the train
                 function if not given.
             every: epochs between two evaluations.
+            batch_size: samples per batch, for a data set; it is read in its order, to its end.
         """
+        if batch_size is not None:
+            data = DataLoader(data, batch_size, shuffle=False, drop_last=False)
         self._parts.update(evaluate_on=data, evaluate_fn=fn)
         return self._set(evaluate_every=every)
 
@@ -209,6 +220,7 @@ class TrainerBuilder:
         keep_best: int = 1,
         metric: str = "loss",
         mode: Literal["min", "max"] = "min",
+        beside: bool | None = None,
     ) -> Self:
         """Say when checkpoints are written, and which of them stay.
 
@@ -220,9 +232,16 @@ class TrainerBuilder:
             keep_best: how many of the best stay.
             metric: what says which is better.
             mode: whether lower or higher is better.
+            beside: write them from a copy while the training goes on; by default those that take long.
         """
         keep = Keep(last=keep_last, best=keep_best, metric=metric, mode=mode)
-        return self._set(save_steps=steps, save_seconds=seconds, save_epochs=epochs, keep=keep)
+        return self._set(
+            save_steps=steps,
+            save_seconds=seconds,
+            save_epochs=epochs,
+            save_beside=beside,
+            keep=keep,
+        )
 
     def resume(self, source: ResumeFrom = "auto") -> Self:
         """Continue the run in the run directory if there is one, or from what is named."""

@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Any, TypeAlias, final
 
 from flodl.checkpoint.topology import structural_hash
-from flodl.checkpoint.training import HasState, resume, save_training
+from flodl.checkpoint.training import HasState, resume, snapshot_training
 from flodl.errors import CheckpointError, TrainingError
 from flodl.runs.checkpoints import Saved
 from flodl.runs.directory import RunDirectory
 from flodl.runs.environment import environment, find_changes
 from flodl.train.settings import HARMLESS, Settings
 from flodl.train.training import Training
+from flodl.train.writer import Writer
 
 # "auto", or where to continue from.
 ResumeFrom: TypeAlias = str | Path | RunDirectory
+
+_LONG = 0.05  # seconds of writing that a training should not wait for
 
 
 @final
@@ -48,6 +51,7 @@ class Keeper:
         self._settings = settings
         self._training = training
         self._parts = dict(parts)
+        self._writer = Writer()
         self._time = time.monotonic()
         self._step = training.step
 
@@ -75,15 +79,17 @@ class Keeper:
 
     # ---- saving ------------------------------------------------------------------------------
 
-    def save(self, reason: str) -> Saved | None:
-        """Write a checkpoint, if there is a directory for it.
+    def save(self, reason: str, *, wait: bool = False) -> Saved | None:
+        """Write a checkpoint, if there is a directory for it, or begin to.
+
+        Returns:
+            The checkpoint, if it is safe already; otherwise `written` returns it later.
 
         Raises:
             CheckpointError: it cannot be written; those before are untouched.
         """
         if self.directory is None:
             return None
-        began = time.monotonic()
         training = self._training
         fields = {
             "step": training.step,
@@ -91,15 +97,7 @@ class Keeper:
             "metrics": training.log.latest(),
             "reason": reason,
         }
-        saved = self.directory.checkpoints.write(fields, self._write, self._settings.keep)
-        self.last, self._step, self._time = saved, training.step, time.monotonic()
-        self.seconds = self._time - began
-        return saved
-
-    def _write(self, path: Path) -> None:
-        training = self._training
-        save_training(
-            path,
+        snapshot = snapshot_training(
             training.model,
             training.optimizer,
             epoch=training.epoch,
@@ -107,6 +105,24 @@ class Keeper:
             parts=self._parts,
             extra=self.extra(),
         )
+        keep, checkpoints = self._settings.keep, self.directory.checkpoints
+        self._step, self._time = training.step, time.monotonic()
+        self._writer.begin(lambda: checkpoints.write(fields, snapshot.save, keep))
+        beside = self._settings.save_beside
+        if beside is None:
+            beside = self.seconds > _LONG
+        return None if beside and not wait else self.written(wait=True)
+
+    def written(self, *, wait: bool = False) -> Saved | None:
+        """Return the checkpoint that has become safe since the last call, if there is one.
+
+        Raises:
+            CheckpointError: it could not be written.
+        """
+        saved = self._writer.result(wait=wait)
+        if saved is not None:
+            self.last, self.seconds = saved, self._writer.seconds
+        return saved
 
     # ---- resuming ----------------------------------------------------------------------------
 

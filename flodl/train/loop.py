@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -14,6 +15,7 @@ from flodl.errors import CheckpointError, TrainingError
 from flodl.graph.graph import Graph
 from flodl.graph.observation import flush as flush_graph
 from flodl.graph.state import detach_state, graphs_below, has_state
+from flodl.runs.checkpoints import Saved
 from flodl.step.step import TrainStep
 from flodl.train.evaluation import Evaluation
 from flodl.train.guard import non_finite
@@ -27,6 +29,7 @@ from flodl.train.settings import Settings
 from flodl.train.signals import Signals, StopNow
 from flodl.train.state import EpochMetrics
 from flodl.train.training import Training
+from flodl.train.wishes import obey
 
 _LOOK = 0.5  # seconds between two looks at most, so that progress moves
 
@@ -91,6 +94,7 @@ class Loop:
             if reason != "finished":
                 self._it.notices.add("stop", f"stopped by {reason} at step {training.step}")
                 self._save_last(reason)
+            self._told(lambda: it.keeper.written(wait=True))
             call("on_end", it.hooks.on_end, training, reason)
         return reason
 
@@ -100,7 +104,9 @@ class Loop:
         return self._signals.number() if self._signals.received else 0
 
     def _wake(self) -> None:
+        """Look up after this step, and let a compilation that it waits for end now."""
         self.stop_at = 0
+        self._it.step.close()
 
     def _ended(self) -> bool:
         return bool(self._reason_now())
@@ -207,12 +213,14 @@ class Loop:
         it, training = self._it, self._it.training
         self._check_losses(batch)
         it.progress.move(training.position, it.meter.last)
+        save_now = obey(it.monitor, training, it.notices, self._signals)
         if self._ended():
             return False
         if not self._recurrent and has_state(training.model):
             self._recurrent = True
             detach_state(training.model)
-        if it.keeper.due():
+        self._told(it.keeper.written)
+        if it.keeper.due() or save_now:
             self._save("step")
         self._plan()
         return True
@@ -311,13 +319,20 @@ class Loop:
 
     # ---- checkpoints -------------------------------------------------------------------------
 
-    def _save(self, reason: str) -> None:
-        """Save, and go on when that fails: a full disk is no reason to lose the training as well."""
+    def _save(self, reason: str, *, wait: bool = False) -> None:
+        self._told(lambda: self._it.keeper.written(wait=True))  # the one before, if it still runs
+        self._told(lambda: self._it.keeper.save(reason, wait=wait))
+
+    def _told(self, written: Callable[[], Saved | None]) -> None:
+        """Tell of a checkpoint that is safe now.
+
+        One that fails is said: a full disk is no reason to lose the training as well.
+        """
         it = self._it
         try:
-            saved = it.keeper.save(reason)
+            saved = written()
         except CheckpointError as error:
-            self._it.notices.add("alert", f"no checkpoint: {error}; the training goes on")
+            it.notices.add("alert", f"no checkpoint: {error}; the training goes on")
             return
         if saved is not None:
             line = f"{saved.path.name} ({it.keeper.seconds:.2f}s)"
@@ -328,14 +343,15 @@ class Loop:
     def _save_last(self, reason: str) -> None:
         it = self._it
         if self._signals.forced:
-            self._it.notices.add(
+            it.notices.add(
                 "alert",
                 "the wait for a batch was given up while it was being made; if the data set draws random "
                 "numbers in this process, later batches may differ from those of an uninterrupted run",
             )
+        self._told(lambda: it.keeper.written(wait=True))
         last = it.keeper.last
         if last is None or last.step != it.training.step or it.training.phase != "train":
-            self._save(reason)
+            self._save(reason, wait=True)
 
     def _extra(self) -> dict[str, Any]:
         """Return what belongs into a checkpoint besides everything with a state of its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -33,6 +33,15 @@ class MonitorLike(Protocol):
 
     def finish(self) -> object:
         """Know that the training is over."""
+        ...
+
+
+@runtime_checkable
+class Asking(Protocol):
+    """A monitor whose page can ask for something."""
+
+    def requests(self) -> tuple[str, ...]:
+        """Return what was asked for since the last call: `save`, `stop`, `pause`."""
         ...
 
 

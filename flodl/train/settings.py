@@ -38,6 +38,7 @@ class Settings:
         save_steps: steps between two checkpoints.
         save_seconds: seconds between two checkpoints.
         save_epochs: epochs between two checkpoints.
+        save_beside: write checkpoints beside the training, from a copy; by default those that take long.
         keep: which checkpoints stay.
         on_signal: end the process after a signal was obeyed, or return the state as it is.
     """
@@ -59,6 +60,7 @@ class Settings:
     save_steps: int | None = None
     save_seconds: float | None = None
     save_epochs: int | None = 1
+    save_beside: bool | None = None
     keep: Keep = field(default_factory=Keep)
     on_signal: OnSignal = "exit"
 
@@ -86,7 +88,7 @@ class Settings:
 # What does not decide the numbers of a run.
 HARMLESS = (
     "epochs", "max_steps", "max_seconds", "nan_guard", "flush_every", "progress", "save_steps",
-    "save_seconds", "save_epochs", "on_signal",
+    "save_seconds", "save_epochs", "save_beside", "on_signal",
 )  # fmt: skip
 _COUNTS = (
     "max_steps", "max_seconds", "clip_norm", "accumulate", "flush_every", "evaluate_every",

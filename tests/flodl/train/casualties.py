@@ -23,11 +23,12 @@ from flodl import CosineScheduler, RunDirectory, Trainer
 
 EPOCHS = 5
 EVERY = 3
+LAST = 55  # of 60
 ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
 def train(folder, counter, began):
-    """One training from wherever the folder says, to the end."""
+    """One training from wherever the folder says, to the end; every other one is saved beside it."""
     x = torch.linspace(-1, 1, 48 * 3).reshape(48, 3)
     y = (x**2).sum(1, keepdim=True)
 
@@ -56,7 +57,13 @@ def train(folder, counter, began):
         .scheduler(CosineScheduler(1e-2, 1e-4, 40))
         .evaluate([(x[:24], y[:24]), (x[24:], y[24:])], evaluate)
         .run_dir(folder)
-        .checkpoints(steps=EVERY, keep_last=2, keep_best=1, metric="val_loss")
+        .checkpoints(
+            steps=EVERY,
+            keep_last=2,
+            keep_best=1,
+            metric="val_loss",
+            beside=folder.name[-1] in "13579",
+        )
         .resume("auto")
         .progress(False)
         .on("start", lambda training: os.write(began, b"!"))
@@ -101,25 +108,21 @@ def finish(folder, result):
     return code
 
 
-def lasted(folder):
-    """Return how long a training takes once it has begun."""
-    pid, _, reading = fork(folder)
-    os.read(reading, 1)
-    began = time.perf_counter()
-    assert ended(pid) == 0
-    os.close(reading)
-    return time.perf_counter() - began
+def steps_of(counter):
+    return struct.unpack("q", counter[:8])[0]
 
 
-def casualty(folder, number, delay):
-    """Train, strike after a delay, and train on; return what happened."""
+def casualty(folder, number, step, delay):
+    """Train, strike some time after a step, and train on; return what happened."""
     pid, counter, reading = fork(folder)
     os.read(reading, 1)
     os.close(reading)
+    while steps_of(counter) < step:
+        time.sleep(0.0005)
     time.sleep(delay)
     os.kill(pid, number)
     code = ended(pid)
-    steps = struct.unpack("q", counter[:8])[0]
+    steps = steps_of(counter)
     checkpoints = RunDirectory.open(folder).checkpoints
     damaged = []
     saved = checkpoints.latest(damaged.append)
@@ -146,12 +149,13 @@ def main():
     # In this process, so that no child has to import what is imported late.
     train(folder / "warm", bytearray(8), os.open(os.devnull, os.O_WRONLY))
     assert finish(folder / "whole", folder / "whole.pt") == 0
-    seconds = lasted(folder / "timed")
     chance = random.Random(17)
     for index in range(count):
         number = signal.SIGKILL if how == "kill" else ASKING[index % len(ASKING)]
         place = folder / f"{index}"
-        found = casualty(place, number, chance.uniform(0, 0.9 * seconds))
+        # By steps and not by time: however busy the machine is, it is hit while it trains.
+        step = chance.randrange(LAST)
+        found = casualty(place, number, step, chance.uniform(0, 0.004))
         found["equal"] = found["after"] == 0 and same(folder / "whole.pt", place / "result.pt")
         sys.stdout.write(json.dumps(found) + "\n")
         sys.stdout.flush()

@@ -20,6 +20,7 @@ from flodl import (
     RunError,
     Trainer,
     TrainingError,
+    TrainingSnapshot,
 )
 
 pytestmark = pytest.mark.torch
@@ -230,12 +231,10 @@ def test_the_newest_whole_checkpoint_is_taken(tmp_path):
 
 
 def test_a_full_disk_does_not_end_the_training(tmp_path, monkeypatch):
-    import flodl.train.keeper as keeper
-
     def refused(*_, **__):
         raise CheckpointError("cannot be written (No space left on device)")
 
-    monkeypatch.setattr(keeper, "save_training", refused)
+    monkeypatch.setattr(TrainingSnapshot, "save", refused)
     state = training().num_epochs(2).run_dir(tmp_path / "r").run().join()
     assert state.stopped_by == "finished"
     assert sum("No space left" in line for line in state.notices) == 2

@@ -160,6 +160,17 @@ def test_in_another_thread_signals_are_left_alone(tmp_path):
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+@pytest.mark.slow
+def test_while_a_step_is_compiled(tmp_path):
+    prepared = builder(tmp_path / "r").num_epochs(10**6).step("compiled")
+    prepared.on("start", lambda training: threading.Timer(1.0, send).start())
+    with pytest.raises(Interrupted) as caught:
+        prepared.run()
+    assert not any(line.startswith("compiled") for line in caught.value.state.notices)
+    steps = caught.value.state.steps
+    assert RunDirectory.open(tmp_path / "r").checkpoints.latest().step == steps
+
+
 TWICE = """
 import os, signal, sys, time
 from tests.flodl.train.test_signals import builder

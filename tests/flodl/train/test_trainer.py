@@ -13,10 +13,12 @@ from torch.utils.data import TensorDataset
 from flodl import (
     CosineScheduler,
     DataLoader,
+    Ddp,
     DeviceError,
     Ema,
     FlowBuilder,
     NonFiniteError,
+    RunDirectory,
     Trainer,
     TrainingError,
     record_scalar,
@@ -462,6 +464,8 @@ class Recording:
         self.told = []
 
     def __getattr__(self, name):
+        if name == "requests":
+            raise AttributeError(name)
         return lambda *arguments: self.told.append((name, *arguments))
 
 
@@ -477,3 +481,66 @@ def test_a_monitor_is_told_everything(tmp_path):
     assert steps == list(range(1, 11))
     events = [each[1] for each in monitor.told if each[0] == "event"]
     assert events == ["step", "checkpoint", "checkpoint"]
+
+
+class Page(Recording):
+    """A monitor with a page on which somebody clicks."""
+
+    def __init__(self, *clicks):
+        super().__init__()
+        self.clicks = list(clicks)
+
+    def requests(self):
+        return self.clicks.pop(0) if self.clicks else ()
+
+
+def test_what_is_asked_for_on_the_page_is_obeyed(tmp_path):
+    page = Page((), ("save",), ("pause",), (), ("pause",), ("stop",))
+    state = (
+        builder().num_epochs(99).flush_every(1).run_dir(tmp_path / "r").monitor(page).run().join()
+    )
+    # The first three batches, a pause, the fourth: four times somebody looked.
+    assert state.steps == 4
+    assert state.stopped_by == "a request on the page of the monitor"
+    steps = [each.step for each in RunDirectory.open(tmp_path / "r").checkpoints.entries()]
+    assert steps == [2, 4]
+    assert [line for line in state.notices if "pause" in line or "going on" in line] == [
+        "paused at step 3; pause again to go on",
+        "going on",
+    ]
+
+
+def test_old_names_warn():
+    with pytest.warns(DeprecationWarning, match=r"Ddp\.builder is called Trainer\.builder now"):
+        Ddp.builder(make, sgd, train_step)
+
+
+def test_an_evaluation_reads_a_data_set_to_its_end():
+    uneven = TensorDataset(X[:30], Y[:30])
+    seen = []
+
+    def evaluated(model, batch):
+        seen.append(len(batch[0]))
+        return {"mean": batch[0].mean()}
+
+    state = builder().evaluate(uneven, evaluated, batch_size=8).run().join()
+    assert seen == [8, 8, 8, 6]
+    assert state.history[0].scalars["val_mean"] == pytest.approx(X[:30].mean().item(), abs=1e-7)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_checkpoints_beside_the_training(tmp_path, beside):
+    told = []
+    state = (
+        builder()
+        .num_epochs(3)
+        .run_dir(tmp_path / "r")
+        .checkpoints(steps=2, keep_last=99, beside=beside)
+        .on("checkpoint", lambda training, path: told.append(path.name))
+        .run()
+        .join()
+    )
+    listed = [each.path.name for each in RunDirectory.open(tmp_path / "r").checkpoints.entries()]
+    assert told == listed
+    assert told[-1] == "step-000000015.fdl"
+    assert state.checkpoint.name == told[-1]
