@@ -21,6 +21,8 @@ from flodl.data.arguments import (
 from flodl.data.choosing import Choice, Mode, choose
 from flodl.data.collating import Collate, Names, checked_names
 from flodl.data.iterators import AbstractBatches, DirectBatches, ResidentBatches, StreamedBatches
+from flodl.data.order import mix
+from flodl.data.randomness import seeded
 from flodl.data.samplers import EpochOrder
 from flodl.data.sources import AbstractSource, StreamSource, source_of
 from flodl.data.transfer import Transfer
@@ -283,7 +285,8 @@ class DataLoader:
         if self._kept is None:
             why = ""
             try:
-                self._kept = resident.load(source, self.device)
+                with seeded(mix(self.seed)):
+                    self._kept = resident.load(source, self.device)
             except Exception as error:
                 why = self._why_not(error, source.label)
                 if not why:

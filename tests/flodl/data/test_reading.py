@@ -211,6 +211,19 @@ def test_reading_leaves_the_generators_of_the_program_alone(dataset):
     assert (torch.rand(1), random.random()) == expected
 
 
+def test_random_samples_are_kept_only_when_asked_for():
+    random.seed(5)
+    expected = random.random()
+    random.seed(5)
+    loader = DataLoader(Random(), 3, mode="resident", shuffle=False)
+    assert (
+        drawn(loader, 0)
+        == drawn(loader, 1)
+        == drawn(DataLoader(Random(), 3, mode="resident", shuffle=False))
+    )
+    assert random.random() == expected
+
+
 def test_random_samples_are_never_kept():
     loader = DataLoader(Random(), 3)
     assert loader.mode == "streaming"
