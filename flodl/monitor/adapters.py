@@ -165,12 +165,12 @@ class TrackioTool:
         self._trackio.init(project=project)
 
     def step(self, step: int, time: float, values: Mapping[str, float]) -> None:
-        """Log the values at their step."""
-        self._trackio.log({**values, "time": time}, step=step)
+        """Log the values at their step; trackio has a clock of its own."""
+        del time
+        self._trackio.log(dict(values), step=step)
 
     def machine(self, time: float, values: Mapping[str, float]) -> None:
-        """Log them without a step."""
-        self._trackio.log({**values, "time": time})
+        """Take nothing: trackio samples the machine itself."""
 
     def epoch(self, record: EpochRecord) -> None:
         """Log the metrics with their epoch."""
