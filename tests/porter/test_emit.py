@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import textwrap
 from dataclasses import replace
 
 import libcst
@@ -239,3 +240,25 @@ def test_spans_of_the_reader_are_those_of_the_file():
     assert SOURCE[: ends[0]] == "#!/usr/bin/env python\n# The head.\n"
     assert SOURCE[ends[0] : ends[1]] == "import torch.nn as nn\n"
     assert ends[-1] == len(SOURCE)
+
+
+def test_two_comments_behind_one_step_stay_two(porter):
+    method = """
+        def forward(self, x):
+            x = self.a(
+                x
+            )  # first
+            x = F.relu(  # second
+                self.b(x)
+            )
+            return x
+    """
+    assert porter.flow(method) == textwrap.dedent("""\
+        def flow(self, x):
+            return (
+                # first
+                x.through(self.a)  # second
+                .through(self.b)
+                .through(F.relu)
+            )
+    """)

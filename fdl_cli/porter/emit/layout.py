@@ -157,7 +157,10 @@ def _chain(
         start = base if index == 0 and joined else ""
         made = _call(inner, start, step)
         if index in behind:
-            made[-1] += "  " + "  ".join(comment.text for comment in behind[index])
+            # A line has one comment: the others stand above it.
+            *others, last = behind[index]
+            lines += [inner.indent + comment.text for comment in others]
+            made[-1] += "  " + last.text
         lines += made
     lines += [inner.indent + comment.text for comment in below]
     lines.append(f"{frame.indent})")
