@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import statistics
 import tokenize
@@ -221,8 +222,19 @@ def comments_of(text: str) -> Any:
         return []
 
 
+@functools.cache
+def inherited() -> frozenset[str]:
+    """Return the methods that modules, layers and containers of torch bring."""
+    from torch import nn
+
+    values = vars(nn).values()
+    kinds = [kind for kind in values if isinstance(kind, type) and issubclass(kind, nn.Module)]
+    return frozenset(name for kind in kinds for name in dir(kind) if callable(getattr(kind, name)))
+
+
 def direct_calls(function: Any, own: set[str]) -> Any:
     """Return how many calls such as `self.conv(x)` are not calls of the class's own methods."""
+    own = own | inherited()
     arguments = (*function.args.posonlyargs, *function.args.args)
     owner = arguments[0].arg if arguments else ""
     count = 0
