@@ -82,6 +82,13 @@ def gone(patience=5.0):
     return threads() == []
 
 
+def until(condition, patience=20.0):
+    end = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
 def notes(caught):
     return " ".join(caught.value.__notes__)
 
@@ -125,12 +132,14 @@ def test_a_stream_that_breaks():
 def test_only_so_many_batches_are_read_ahead():
     dataset = Slow()
     loader = DataLoader(dataset, 10, mode="streaming", prefetch=3, shuffle=False)
+    assert loader.mode == "streaming"
     probed = len(dataset.read)
     batches = loader.epoch(0)
     next(batches)
-    time.sleep(0.2)
     # one handed out, three waiting, one that waits for room
-    assert 40 <= len(dataset.read) - probed <= 60
+    until(lambda: len(dataset.read) - probed >= 50)
+    time.sleep(0.05)
+    assert len(dataset.read) - probed == 50
     batches.close()
 
 
@@ -152,11 +161,22 @@ def test_an_epoch_that_nobody_reads_any_more_ends(how):
 
 def test_a_wait_ends_when_another_thread_closes_the_epoch():
     """This is what a signal handler does while the data stall."""
-    batches = DataLoader(Slow(0.02), 10, mode="streaming").epoch(0)
+    release = threading.Event()
+    release.set()
+
+    class Stalls(Slow):
+        def __getitem__(self, index):
+            assert release.wait(60)
+            return super().__getitem__(index)
+
+    loader = DataLoader(Stalls(), 5, mode="streaming")
+    assert loader.mode == "streaming"
+    release.clear()
+    batches = loader.epoch(0)
     threading.Timer(0.05, batches.close).start()
-    begin = time.monotonic()
     assert list(batches) == []
-    assert time.monotonic() - begin < 0.2
+    assert not release.is_set()
+    release.set()
     assert gone()
 
 
@@ -166,8 +186,7 @@ def test_the_depth_can_be_changed_while_reading():
     batches = loader.epoch(0)
     next(batches)
     loader.set_prefetch_depth(20)
-    time.sleep(0.2)
-    assert len(dataset.read) >= 200
+    until(lambda: len(dataset.read) >= 200)
     assert loader.prefetch_depth == 20
     assert loader.auto_resize() == loader.prefetch_depth == 2
     batches.close()
