@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import weakref
-from types import MethodType
+from functools import partial
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -127,7 +128,13 @@ class Encoder:
         if path is not None:
             steps = "".join(f'._modules["{part}"]' for part in path.split(".") if part)
             return f"self{steps}.{function.__name__}"
-        named = self.constant(function, plain_name(function), portable=owner is None)
+        # A closure may hold this very module; a copy must not call it.
+        is_bound = isinstance(function, partial) or (
+            isinstance(function, FunctionType) and function.__closure__ is not None
+        )
+        named = self.constant(
+            function, plain_name(function), portable=owner is None and not is_bound
+        )
         return named.key
 
     def constant(self, value: object, wanted: str, *, portable: bool = True) -> Named:

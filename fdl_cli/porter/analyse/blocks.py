@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import final
 
 from fdl_cli.porter.analyse.binding import bind_loop
-from fdl_cli.porter.analyse.environment import FLOWING, Environment, join
+from fdl_cli.porter.analyse.environment import FLOWING, MAY_FLOW, Environment, join
 from fdl_cli.porter.analyse.lower import ExpressionReader, narrowed, none_tests, operator_symbol
 from fdl_cli.porter.analyse.names import add_import
-from fdl_cli.porter.analyse.nested import is_called_only
+from fdl_cli.porter.analyse.nested import is_alone, is_called_only
 from fdl_cli.porter.ir.expressions import Expr, Kind
 from fdl_cli.porter.ir.source import Span
-from fdl_cli.porter.ir.statements import Block, Stmt, StmtOp
+from fdl_cli.porter.ir.statements import Block, Stmt, StmtOp, expressions
 from fdl_cli.porter.knowledge import torch_names as torch
 
 _ENDS = frozenset({"return", "raise", "continue", "break"})
@@ -239,7 +239,9 @@ class BlockReader:
         """Read a function defined inside; its operations are recorded where it is called."""
         env = self.env
         captured = self.expressions.verbatim(node, "other")
-        if not is_called_only(env.method, node):
+        called = is_called_only(env.method, node)
+        alone = is_alone(node, {name for name, kind in env.kinds.items() if kind in MAY_FLOW})
+        if not called and not alone:
             env.refuse(node.lineno, "FDL312", f"the function `{node.name}` is handed around")
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         returns, env.returns = env.returns, []
@@ -252,6 +254,10 @@ class BlockReader:
             result = kind if result is None else join(result, kind)
         env.returns = returns
         env.kinds[node.name] = "python"
+        if not called:
+            # Whoever gets it calls it with tensors: it stays as it is, one step of the graph.
+            env.opaque[node.lineno] = _operations(body)
+            return self._make(node, "other", exprs=(captured,))
         env.local_functions[node.name] = result or "none"
         span = env.source.span(node)
         return Stmt(op="define", name=node.name, exprs=(captured,), body=body, sources=(span,))
@@ -290,6 +296,11 @@ class BlockReader:
 
 def _is_tensor_data(part: Expr) -> bool:
     return part.name in {"data", "requires_grad"} and part.parts[0].kind in {"flow", "parameter"}
+
+
+def _operations(block: Block) -> int:
+    """Return how many calls a block makes."""
+    return sum(1 for expr in expressions(block) if expr.op == "call" and expr.role != "python")
 
 
 def _leaves(block: Block) -> bool:

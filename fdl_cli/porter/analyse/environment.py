@@ -79,6 +79,7 @@ class Environment:
     mapping: bool = False
     in_context: bool = False
     method: FunctionNode | None = None
+    opaque: dict[int, int] = field(default_factory=dict)
     local_functions: dict[str, Kind] = field(default_factory=dict)
     given: list[tuple[str, tuple[tuple[str, Kind], ...]]] = field(default_factory=list)
 

@@ -7,6 +7,7 @@ from typing import final
 from fdl_cli.porter.analyse.binding import bind, bind_loop
 from fdl_cli.porter.analyse.calls import classify
 from fdl_cli.porter.analyse.environment import ATTRIBUTE_KINDS, FLOWING, Environment
+from fdl_cli.porter.analyse.nested import is_alone
 from fdl_cli.porter.ir.expressions import Expr, Kind, Op, walk
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.knowledge import tensor_methods as methods
@@ -263,8 +264,11 @@ class ExpressionReader:
         captured = {part.name for part in inner if part.op == "name"} & outside
         captured -= {argument.arg for argument in arguments}
         calls = calls or any(part.asked or part.role == "value" for part in inner)
-        if calls or captured or len(self.env.own_calls) > before:
+        if captured or not is_alone(node, outside):
             self.env.refuse(node.lineno, "FDL313", "a lambda that uses values of the graph")
+        elif calls or len(self.env.own_calls) > before:
+            # Whoever gets it calls it with tensors: it stays as it is, one step of the graph.
+            self.env.opaque[node.lineno] = sum(1 for part in inner if part.op == "call")
         return self.verbatim(node, "other")
 
     def _comprehension(

@@ -85,6 +85,7 @@ class MethodReader:
             decorators=decorators,
             refusals=tuple(sorted(env.refusals)),
             own_calls=tuple(dict.fromkeys(env.own_calls)),
+            opaque=tuple(sorted(env.opaque.items())),
         )
         return method, result or "none"
 

@@ -22,6 +22,18 @@ def is_called_only(method: FunctionNode | None, inner: ast.FunctionDef) -> bool:
     return not (_changed_after(method, inner, own) & _read_from_outside(inner))
 
 
+def is_alone(inner: ast.FunctionDef | ast.Lambda, flowing: set[str]) -> bool:
+    """Say whether a function reads no value of the graph but its arguments, and sets nothing outside."""
+    if isinstance(inner, ast.FunctionDef) and inner.decorator_list:
+        return False
+    for node in ast.walk(inner):
+        if isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.Global | ast.Nonlocal):
+            return False
+        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            return False
+    return not _read_from_outside(inner) & flowing
+
+
 def _changed_after(method: FunctionNode, inner: ast.FunctionDef, own: set[int]) -> set[str]:
     end = inner.end_lineno or inner.lineno
     loops = [
@@ -41,7 +53,7 @@ def _changed_after(method: FunctionNode, inner: ast.FunctionDef, own: set[int]) 
     }
 
 
-def _read_from_outside(inner: ast.FunctionDef) -> set[str]:
+def _read_from_outside(inner: ast.FunctionDef | ast.Lambda) -> set[str]:
     arguments = [*inner.args.posonlyargs, *inner.args.args, *inner.args.kwonlyargs]
     local = {argument.arg for argument in arguments}
     local |= {

@@ -42,7 +42,8 @@ class MethodIR:
 
     `name_span` covers the method's name, `start` is the first column of `def` or of its first
     decorator; `annotations` are the places that say `torch.Tensor`; `refusals` say why it cannot
-    be described, if so; `own_calls` are the methods of the same object which it calls.
+    be described, if so; `own_calls` are the methods of the same object which it calls. `opaque` are
+    the operations inside functions that are handed to others, and where those stand.
     """
 
     name: str
@@ -55,6 +56,7 @@ class MethodIR:
     decorators: tuple[str, ...]
     refusals: tuple[Reason, ...]
     own_calls: tuple[str, ...]
+    opaque: tuple[tuple[int, int], ...] = ()
 
 
 @final

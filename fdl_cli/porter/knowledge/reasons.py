@@ -85,6 +85,11 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
         "forward registers, deletes or exchanges something in the object, or inside a part of it",
         "set a plain attribute or buffer of the object itself, or return the value",
     ),
+    (
+        "FDL310",
+        "a function that is handed on stays one opaque step",
+        "hand on a module, or call the function in the flow, to see what is inside",
+    ),
     ("FDL311", "`global` or `nonlocal` in forward", "pass the value as an argument"),
     (
         "FDL312",
@@ -93,7 +98,7 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "FDL313",
-        "a lambda that calls a submodule",
+        "a lambda that uses other values of the graph",
         "write the call where the lambda is used",
     ),
     (

@@ -14,7 +14,7 @@ from fdl_cli.porter.ir.edits import (
     Wrap,
 )
 from fdl_cli.porter.ir.expressions import Expr
-from fdl_cli.porter.ir.findings import Reason
+from fdl_cli.porter.ir.findings import ClassStatus, Reason
 from fdl_cli.porter.ir.pretty import reading
 from fdl_cli.porter.ir.statements import Block, Stmt, expressions
 from fdl_cli.porter.ir.symbols import MethodIR, ModelIR, ScriptIR, ValueFact
@@ -79,17 +79,26 @@ def _class_plan(model: ModelIR, reasons: tuple[Reason, ...]) -> ClassPlan:
         edits = tuple(_class_edits(model, blocks))
         words = tuple(_words(edits, blocks))
         text = reading(facts.name, blocks)
+    inside = [where for method in model.methods for where in method.opaque]
+    hidden = sum(count for _, count in inside)
+    status: ClassStatus = "kept" if reasons else "partial" if inside else "graph"
     return ClassPlan(
         name=facts.name,
         line=facts.span.line,
-        status="kept" if reasons else "graph",
+        status=status,
         edits=edits,
         words=words,
-        reasons=tuple(sorted(reasons)),
-        ops_total=total,
+        reasons=tuple(sorted(reasons or _opaque_parts(inside))),
+        ops_total=total + hidden,
         ops_in_graph=0 if reasons else total,
         reading=text,
     )
+
+
+def _opaque_parts(inside: list[tuple[int, int]]) -> Iterator[Reason]:
+    for line, count in inside:
+        message = f"a function that is handed on is one step: {count} operations inside it"
+        yield Reason(line=line, code="FDL310", message=message)
 
 
 def _undecorable(blocks: list[tuple[MethodIR, Block]]) -> Iterator[Reason]:

@@ -15,5 +15,6 @@ class Net(nn.Module):
         self.steps = 0
 
     def forward(self, x):
-        block = lambda t: self.a(t)
+        gate = self.b(x)
+        block = lambda t: self.a(t) * gate
         return block(x)

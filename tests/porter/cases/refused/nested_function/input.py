@@ -15,7 +15,9 @@ class Net(nn.Module):
         self.steps = 0
 
     def forward(self, x):
+        scale = self.b(x)
+
         def block(t):
-            return self.a(t)
+            return self.a(t) * scale
 
         return sum(map(block, x.unbind(0)))

@@ -1,0 +1,66 @@
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
+
+
+class Swish(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, value):
+        ctx.save_for_backward(value)
+        return value * torch.sigmoid(value)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (value,) = ctx.saved_tensors
+        gate = torch.sigmoid(value)
+        return gradient * (gate * (1 + value * (1 - gate)))
+
+
+class Thrifty(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def run(self, x):
+        return F.relu(self.b(x))
+
+    def forward(self, x):
+        def inner(t):
+            return self.run(t) + 1  # computed twice in training
+
+        y = Swish.apply(self.a(x))
+        if self.training and y.requires_grad:
+            y = checkpoint(inner, y, use_reentrant=False)
+        else:
+            y = inner(y)
+        y = checkpoint(self.a, y, use_reentrant=False)
+        y = checkpoint(self.run, y, use_reentrant=False)
+        return checkpoint(lambda t: self.b(t), y, use_reentrant=False)
+
+
+class Score(nn.Module):
+    """Called without a forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.loss = nn.MSELoss()
+
+    def target(self, x, is_real):
+        return torch.ones_like(x) if is_real else torch.zeros_like(x)
+
+    def __call__(self, x, is_real=True):
+        return self.loss(x, self.target(x, is_real))
+
+
+def check():
+    thrifty, score = Thrifty(), Score()
+    results = []
+    for turn in range(3):
+        thrifty.train(turn != 1)
+        x = torch.rand(2, 3, requires_grad=True)
+        out = thrifty(x)
+        out.sum().backward()
+        results += [out.tolist(), x.grad.tolist(), score(out, turn > 1).item()]
+        results.append([item.grad.tolist() for item in thrifty.parameters()])
+    return results
