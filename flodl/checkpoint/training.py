@@ -129,6 +129,14 @@ def snapshot_training(
 
     Raises:
         CheckpointError: something has no form in the file.
+
+    Example:
+        >>> import io
+        >>> import torch
+        >>> from flodl import snapshot_training
+        >>> layer = torch.nn.Linear(2, 1)
+        >>> snapshot = snapshot_training(layer, torch.optim.SGD(layer.parameters(), lr=0.1))
+        >>> snapshot.save(io.BytesIO())
     """
     tensors, metadata = _contents(model, optimizer, epoch, step, parts, extra)
     return TrainingSnapshot(tensors=copies_on_host(tensors), metadata=metadata)
