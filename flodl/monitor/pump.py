@@ -163,7 +163,10 @@ class Pump:
         if writer is None:
             return
         for frame in frames:
+            place = writer.place
             writer.append(encode(frame))
+            if place is not None and isinstance(frame, Rows):
+                self.run.shelf.note(*place, frame)
         if writer.problem and writer.problem != self._problem:
             self._say(f"  monitor: nothing can be stored now: {writer.problem}; training goes on")
             note = alert("storage", f"nothing can be stored now: {writer.problem}")

@@ -66,7 +66,8 @@ class Sampler:
             return found or dict(self._latest)
 
     def _run(self) -> None:
-        # How busy a processor is, is known only between two looks.
+        # How busy a processor is, is known only between two looks of the same thread.
+        self._probe.sample()
         self._stop.wait(min(0.25, self._seconds))
         while True:
             sample = self._probe.sample()
@@ -108,8 +109,6 @@ class MachineProbe:
                 self._handles = [*_visible(self._nvml)]
             except self._nvml.NVMLError:
                 self._nvml = None
-        if self._psutil is not None:
-            self._psutil.cpu_percent(None)
 
     def sample(self) -> dict[str, float]:
         """Return percentages (`cpu`, `gpu`) and bytes (`ram_used`, `vram_used` ...) by name."""

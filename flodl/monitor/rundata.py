@@ -12,6 +12,7 @@ from flodl.monitor.frames import Note, Rows
 from flodl.monitor.live_points import points_payload
 from flodl.monitor.records import EpochRecord, record_data, record_from, without_nan
 from flodl.monitor.series import Series
+from flodl.monitor.shelf import Shelf
 
 if TYPE_CHECKING:
     from flodl.monitor.frames import Frame, Group
@@ -40,6 +41,7 @@ class RunData:
         series: the recorded values, by group and name.
         alerts: what was noticed.
         events: what the training said.
+        shelf: where single points are, when memory holds summaries only.
         finished: whether it said that it was done.
         stopped: whether its process said that it ends before that.
     """
@@ -58,6 +60,7 @@ class RunData:
     )
     alerts: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
+    shelf: Shelf = field(default_factory=Shelf)
     finished: bool = False
     stopped: bool = False
     _rewinding: set[str] = field(default_factory=set)

@@ -47,12 +47,18 @@ class SegmentWriter:
         self._folder = folder
         self._clock = clock
         self._file = -1
+        self._path: Path | None = None
         self._good = 0
         self._dirty = False
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._retry_at = 0.0
         self._owner = os.getpid()
+
+    @property
+    def place(self) -> tuple[Path, int] | None:
+        """Where the next frame will stand, `None` if that is not known yet."""
+        return (self._path, self._good) if self._path is not None and not self._waiting else None
 
     def append(self, data: bytes) -> None:
         """Write one frame, or keep it until it can be written; never raises."""
@@ -115,6 +121,7 @@ class SegmentWriter:
             path = self._folder / f"segment-{number:06d}{SUFFIX}"
             with contextlib.suppress(FileExistsError):
                 self._file = os.open(path, flags, 0o644)
+                self._path, self._good = path, 0
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 from flodl.errors import UnknownNameError
-from flodl.monitor.frames import decode
+from flodl.monitor.frames import Rows, decode
 from flodl.monitor.rundata import RunData
 from flodl.monitor.segments import segments
 
@@ -68,6 +68,8 @@ class Reader:
                 data = file.read(size)
                 progress = 0
                 for frame, end in decode(data):
+                    if isinstance(frame, Rows):
+                        self.run.shelf.note(path, start + progress, frame)
                     progress = end
                     self._read[path] = start + end
                     if frame is None:

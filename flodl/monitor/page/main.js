@@ -35,8 +35,9 @@
   function setTheme(theme) {
     if (theme) document.documentElement.dataset.theme = theme;
     else delete document.documentElement.dataset.theme;
-    at("theme").textContent = theme === "dark" ? "Dark" : theme === "light" ? "Light" : "Auto";
-    at("theme").setAttribute("aria-label", `Theme: ${at("theme").textContent}. Change it`);
+    const name = theme === "dark" ? "Dark" : theme === "light" ? "Light" : "Auto";
+    at("theme").textContent = `◐ ${name}`;
+    at("theme").setAttribute("aria-label", `Theme: ${name}. Change it`);
     fm.themeGraph();
     fm.mark("all");
   }

@@ -340,6 +340,7 @@ def test_the_archive_is_written_at_the_end_or_after_it(tmp_path):
     monitor.finish()  # twice does no harm
 
 
+@pytest.mark.slow
 def test_an_archive_of_many_epochs_is_small(tmp_path):
     monitor = Monitor(0, quiet=True, resources=False)
     for epoch in range(10_000):

@@ -1,6 +1,7 @@
 """The server over real HTTP: nobody misses a message, nobody waits, and strangers get nothing."""
 
 import json
+import math
 import os
 import random
 import socket
@@ -457,3 +458,44 @@ def test_the_way_from_where_the_user_sits():
     assert address_lines(url, {}) == (url,)
     (_, line) = address_lines(url, {"SSH_CONNECTION": "1.2.3.4 5 6.7.8.9 22"})
     assert line.startswith("from where you sit: ssh -N -L 8420:127.0.0.1:8420 ")
+
+
+@pytest.mark.slow
+def test_single_points_of_a_long_run_are_found_in_its_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("flodl.monitor.series.CAPACITY", 1024)
+    monkeypatch.setattr("flodl.monitor.shelf.MARK_BYTES", 2000)
+
+    def value(step, of=0.0):
+        return math.sin(step) + of
+
+    with Monitor(0, run=tmp_path, quiet=True, resources=False) as monitor:
+        for step in range(20_000):
+            monitor.record(step, {"loss": value(step), "lr": 1.0})
+            if step % 100 == 0:
+                monitor.flush()
+        monitor.flush()
+        url = monitor.serve()
+        path = "/api/series?name=loss&from=7000&to=7100"
+        live = read_json(url, path)["loss"]
+    # A second process begins again at step 15,000.
+    with Monitor(0, run=tmp_path, quiet=True, resources=False) as monitor:
+        for step in range(15_000, 16_000):
+            monitor.record(step, {"loss": value(step, 5.0), "lr": 1.0})
+        monitor.flush()
+        url = monitor.serve()
+        again = read_json(url, path)["loss"]
+        seam = read_json(url, "/api/series?name=loss&from=14990&to=15010")["loss"]
+        whole = read_json(url, "/api/series?name=loss&points=500")["loss"]
+    for found in (live, again):
+        assert "low" not in found
+        assert found["steps"] == list(range(7000, 7101))
+        assert found["per"] == 1
+        assert found["mean"] == pytest.approx(
+            [value(step) for step in range(7000, 7101)], rel=1e-5
+        )
+    assert live["count"] == 20_000
+    assert seam["steps"] == list(range(14_990, 15_011))
+    assert seam["mean"] == pytest.approx(
+        [value(step, 5.0 if step >= 15_000 else 0.0) for step in range(14_990, 15_011)], rel=1e-5
+    )
+    assert whole["per"] > 1
