@@ -33,7 +33,7 @@ CASES = (
     Case(name="fdl, in a project", arguments=(), bar=4.0, in_project=True),
     Case(name="fdl --help", arguments=("--help",), bar=4.0),
     Case(name="fdl --version", arguments=("--version",), bar=4.0),
-    Case(name="fdl port --help", arguments=("port", "--help"), bar=9.0),
+    Case(name="fdl port --help", arguments=("port", "--help"), bar=5.0),
     Case(name="fdl help exit-codes", arguments=("help", "exit-codes"), bar=9.0),
     Case(name="fdl nonsense", arguments=("nonsense",), bar=7.0),
 )

@@ -8,6 +8,7 @@ from fdl_cli import __version__
 
 # What people and shells ask for most is answered before anything else is imported.
 _FAST_HELP = ((), ("--help",), ("-h",))
+_HELP = ("--help", "-h")
 _FAST_VERSION = (("--version",), ("-V",))
 
 
@@ -38,25 +39,8 @@ def _fast(words: tuple[str, ...]) -> int | None:
     """Answer `fdl`, `fdl --help` and `fdl --version`; nothing for all else."""
     if sys.stdout is None:
         return None
-    if words in _FAST_VERSION:
-        text = f"fdl {__version__}"
-    elif words in _FAST_HELP:
-        from fdl_cli.commands.overview import overview
-        from fdl_cli.terminal import line_width
-
-        text = overview(line_width(os.environ, sys.stdout), _task_rows())
-    elif len(words) == 2 and words[0] == "api-ref" and not words[1].startswith("-"):
-        from fdl_cli.apiref.quick import quick_cache, quick_text
-
-        found = quick_text(words[1], quick_cache(os.environ))
-        if found is None:
-            return None
-        text = found
-    elif len(words) >= 2 and words[0] == "__complete":
-        from fdl_cli.commands.complete import answer
-
-        text = answer(words[1], words[2:], os.environ)
-    else:
+    text = _quick_text(words)
+    if text is None:
         _start_task(words)
         return None
     try:
@@ -68,6 +52,30 @@ def _fast(words: tuple[str, ...]) -> int | None:
         # The long way says what is wrong, in the form that every error has.
         return None
     return 0
+
+
+def _quick_text(words: tuple[str, ...]) -> str | None:
+    """Return what these words ask for, where that is known without the commands themselves."""
+    if words in _FAST_VERSION:
+        return f"fdl {__version__}"
+    if words in _FAST_HELP:
+        from fdl_cli.commands.overview import overview
+        from fdl_cli.terminal import line_width
+
+        return overview(line_width(os.environ, sys.stdout), _task_rows())
+    if len(words) >= 2 and words[0] == "__complete":
+        from fdl_cli.commands.complete import answer
+
+        return answer(words[1], words[2:], os.environ)
+    if len(words) == 2 and words[0] == "api-ref" and not words[1].startswith("-"):
+        from fdl_cli.apiref.quick import quick_cache, quick_text
+
+        return quick_text(words[1], quick_cache(os.environ))
+    if words[-1] in _HELP:
+        from fdl_cli.commands.quick_help import quick_help
+
+        return quick_help(words, os.environ)
+    return None
 
 
 def _start_task(words: tuple[str, ...]) -> None:
@@ -101,6 +109,10 @@ def _full(words: tuple[str, ...]) -> int:
     try:
         code = session.run()
         session.console.flush()
+        if words and words[-1] in _HELP and code == 0:
+            from fdl_cli.commands.quick_help import remember_help
+
+            remember_help(words, os.environ)
     except FdlError as error:
         return session.failed(error)
     except (KeyboardInterrupt, BrokenPipeError):

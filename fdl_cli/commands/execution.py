@@ -99,6 +99,21 @@ def command_help(entry: CommandEntry) -> str:
     return help_text(f"fdl {entry.name}", function)
 
 
+def help_of(words: tuple[str, ...]) -> str | None:
+    """Return the help page of a command, or of one in a group; nothing if there is none."""
+    from fdl_cli.commands.registry import find
+
+    entry = find(words[0])
+    if entry is None:
+        return None
+    if len(words) == 1:
+        return command_help(entry)
+    loaded = load(entry)
+    if isinstance(loaded, CommandGroup) and words[1] in loaded.commands:
+        return help_text(f"fdl {' '.join(words)}", loaded.commands[words[1]].parse)
+    return None
+
+
 def _choose_in_group(
     name: str, group: CommandGroup, arguments: tuple[str, ...], console: Console
 ) -> Chosen | None:

@@ -163,3 +163,31 @@ def test_a_removed_folder_is_an_error(tmp_path):
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 5
     assert done.stderr.startswith("error[folder-removed]: ")
+
+
+@pytest.mark.parametrize("words", [("port",), ("skill", "list"), ("libtorch",)], ids=" ".join)
+@pytest.mark.parametrize("columns", ["50", "100"])
+def test_a_remembered_help_page_is_the_same_page(fdl, tmp_path, words, columns):
+    home = {"HOME": str(tmp_path / "home"), "COLUMNS": columns}
+    first = fdl(*words, "--help", **home)
+    assert len(list((tmp_path / "home/.cache/flodl/help").iterdir())) == 1
+    again = fdl(*words, "-h", **home)
+    assert (first.returncode, first.stderr) == (0, "")
+    assert again.stdout == first.stdout
+
+
+def test_a_remembered_page_is_not_believed_when_the_source_changed(fdl, tmp_path):
+    import json
+
+    home = {"HOME": str(tmp_path / "home")}
+    page = fdl("runs", "--help", **home).stdout
+    (stored,) = (tmp_path / "home/.cache/flodl/help").iterdir()
+    for content in (
+        json.dumps({"state": "another", "text": "old"}), "{}", "[]", "not json",
+        json.dumps({"state": 1, "text": None}),
+    ):  # fmt: skip
+        stored.write_text(content)
+        assert fdl("runs", "--help", **home).stdout == page
+    stored.unlink()
+    stored.mkdir()
+    assert fdl("runs", "--help", **home).stdout == page
