@@ -10,6 +10,7 @@ import torch
 
 CPU_DEPTH: Final = 2
 _MOST_DEPTH: Final = 64
+_UNKNOWN_DEPTH: Final = 4
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -66,11 +67,19 @@ def activation_reserve(device: torch.device) -> int:
 
 
 def prefetch_depth(device: torch.device, batch_bytes: int, most_usage: float) -> int:
-    """Return how many batches may wait on the device: what fits beside a step, at least 1."""
+    """Return how many batches may wait on the device: what fits beside a step, at least 1.
+
+    Args:
+        device: the device.
+        batch_bytes: size of a batch, 0 if nobody knows it.
+        most_usage: the share of the device's memory that may be in use.
+    """
     if device.type != "cuda":
         return CPU_DEPTH
+    if batch_bytes == 0:
+        return _UNKNOWN_DEPTH
     room = room_for(device, most_usage) - activation_reserve(device)
-    return max(1, min(_MOST_DEPTH, room // max(1, batch_bytes)))
+    return max(1, min(_MOST_DEPTH, room // batch_bytes))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

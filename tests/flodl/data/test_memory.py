@@ -48,6 +48,7 @@ def test_the_depth_has_bounds(gpu):
     gpu(10 * GIB)
     assert memory.prefetch_depth(CUDA, 1, 0.9) == 64
     assert memory.prefetch_depth(CUDA, 100 * GIB, 0.9) == 1
+    assert memory.prefetch_depth(CUDA, 0, 0.9) == 4  # the size of a batch is not known
     assert memory.prefetch_depth(torch.device("cpu"), 1, 0.9) == 2
 
 
