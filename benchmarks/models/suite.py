@@ -115,7 +115,7 @@ CASES = (
     Case(
         "conv_autoenc", plain.ConvAutoencoder, flows.ConvAutoencoder, "itself",
         sizes(
-            Size((4, 8, 8, 8), (2, 3, 16, 16)), Size((8, 16, 32, 64), (4, 3, 64, 64)),
+            Size((4, 8, 8, 8), (2, 3, 32, 32)), Size((8, 16, 32, 64), (4, 3, 64, 64)),
             Size((64, 128, 256, 512), (64, 3, 64, 64)),
         ),
     ),

@@ -7,9 +7,11 @@ file never has to be invalidated: another step has another name.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import pickle
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import torch
+from torch import fx
 
 from flodl.step.refusal import RefusedStepError
 
@@ -80,6 +83,19 @@ def _processor() -> str:
 
 
 @final
+class _Packer(pickle.Pickler):
+    """Packs nodes and operations by name: to pickle a graph module is to run part of it."""
+
+    def persistent_id(self, obj: Any) -> tuple[str, str] | None:
+        """Return what stands for a node or an operation."""
+        if isinstance(obj, fx.Node):
+            return ("node", obj.name)
+        if isinstance(obj, torch._ops.OpOverload):
+            return ("operation", str(obj))
+        return None
+
+
+@final
 class Compilation:
     """A compilation that runs in a process of its own; `poll` never waits."""
 
@@ -107,13 +123,17 @@ class Compilation:
     def _start(self) -> None:
         self._path.parent.parent.mkdir(parents=True, exist_ok=True)
         job = {
-            "graph": self.program.graph,
+            "nodes": [
+                (node.op, node.target, node.args, node.kwargs, node.name)
+                for node in self.program.graph.graph.nodes
+            ],
             "inputs": [(tuple(t.shape), t.stride(), t.dtype, str(t.device)) for t in self.program.examples],
             "threads": torch.get_num_threads(),
             "path": str(self._path),
             "niceness": 5 if self._quietly else 0,
         }  # fmt: skip
-        packed = pickle.dumps(job)
+        packed = io.BytesIO()
+        _Packer(packed).dump(job)
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-W", "ignore", str(_COMPILER)],
             stdin=subprocess.PIPE,
@@ -122,7 +142,7 @@ class Compilation:
         )
         # A compilation that nobody waits for any more ends, at the latest with this process.
         weakref.finalize(self, _end, self._process)
-        threading.Thread(target=self._attend, args=(packed,), daemon=True).start()
+        threading.Thread(target=self._attend, args=(packed.getvalue(),), daemon=True).start()
 
     def _attend(self, packed: bytes) -> None:
         process = self._process
@@ -149,7 +169,7 @@ class Compilation:
         failed = self._process is not None and self._process.returncode != 0
         if failed or not self._path.exists():
             lines = self._output.decode(errors="replace").strip().splitlines()
-            raise RefusedStepError(f"compiling failed: {lines[-1] if lines else 'no message'}")
+            raise RefusedStepError(f"compiling failed: {_complaint(lines)}")
         try:
             return load(self._path, self.program.examples[0].device)
         except (RuntimeError, OSError) as error:
@@ -160,6 +180,12 @@ class Compilation:
         """End the process, if it still runs."""
         if self._process is not None:
             _end(self._process)
+
+
+def _complaint(lines: list[str]) -> str:
+    """Return the last line that names an error; what follows it are details."""
+    named = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    return (named or lines or ["no message"])[-1][:200]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

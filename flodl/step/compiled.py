@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, final
 
 import torch
 
+from flodl.step.tags import Tags
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -35,12 +37,25 @@ class CompiledStep:
         self._values = array("d", values)
         self._numbers = torch.frombuffer(self._values, dtype=torch.float64)
         self._constants = list(program.constants)
+        self._tags = Tags(binding.recipe.model)
         self.metrics: dict[str, Tensor] = {}
         self.gradient_norm: Tensor | None = None
 
     def stale(self) -> str | None:
         """Return why the binding no longer holds."""
+        if self._tags.changed():
+            return "other tags are observed"
         return self._binding.stale()
+
+    def _distribute(self, outputs: list[Tensor]) -> None:
+        """Put what comes after the loss where it is looked for."""
+        program = self._program
+        names, tagged = program.metrics, program.tags.count
+        self.metrics = dict(zip(names, outputs[1:], strict=False))
+        if len(outputs) > 1 + len(names) + tagged:
+            self.gradient_norm = outputs[1 + len(names)]
+        if tagged:
+            self._tags.put(outputs[-tagged:], program.tags)
 
     def __call__(self, tensors: list[Tensor]) -> Tensor | None:
         """Run the step on the tensors of a batch; nothing if the update is no longer the recorded one."""
@@ -56,8 +71,5 @@ class CompiledStep:
         outputs = self._call([*binding.aliases, numbers, *tensors, *self._constants])
         binding.advance()
         if len(outputs) > 1:
-            names = self._program.metrics
-            self.metrics = dict(zip(names, outputs[1:], strict=False))
-            if len(outputs) > len(names) + 1:
-                self.gradient_norm = outputs[-1]
+            self._distribute(outputs)
         return outputs[0]  # type: ignore[no-any-return]

@@ -5,12 +5,13 @@ The job comes in on standard input.
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 _KEPT = 200
 _SETTINGS = {
@@ -24,14 +25,65 @@ _SETTINGS = {
 }
 
 
+@final
+class _Unpacker(pickle.Unpickler):
+    """Finds operations by name; nodes stay names until the graph is rebuilt."""
+
+    def persistent_load(self, pid: tuple[str, str]) -> Any:
+        """Return an operation of torch, or the place of a node."""
+        import torch
+
+        kind, name = pid
+        if kind == "node":
+            return Place(name)
+        found: Any = torch.ops
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+
+@final
+class Place:
+    """Stands for a node that is made later."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def _rebuilt(packed: list[Any]) -> Any:
+    """Return the graph as a module."""
+    from torch import fx, nn
+    from torch.utils import _pytree as pytree
+
+    graph = fx.Graph()
+    made: dict[str, Any] = {}
+
+    def resolved(value: Any) -> Any:
+        plain = _plain(value)
+        return pytree.tree_map(lambda e: made[e.name] if isinstance(e, Place) else e, plain)
+
+    for op, target, args, kwargs, name in packed:
+        made[name] = graph.create_node(op, target, resolved(args), resolved(kwargs), name)
+    return fx.GraphModule(nn.Module(), graph)
+
+
+def _plain(value: Any) -> Any:
+    """Return lists and dictionaries of torch.fx as Python's own."""
+    if isinstance(value, (list, tuple)):
+        kind = list if isinstance(value, list) else tuple
+        return kind(_plain(each) for each in value)
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return value
+
+
 def build(packed: bytes) -> None:
     """Compile a step and write the file; runs in the child process."""
-    # Unpickling a graph uses this without importing it.
-    import torch._higher_order_ops.triton_kernel_wrap
+    import torch
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx_aot
 
-    job = pickle.loads(packed)
+    job = _Unpacker(io.BytesIO(packed)).load()
     os.nice(job["niceness"])
     torch.set_num_threads(job["threads"])
     examples: list[Any] = [
@@ -43,7 +95,7 @@ def build(packed: bytes) -> None:
     folder.mkdir(parents=True)
     try:
         with config.patch({**_SETTINGS, "aot_inductor.output_path": str(folder / final.name)}):
-            compile_fx_aot(job["graph"], examples)
+            compile_fx_aot(_rebuilt(job["nodes"]), examples)
         _keep_library(folder)
         if not final.parent.exists():  # another process may have been first
             folder.rename(final.parent)

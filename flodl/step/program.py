@@ -21,6 +21,7 @@ from flodl.step.reading import read
 from flodl.step.recipe import loss_and_metrics
 from flodl.step.refusal import RefusedStepError
 from flodl.step.snapshot import attributes_of
+from flodl.step.tags import Layout, Tags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,7 @@ class Program:
         graph: takes the tensors of the binding, the numbers, the batch, then `constants`;
             returns the loss, the metrics, and the gradient norm if it clips.
         metrics: names of the metrics, in order of output.
+        tags: how the tagged values, which come last, belong together.
         flags: what the update was specialised for.
         examples: inputs of the right shapes, without values that matter.
         constants: tensors that are neither state nor batch, shared with the model.
@@ -45,6 +47,7 @@ class Program:
 
     graph: fx.GraphModule
     metrics: tuple[str, ...]
+    tags: Layout
     flags: Flags
     examples: tuple[Tensor, ...]
     constants: tuple[Tensor, ...]
@@ -59,15 +62,16 @@ def record(recipe: Recipe, layout: tuple[tuple[int, int], ...], batch: Any) -> P
     python, devices = random.getstate(), _devices(recipe)
     with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        live = Tags(recipe.model)
         copied = twin(recipe)
         if without_weights(copied.model):
             try:
-                program = _record(copied, Binding(copied, layout), batch)
+                program = _record(copied, live, Binding(copied, layout), batch)
             except RefusedStepError:  # somebody reads them
                 copied = twin(recipe)
-                program = _record(copied, Binding(copied, layout), batch)
+                program = _record(copied, live, Binding(copied, layout), batch)
         else:
-            program = _record(copied, Binding(copied, layout), batch)
+            program = _record(copied, live, Binding(copied, layout), batch)
     if random.getstate() != python:
         random.setstate(python)
         raise RefusedStepError("the step draws from Python's random numbers")
@@ -80,7 +84,7 @@ def _devices(recipe: Recipe) -> list[int]:
     return [device.index or 0] if device.type == "cuda" else []
 
 
-def _record(recipe: Recipe, binding: Binding, batch: Any) -> Program:
+def _record(recipe: Recipe, live: Tags, binding: Binding, batch: Any) -> Program:
     from torch.fx.experimental.proxy_tensor import make_fx
 
     values, flags = binding.numbers()
@@ -88,9 +92,16 @@ def _record(recipe: Recipe, binding: Binding, batch: Any) -> Program:
     tensors, _ = read(batch)
     inputs = [*binding.flat, numbers, *tensors]
     names: list[str] = []
+    layouts: list[Layout] = []
+    tags = Tags(recipe.model)
+    tags.follow(live)
 
     def run(flat: Sequence[Tensor]) -> list[Tensor]:
-        return _step(recipe, binding, flat[len(binding.flat)], batch, flags, names)
+        tags.forget()
+        outputs = _step(recipe, binding, flat[len(binding.flat)], batch, flags, names)
+        kept, layout = tags.gather()
+        layouts.append(layout)
+        return [*outputs, *kept]
 
     before: dict[str, Any] = {}
     try:
@@ -113,6 +124,7 @@ def _record(recipe: Recipe, binding: Binding, batch: Any) -> Program:
     return Program(
         graph=graph,
         metrics=tuple(names),
+        tags=layouts[0],
         flags=flags,
         examples=(*examples, *(each.detach() for each in constants)),
         constants=constants,

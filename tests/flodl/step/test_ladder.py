@@ -170,6 +170,46 @@ def test_attention_makes_no_weights_that_nobody_reads(reads):
     assert "forward" not in vars(model.mha)
 
 
+class Tagged(FlowModule):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner = nn.Linear(3, 8)
+        self.outer = nn.Linear(8, 1)
+
+    def flow(self, x: Flow) -> Flow:
+        hidden = x.through(self.inner).tag("hidden")
+        return hidden.through(torch.tanh).tag("bent").through(self.outer)
+
+
+def test_tagged_values_are_those_of_the_compiled_step():
+    model = Tagged()
+    optimizer = SGD(model, 0.1)
+    step, said = compiled_step(model, optimizer=optimizer, steps=3, clip_norm=1.0)
+    x, y = batches(4)[3]
+    with torch.no_grad():
+        expected = model.inner(x)
+    step((x, y))
+    assert step.mode == "compiled"
+    torch.testing.assert_close(model.tagged("hidden"), expected)
+    torch.testing.assert_close(model.tagged("bent"), expected.tanh())
+    assert step.gradient_norm.numel() == 1
+    model.observe_tags("bent")
+    step((x, y))
+    assert "eager: other tags are observed" in said
+    assert model.tagged("hidden") is None
+    step((x, y))
+    assert step.mode == "compiled"
+    assert model.tagged("bent") is not None
+
+
+def test_a_graph_that_is_profiled_runs_eagerly():
+    model = Tagged()
+    model.enable_profiling()
+    _, said = compiled_step(model)
+    assert said[-1] == "eager: the graph is being profiled"
+
+
 # ---- going back ---------------------------------------------------------------------------------
 
 
