@@ -99,7 +99,8 @@ def place_of(name: str, python: str) -> PurePosixPath:
         ValueError: the name points outside, or to a part that wheels do not have.
     """
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or "\\" in name or not path.parts:
+    drive = sys.platform == "win32" and ":" in name
+    if path.is_absolute() or ".." in path.parts or "\\" in name or drive or not path.parts:
         raise ValueError(f"it wants to write to `{name}`")
     site = packages_folder(python)
     first = path.parts[0]
