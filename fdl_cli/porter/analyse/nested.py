@@ -1,4 +1,4 @@
-"""Functions that are defined inside a method: may their operations be recorded where they are called?"""
+"""Functions that are defined inside a method, and whether they are recorded where they are called."""
 
 import ast
 
