@@ -63,7 +63,7 @@
     const holder = at("controls"), key = usable.join();
     if (holder.dataset.key === key) return;
     holder.dataset.key = key;
-    const words = { save: "Save now", stop: "Stop", pause: "Pause" };
+    const words = { save: "Save now", stop: "Stop", pause: "Pause or go on" };
     holder.replaceChildren(...usable.map((action) => make("button", {
       type: "button",
       onclick: async (event) => {

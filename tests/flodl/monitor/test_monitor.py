@@ -348,3 +348,80 @@ def test_an_archive_of_many_epochs_is_small(tmp_path):
     monitor.finish()
     monitor.save_html(tmp_path / "a.html")
     assert (tmp_path / "a.html").stat().st_size < 5e6
+
+
+class FakeNvml:
+    """NVML of a machine with two GPUs, one of which does not tell its power."""
+
+    class NVMLError(Exception):
+        pass
+
+    class Usage:
+        def __init__(self, **values):
+            self.__dict__.update(values)
+
+    def nvmlInit(self):  # noqa: N802
+        pass
+
+    def nvmlDeviceGetCount(self):  # noqa: N802
+        return 2
+
+    def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
+        return index
+
+    def nvmlDeviceGetUtilizationRates(self, handle):  # noqa: N802
+        return self.Usage(gpu=80 - 40 * handle)
+
+    def nvmlDeviceGetMemoryInfo(self, handle):  # noqa: N802
+        return self.Usage(used=GB * (handle + 1), total=8 * GB)
+
+    def nvmlDeviceGetPowerUsage(self, handle):  # noqa: N802
+        if handle:
+            raise self.NVMLError
+        return 250_000
+
+    def nvmlDeviceGetTemperature(self, handle, sensor):  # noqa: N802
+        return 60 + 10 * handle
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):  # noqa: N802
+        return 0x20 * handle
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [
+        (None, {"gpu": 60.0, "vram_used": 3.0 * GB, "vram_total": 16.0 * GB, "power": 250.0,
+                "temperature": 65.0, "throttled": 1.0, "gpu1.gpu": 40.0}),
+        ("1", {"gpu": 40.0, "vram_used": 2.0 * GB, "vram_total": 8.0 * GB, "temperature": 70.0}),
+        ("", {}),
+    ],
+)  # fmt: skip
+def test_gpus_are_asked_through_nvml(monkeypatch, visible, expected):
+    from flodl.monitor import resources
+
+    monkeypatch.setattr(
+        resources, "_module", lambda name: FakeNvml() if name == "pynvml" else None
+    )
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    found = resources.MachineProbe().sample()
+    assert {name: found[name] for name in expected} == expected
+    assert ("gpu" in found) is bool(expected)
+
+
+@pytest.mark.gpu
+def test_values_on_a_gpu_are_recorded_without_waiting_for_it():
+    monitor = Monitor(0, quiet=True, resources=False)
+    busy = torch.randn(8192, 8192, device="cuda")
+    torch.cuda.synchronize()
+    for _ in range(30):
+        busy = busy @ busy
+    loss = busy.sum() * 0 + 3
+    began = time.perf_counter()
+    monitor.record(0, {"loss": loss})
+    assert time.perf_counter() - began < 1e-3
+    monitor.flush()
+    assert monitor._pump.run.series["metrics"]["loss"].count == 1
+    monitor.finish()
