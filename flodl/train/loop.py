@@ -71,6 +71,7 @@ class Loop:
         self._pace: float | None = None
         self._epoch_random: dict[str, Any] | None = None
         self._signals = Signals(self._wake)
+        self._graphs = bool(graphs_below(equipment.training.model))
         self._recurrent = False
         self._seconds = 0.0
         equipment.keeper.extra = self._extra
@@ -148,6 +149,10 @@ class Loop:
         try:
             if self._steps(batches):
                 training.phase = "evaluate"
+        except Exception as error:
+            place = f"epoch {training.epoch}, batch {training.position}"
+            error.add_note(f"in step {training.step} of the training ({place})")
+            raise
         finally:
             self._signals.waiting = False
             batches.close()
@@ -216,7 +221,7 @@ class Loop:
         save_now = obey(it.monitor, training, it.notices, self._signals)
         if self._ended():
             return False
-        if not self._recurrent and has_state(training.model):
+        if self._graphs and not self._recurrent and has_state(training.model):
             self._recurrent = True
             detach_state(training.model)
         self._told(it.keeper.written)

@@ -13,7 +13,7 @@ from torch import Tensor, nn, optim
 from flodl.checkpoint.training import HasState, Resumed, resume, save_training
 from flodl.errors import TrainingError
 from flodl.graph.graph import Graph
-from flodl.graph.state import detach_state, has_state
+from flodl.graph.state import detach_state, graphs_below, has_state
 from flodl.graph.training_methods import attach_training
 from flodl.nn.parameters import clip_grad_norm
 from flodl.nn.torch_schedules import apply_rate
@@ -24,6 +24,9 @@ from flodl.train.builder import optimizer_of
 from flodl.train.evaluation import autocast_of
 from flodl.train.schedules import Every, Schedule, Wanted, schedule_of
 from flodl.train.sources import moved, source_of
+
+_ASKED_AT_FIRST = 4
+_ASKED_EVERY = 32
 
 
 @runtime_checkable
@@ -104,6 +107,9 @@ class TrainingSession:
         self.ema = None if options.ema is None else Ema(model, options.ema)
         self._options = options
         self._pending = 0
+        self._steps = 0
+        self._holds = False
+        self._graphs = bool(graphs_below(model))
         self._lr_scale = 1.0
         self._scaler = (
             torch.amp.GradScaler(self.device.type) if options.precision == "fp16" else None
@@ -130,7 +136,7 @@ class TrainingSession:
 
         Values that a graph holds for its next call keep no gradient history.
         """
-        if has_state(self.model):
+        if self._graphs and self._remembers():
             detach_state(self.model)
         self._pending += 1
         if self._pending < self._options.accumulate:
@@ -146,17 +152,23 @@ class TrainingSession:
             self._schedule.after_update()
         return True
 
+    def _remembers(self) -> bool:
+        """Say whether the model holds values for its next call; asking costs a walk over its modules."""
+        self._steps += 1
+        if not self._holds and (self._steps <= _ASKED_AT_FIRST or self._steps % _ASKED_EVERY == 0):
+            self._holds = has_state(self.model)
+        return self._holds
+
     def _update(self) -> None:
         limit = self._options.max_grad_norm
-        held = [each for group in self.optimizer.param_groups for each in group["params"]]
         if self._scaler is None:
             if limit is not None:
-                clip_grad_norm(held, limit)
+                clip_grad_norm(self._held(), limit)
             self.optimizer.step()
             return
         if limit is not None:
             self._scaler.unscale_(self.optimizer)
-            clip_grad_norm(held, limit)
+            clip_grad_norm(self._held(), limit)
         self._scaler.step(self.optimizer)
         self._scaler.update()
 

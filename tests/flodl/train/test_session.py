@@ -173,6 +173,20 @@ def test_mixed_precision(precision):
     assert sum(losses[-5:]) < sum(losses[:5])
 
 
+class Add(nn.Module):
+    def forward(self, x, before):
+        return x + before
+
+
+def test_a_graph_that_remembers_is_cut_between_steps():
+    model = (
+        FlowBuilder.from_(nn.Linear(3, 3)).through(Add()).using("before").tag("before")
+        .through(nn.Linear(3, 1)).build()
+    )  # fmt: skip
+    session = Trainer.setup(model, sgd)
+    assert len(train(model, session, epochs=3)) == 15
+
+
 def test_rates_can_be_set():
     model = graph()
     session = Trainer.setup(model, sgd)

@@ -282,6 +282,17 @@ def test_a_callback_that_raises_is_named():
     assert "test_trainer.py:" in caught.value.__notes__[0]
 
 
+def test_a_train_function_that_raises_tells_where():
+    def breaks(model, batch):
+        if torch.equal(batch[0], BATCHES[3][0]):
+            raise ZeroDivisionError
+        return train_step(model, batch)
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        builder(fn=breaks).num_epochs(2).run()
+    assert caught.value.__notes__ == ["in step 3 of the training (epoch 0, batch 3)"]
+
+
 def test_callbacks_steer_the_rates():
     rates = []
 
