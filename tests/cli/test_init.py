@@ -242,3 +242,30 @@ def test_init_is_quick(tmp_path):
         used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         best = min(best, used)
     assert best <= 0.35
+
+
+SCRIPTS = {
+    "one class": ("class Net: ...\n", ["Net"], "Net"),
+    "a part and its whole": ("class A: ...\nclass B:\n    a = A()\n", ["A", "B"], "B"),
+    "the whole stands first": (
+        "class B:\n    def f(self): return A()\nclass A: ...\n",
+        ["B", "A"],
+        "B",
+    ),
+    "the script says which": ("class A: ...\nclass B: ...\nnet = A(3)\n", ["A", "B"], "A"),
+    "made in a main": ("class A: ...\nclass B: ...\ndef main():\n    A()\n", ["A", "B"], "A"),
+    "a name in a name": (
+        "class Net: ...\nclass NetBlock: ...\nNet()\n",
+        ["Net", "NetBlock"],
+        "Net",
+    ),
+    "one that mentions itself": ("class A:\n    x: 'A'\n", ["A"], "A"),
+    "none": ("x = 1\n", [], None),
+}
+
+
+@pytest.mark.parametrize(("source", "names", "expected"), SCRIPTS.values(), ids=SCRIPTS)
+def test_the_class_that_looks_like_the_model(source, names, expected):
+    from fdl_cli.commands.init_port import model_class
+
+    assert model_class(source, names) == expected
