@@ -11,6 +11,8 @@ from torch import nn
 from flodl import FlowBuilder
 from flodl.monitor.monitor import Monitor
 from tests.flodl.monitor.chromium import BROWSER, Chromium
+from tests.flodl.monitor.proxy import PREFIX, Proxy
+from tests.flodl.monitor.streams import token_of
 
 pytestmark = [
     pytest.mark.torch,
@@ -370,3 +372,29 @@ def test_the_archive_needs_no_server(page, monitor, tmp_path):
     page.evaluate("document.getElementById('graph').open = true")
     page.wait("document.querySelector('#graph svg')")
     assert [each for each in page.requests if not each.startswith(("file:", "data:"))] == []
+
+
+def test_it_works_through_a_proxy_like_that_of_jupyter(page, monitor):
+    model = FlowBuilder.from_(nn.Linear(4, 8)).label("net").build()
+    model(torch.ones(1, 4))
+    monitor.watch(model)
+    train(monitor, 2)
+    address = monitor.serve()
+    with Proxy(int(address.split(":")[2].split("/")[0])) as proxy:
+        page.open(f"{proxy.url}?token={token_of(address)}")
+        page.wait("document.querySelectorAll('#metric-charts canvas').length > 0")
+        page.wait("fm.runs.get('tiny run').data.metrics.loss.count === 100")
+        train(monitor, 1, first=2)
+        page.wait("document.querySelectorAll('#epochs tbody tr').length === 3")
+        page.evaluate("document.getElementById('graph').open = true")
+        page.wait("document.querySelector('#graph svg')")
+        page.evaluate("document.querySelector('#controls button').click()")
+        limit = time.monotonic() + 10
+        while not (asked := monitor.requests()) and time.monotonic() < limit:
+            time.sleep(0.02)
+        assert asked == ("save",)
+        # Loaded again without the token in the address, it is known by its cookie.
+        page.open(proxy.url)
+        page.wait("document.querySelectorAll('#epochs tbody tr').length === 3")
+        assert [each for each in proxy.asked if not each.startswith(PREFIX)] == []
+        page.open("about:blank")
