@@ -105,11 +105,15 @@ def build(packed: bytes) -> None:
 
 
 def _keep_library(folder: Path) -> None:
+    """Remove sources; put the list of operations that are called by name where the library is."""
     for each in folder.iterdir():
         if each.is_dir():
             shutil.rmtree(each)
-        elif each.suffix == ".cpp":
+        elif each.suffix == ".cpp" or each.name.endswith("_metadata.json"):
             each.unlink()
+    lists = [each for each in folder.glob("*.json") if each.stem != "step"]
+    if lists:
+        lists[0].rename(folder / "step.json")
 
 
 def _prune(folder: Path) -> None:

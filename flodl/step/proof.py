@@ -26,7 +26,7 @@ LOSS_TOLERANCE = 1e-4
 STATE_TOLERANCE = 1e-2
 """Largest relative difference, in norm, of what the steps changed in full precision."""
 _HALF_PRECISION = 20.0  # bfloat16 keeps 8 bits; fusing rounds less often than eager does
-_SILENT = 1e-5  # gradients this much smaller than the largest may be rounding errors
+_AGREED = 1e-3
 
 
 def prove(
@@ -51,7 +51,10 @@ def prove(
         compiled = CompiledStep(program, call, bound)
         eager = EagerStep(other)
         state = torch.get_rng_state()
-        losses = [compiled(read(batch)[0]) for batch in batches]
+        try:
+            losses = [compiled(read(batch)[0]) for batch in batches]
+        except RuntimeError as error:
+            raise RefusedStepError(f"it fails: {str(error).splitlines()[0]}") from error
         torch.set_rng_state(state)
         expected = [eager(batch) for batch in batches]
     slack = _HALF_PRECISION if recipe.precision else 1.0
@@ -75,7 +78,7 @@ def _relative(found: Tensor | None, expected: Tensor) -> float:
 
 def _difference(eager: Binding, compiled: Binding, start: list[Tensor]) -> float:
     """Return the largest relative difference of the changes, kind of tensor by kind."""
-    loud = _loud(eager)
+    masks = _comparable(eager, compiled)
     kinds: dict[str, tuple[float, float]] = {}
     pairs = zip(_kinds(eager), eager.aliases, compiled.aliases, start, strict=True)
     for (kind, owner), expected, found, before in pairs:
@@ -86,9 +89,12 @@ def _difference(eager: Binding, compiled: Binding, start: list[Tensor]) -> float
         error, size = kinds.get(kind, (0.0, 0.0))
         apart = found.double() - expected.double()
         moved = expected.double() - before.double()
-        if owner is not None:
-            apart, moved = apart[loud[owner]], moved[loud[owner]]
+        mask = masks[owner] if kind == "parameter" and owner is not None else None
+        if mask is not None:
+            apart, moved = apart[mask], moved[mask]
         kinds[kind] = (error + float(apart.square().sum()), size + float(moved.square().sum()))
+    # Averages of parameters cannot be told apart from rounding as parameters can.
+    kinds.pop("average", None)
     return max((_ratio(error, size) for error, size in kinds.values()), default=0.0)
 
 
@@ -108,12 +114,25 @@ def _kinds(binding: Binding) -> list[tuple[str, int | None]]:
     return [*found, *[("average", None)] * rest]
 
 
-def _loud(eager: Binding) -> list[Tensor]:
-    """Say for each element of the trained parameters whether its gradient is more than rounding.
+def _comparable(eager: Binding, compiled: Binding) -> list[Tensor | None]:
+    """Say for each element of the trained parameters whether both ways agree about its gradient.
 
-    Adam divides rounding errors by their own size: there is nothing to compare where a gradient should
-    be zero but is not quite, as for biases before a BatchNorm or in the keys of an attention.
+    Adam and its like divide gradients by their own size.  Where a gradient should be zero, but is a
+    rounding error (biases before a BatchNorm, the keys of an attention), the update is one too.
+
+    Raises:
+        RefusedStepError: they agree about less than half of the elements.
     """
-    gradients = [torch.zeros_like(t) if t.grad is None else t.grad.abs() for t in eager.trained]
-    most = max(float(each.max()) for each in gradients)
-    return [(each == 0) | (each >= _SILENT * most) for each in gradients]
+    masks: list[Tensor | None] = []
+    agreed = total = 0
+    for one, other in zip(eager.states, compiled.states, strict=True):
+        masks.append(None)
+        for name, each in one.items():
+            apart = (each - other[name]).abs()
+            mask = apart <= _AGREED * each.abs()
+            masks[-1] = mask
+            agreed, total = agreed + int(mask.sum()), total + mask.numel()
+            break
+    if agreed < total / 2:
+        raise RefusedStepError("its gradients are not those of eager")
+    return masks
