@@ -22,10 +22,14 @@ def read_question(shell: str, words: Sequence[str]) -> Question:
     """Read what a shell sent: all words after `fdl`, the last one under the cursor.
 
     bash cuts words at `=` and `:`, so `--color=auto` arrives as three; they are joined again.
+    PowerShell before 7.3 drops an empty word, so its script sends two quotes; later versions hand
+    them over as they are.
     """
     parts = list(words) or [""]
     if shell == "bash":
         parts = _joined(parts)
+    if shell == "powershell" and parts[-1] == '""':
+        parts[-1] = ""
     return Question(tuple(parts[:-1]), parts[-1])
 
 

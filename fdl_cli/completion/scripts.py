@@ -70,13 +70,15 @@ _POWERSHELL: Final = r"""# PowerShell completion for fdl
 Register-ArgumentCompleter -Native -CommandName fdl -ScriptBlock {
     param($wordToComplete, $commandAst, $cursorPosition)
     $words = @($commandAst.CommandElements | Select-Object -Skip 1 |
-        Where-Object { $_.Extent.EndOffset -lt $cursorPosition } | ForEach-Object { "$_" })
+        Where-Object { $_.Extent.EndOffset -lt $cursorPosition } | ForEach-Object {
+            if ($_ -is [System.Management.Automation.Language.StringConstantExpressionAst]) {
+                $_.Value
+            } else { "$_" }
+        })
     $current = if ($wordToComplete) { $wordToComplete } else { '""' }
     foreach ($line in (& fdl __complete powershell @words $current 2>$null)) {
         if ($line -eq ':files') {
-            Get-ChildItem "$wordToComplete*" | ForEach-Object {
-                [System.Management.Automation.CompletionResult]::new($_.Name)
-            }
+            [System.Management.Automation.CompletionCompleters]::CompleteFilename($wordToComplete)
         } elseif ($line) {
             $value, $summary = $line -split "`t", 2
             if (-not $summary) { $summary = $value }
