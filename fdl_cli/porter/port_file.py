@@ -182,6 +182,8 @@ def _prove_script(
     made = project.draft(path)
     if not made.script.starts or not _concerned(project, path, proving):
         return None
+    if not project.trains(path):
+        return None
     unproved = {n for n in _ported(made) if n not in evidence or evidence[n].status != "equal"}
     found = _run_script(project, path, proving)
     if found.status == "different" and made.loops:

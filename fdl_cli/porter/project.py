@@ -119,6 +119,25 @@ class Project:
         self._members[path].moves = False
         self._forget(path)
 
+    def trains(self, path: Path) -> bool:
+        """Say whether a file, or one of the project that it imports, has a backward pass."""
+        seen: set[Path] = set()
+        pending = [path]
+        while pending:
+            current = pending.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            member = self._members[current]
+            if ".backward(" in member.source.text:
+                return True
+            known = member.survey.names
+            for dotted in (*known.aliases.values(), *known.stars):
+                found = self._map.find(current, dotted)
+                if found is not None:
+                    pending.append(found[0])
+        return False
+
     def is_cautious(self, path: Path, name: str) -> bool:
         """Say whether `caution` was asked for a class."""
         return name in self._members[path].cautious

@@ -113,7 +113,9 @@ class Casebook:
                     self.reasons[name] = str(failure)
 
     def _guessed(self, name: str, made: type[nn.Module]) -> Iterator[Construction]:
-        for kwargs in guess_constructor_arguments(made):
+        with self._original.active():
+            guesses = list(guess_constructor_arguments(made))
+        for kwargs in guesses:
             with self._original.active():
                 packed = pack(((), kwargs), _recorder(self._original, ""), keep_live=True)
             yield Construction(

@@ -5,15 +5,33 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 
+from flodl.verify.settings_guesses import guess_settings
+
 _BY_NAME: tuple[tuple[tuple[str, ...], object], ...] = (
     (("num_classes", "n_classes", "nclass", "num_outputs", "out_dim", "output_size"), 5),
+    (("max_len", "block_size", "seq_len", "max_length", "context_length", "max_position"), 16),
     (("kernel_size", "kernel", "ksize", "k_size"), 3),
-    (("stride", "dilation", "groups", "expansion", "num_layers", "n_layers", "depth"), 1),
+    (
+        (
+            "stride",
+            "dilation",
+            "groups",
+            "expansion",
+            "num_layers",
+            "n_layer",
+            "depth",
+            "layer_num",
+            "num_hidden_layers",
+            "e_layers",
+            "d_layers",
+        ),
+        1,
+    ),
     (("padding", "pad"), 1),
     (("dropout", "drop", "p", "drop_rate", "dropout_rate", "drop_prob"), 0.1),
-    (("num_heads", "n_head", "nhead", "n_heads", "heads"), 4),
+    (("num_heads", "n_head", "nhead", "n_heads", "heads", "num_attention_heads"), 4),
+    (("activation", "hidden_act", "act"), "relu"),
     (("vocab", "num_embeddings", "num_tokens", "ntoken"), 30),
-    (("max_len", "block_size", "seq_len", "max_length", "context_length"), 16),
     (("reduction", "ratio", "scale", "scale_factor", "factor"), 2),
     (("eps", "alpha", "beta", "gamma", "temperature", "momentum", "slope"), 0.1),
     (("img_size", "image_size", "input_size", "in_size"), 32),
@@ -44,7 +62,25 @@ def guess_constructor_arguments(made: type) -> Iterator[dict[str, object]]:
     # Channel counts that must agree (a residual without projection) get one number; those that may
     # differ show more when they do.
     for size in (16, 8, 3, 64, 1):
+        yield from _with_settings(made, required, size)
         yield {item.name: _guess(item, size) for item in required}
+
+
+def _with_settings(
+    made: type, required: list[inspect.Parameter], size: int
+) -> Iterator[dict[str, object]]:
+    """Yield arguments of which one is an object full of settings."""
+
+    def guess(name: str) -> object:
+        if name in {"bias", "qkv_bias"}:
+            return True
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return _guess(inspect.Parameter(name, kind), size)
+
+    for item in required:
+        for settings in guess_settings(made, item, guess):
+            others = {other.name: _guess(other, size) for other in required}
+            yield {**others, item.name: settings}
 
 
 def _guess(parameter: inspect.Parameter, size: int) -> object:

@@ -1,0 +1,105 @@
+"""Guesses the settings object (`config`, `args`, `hparams`) that a constructor takes."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Any, final
+
+NAMES = frozenset({
+    "args", "cfg", "conf", "config", "configs", "configuration", "hp", "hparams", "hps",
+    "model_args", "model_config", "opt", "options", "opts", "params", "settings",
+})  # fmt: skip
+# Whole numbers up to this are kept as a data class has them: they are counts, not sizes.
+_SMALL = 8
+
+Guess = Callable[[str], object]
+
+
+@final
+class Settings(dict[str, Any]):
+    """Values by key and by attribute, as both kinds of settings are read."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def guess_settings(made: type, parameter: inspect.Parameter, guess: Guess) -> Iterator[object]:
+    """Yield what might be the settings for one parameter, if it looks like some."""
+    kind = _data_class(made, parameter)
+    if kind is not None:
+        yield from _filled(kind, guess)
+    if parameter.name.lower() in NAMES:
+        names = _names_read(made)
+        if names:
+            yield Settings({name: guess(name) for name in sorted(names)})
+
+
+def _data_class(made: type, parameter: inspect.Parameter) -> type | None:
+    """Return the data class that a parameter is annotated with, or the only one that suits."""
+    module = vars(sys.modules.get(made.__module__)) if made.__module__ in sys.modules else {}
+    wanted = parameter.annotation
+    if isinstance(wanted, str):
+        wanted = module.get(wanted.strip("'\""))
+    if isinstance(wanted, type) and dataclasses.is_dataclass(wanted):
+        return wanted
+    if parameter.name.lower() not in NAMES:
+        return None
+    found = [
+        value
+        for value in module.values()
+        if isinstance(value, type) and dataclasses.is_dataclass(value)
+    ]
+    read = _names_read(made)
+    suits = [item for item in found if read & {field.name for field in dataclasses.fields(item)}]
+    return suits[0] if len(suits) == 1 else None
+
+
+def _filled(kind: type, guess: Guess) -> Iterator[object]:
+    """Yield a small version of a data class, then what it is by itself."""
+    small: dict[str, object] = {}
+    for field in dataclasses.fields(kind):
+        default = field.default
+        whole = isinstance(default, int) and not isinstance(default, bool)
+        missing = default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if (missing or (whole and default > _SMALL)) and field.init:  # type: ignore[operator]
+            small[field.name] = guess(field.name)
+    for values in (small, {}):
+        try:
+            yield kind(**values)
+        except Exception:
+            continue
+
+
+def _names_read(made: type) -> set[str]:
+    """Return the names that constructors of the module read from settings."""
+    found: set[str] = set()
+    module = sys.modules.get(made.__module__)
+    for value in (made, *vars(module).values()) if module is not None else (made,):
+        if not isinstance(value, type) or value.__module__ != made.__module__:
+            continue
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
+        except (OSError, TypeError, SyntaxError):
+            continue
+        for node in ast.walk(tree):
+            match node:
+                case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner in NAMES:
+                    found.add(name)
+                case ast.Attribute(
+                    value=ast.Attribute(value=ast.Name(id="self"), attr=owner), attr=name
+                ) if owner in NAMES:
+                    found.add(name)
+                case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(name))):
+                    if owner in NAMES:
+                        found.add(name)
+                case _:
+                    pass
+    return {name for name in found if not name.startswith("__")}
