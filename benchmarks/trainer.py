@@ -2,7 +2,7 @@
 
 Run: `python benchmarks/trainer.py` (about a minute, one thread).  Every loop trains the same 13-layer MLP of
 width 8 with fused Adam on batches that are in memory already, so that what differs is the loop.  Loops run in
-turn, round by round.  Time is that of this process on a processor, and a figure is the 20th percentile over
+turn, round by round, in a random order.  Time is that of this process on a processor, and a figure is the 20th percentile over
 the rounds, so that other work on the machine disturbs less; `+-` is the median deviation of the rounds.
 
 Other trainers are used if they can be imported.  `--install` puts them, without their torch, into a folder
@@ -16,6 +16,7 @@ import gc
 import importlib.util
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -177,10 +178,13 @@ def measure(rounds: int, steps: int) -> dict[str, list[float]]:
         loop(batches[:50])  # imports and caches
     found: dict[str, list[float]] = {name: [] for name in loops}
     gc.disable()
+    order, chance = list(loops), random.Random(0)
     for _ in range(rounds):
-        for name, loop in loops.items():
-            found[name].append(loop(batches) / steps * 1e6)
         gc.collect()
+        by_hand(batches)  # whoever comes first would pay for the collection
+        chance.shuffle(order)
+        for name in order:
+            found[name].append(loops[name](batches) / steps * 1e6)
     return found
 
 
@@ -195,8 +199,8 @@ def spread(values: list[float]) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--peers", type=Path, default=Path(tempfile.gettempdir()) / "flodl-peers")
     parser.add_argument("--install", action="store_true", help="fetch the other trainers")
     parser.add_argument("--json", action="store_true")

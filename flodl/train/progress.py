@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from typing import Any, Protocol, TextIO, final
 
 from flodl.observe.duration import format_duration
 from flodl.train.state import EpochMetrics
+
+_NOW_AND_THEN = 30.0  # seconds
 
 
 class Progress(Protocol):
@@ -63,16 +67,27 @@ class Silent:
 
 @final
 class Plain:
-    """One line per epoch, for files and pipes."""
+    """One line per epoch, for files and pipes, and one now and then in an epoch that lasts."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._out = out
+        self._clock = clock
+        self._label = ""
+        self._total: int | None = None
+        self._next = clock() + _NOW_AND_THEN
 
     def begin(self, epoch: int, epochs: int, total: int | None) -> None:
-        """Show nothing yet."""
+        """Remember what the epoch is called."""
+        self._label = f"epoch {epoch + 1:{len(str(epochs))}d}/{epochs}"
+        self._total = total
+        self._next = self._clock() + _NOW_AND_THEN
 
     def move(self, position: int, loss: float) -> None:
-        """Show nothing yet."""
+        """Write a line if there was none for a while."""
+        if self._clock() >= self._next:
+            self._next = self._clock() + _NOW_AND_THEN
+            of = f"/{self._total}" if self._total is not None else ""
+            self.note(f"{self._label}  batch {position}{of}  loss {loss:.4g}")
 
     def end(self, metrics: EpochMetrics, epochs: int, left: float) -> None:
         """Write the line of an epoch."""

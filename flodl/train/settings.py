@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, final
 
@@ -83,6 +84,22 @@ class Settings:
     def plain(self) -> dict[str, Any]:
         """Return all of it as plain values, without which checkpoints stay."""
         return {each.name: self._value(each.name) for each in fields(self) if each.name != "keep"}
+
+
+def require_one_process() -> None:
+    """Refuse to be one of several processes, which would train models that know nothing of each other.
+
+    Raises:
+        DeviceError: a launcher such as torchrun has started several.
+    """
+    count = int(os.environ.get("WORLD_SIZE", "1"))
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        count = max(count, torch.distributed.get_world_size())
+    if count > 1:
+        raise DeviceError(
+            f"this is one of {count} processes (WORLD_SIZE), and this version of Trainer trains in one; "
+            "start it without a launcher, or use torch's DistributedDataParallel in a loop of your own"
+        )
 
 
 # What does not decide the numbers of a run.

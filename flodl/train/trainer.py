@@ -23,7 +23,7 @@ from flodl.train.outcome import Interrupted
 from flodl.train.progress import Progress, progress_for
 from flodl.train.schedules import Every, schedule_of
 from flodl.train.seams import MonitorLike, Source
-from flodl.train.settings import Settings, chosen_device
+from flodl.train.settings import Settings, chosen_device, require_one_process
 from flodl.train.sources import source_of
 from flodl.train.state import TrainedState, weights_of
 from flodl.train.stopping import StopRule
@@ -162,11 +162,13 @@ class Trainer:
 
         Raises:
             TrainingError: there is no data, or it gives no batches.
+            DeviceError: this is one of several processes.
             NonFiniteError: a loss is infinite or not a number.
             Interrupted: a signal asked to end; a checkpoint is written.
         """
         if epochs is not None:
             self.settings = Settings(**{**_fields(self.settings), "epochs": epochs})
+        require_one_process()
         source = self._source(data, batch_size)
         if self.directory is None:
             return self._fit(source, resume)

@@ -463,6 +463,30 @@ def test_plain_lines_and_a_moving_line():
     assert "epoch 2/2" in terminal.getvalue()
 
 
+def test_a_long_epoch_says_something_in_a_pipe():
+    now, pipe = [0.0], io.StringIO()
+    shown = Plain(pipe, lambda: now[0])
+    shown.begin(1, 10, 500)
+    for seconds in (1, 29, 31, 32, 65):
+        now[0] = seconds
+        shown.move(seconds, 0.25)
+    assert pipe.getvalue().splitlines() == [
+        "epoch  2/10  batch 31/500  loss 0.25",
+        "epoch  2/10  batch 65/500  loss 0.25",
+    ]
+
+
+def test_one_of_several_processes_is_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(DeviceError, match="this is one of 2 processes"):
+        builder().run()
+
+
+def test_the_step_is_chosen_by_itself_unless_told():
+    state = Trainer.builder(make, sgd, train_step).dataset(BATCHES).progress(False).run().join()
+    assert state.decision.startswith("eager")
+
+
 def test_progress_goes_to_standard_error(capsys):
     Trainer.builder(make, sgd, train_step).dataset(BATCHES).step("eager").run()
     shown = capsys.readouterr()
