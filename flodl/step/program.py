@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from flodl.step.recipe import Recipe
     from flodl.step.rules import Flags
 
+_MOST_OPERATIONS = 12_000
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +74,26 @@ def record(recipe: Recipe, layout: tuple[tuple[int, int], ...], batch: Any) -> P
                 program = _record(copied, live, Binding(copied, layout), batch)
         else:
             program = _record(copied, live, Binding(copied, layout), batch)
+        if _has_opaque_recurrence(program):
+            with torch.backends.mkldnn.flags(enabled=False):
+                copied = twin(recipe)
+                program = _record(copied, live, Binding(copied, layout), batch)
+    count = len(program.graph.graph.nodes)
+    if count > _MOST_OPERATIONS:
+        raise RefusedStepError(
+            f"the step has {count} operations: compiling it would take too long"
+        )
     if random.getstate() != python:
         random.setstate(python)
         raise RefusedStepError("the step draws from Python's random numbers")
     _refuse_outside_weights(recipe, program)
     return program
+
+
+def _has_opaque_recurrence(program: Program) -> bool:
+    """Say whether a kernel is used that cannot be called from a compiled library (torch 2.13)."""
+    kernel = "mkldnn_rnn_layer_backward"
+    return any(kernel in str(node.target) for node in program.graph.graph.nodes)
 
 
 def _devices(recipe: Recipe) -> list[int]:
