@@ -2,8 +2,9 @@
 
 Run: `python benchmarks/trainer.py` (about a minute, one thread).  Every loop trains the same 13-layer MLP of
 width 8 with fused Adam on batches that are in memory already, so that what differs is the loop.  Loops run in
-turn, round by round, in a random order.  Time is that of this process on a processor, and a figure is the 20th percentile over
-the rounds, so that other work on the machine disturbs less; `+-` is the median deviation of the rounds.
+turn, round by round, in a random order.  Time is that of this process on a processor, and a figure is the
+20th percentile over the rounds, so that other work on the machine disturbs less; `+-` is the median
+deviation of the rounds.
 
 Other trainers are used if they can be imported.  `--install` puts them, without their torch, into a folder
 of their own (`--peers DIR`), which is all this needs of the internet.
