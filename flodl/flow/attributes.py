@@ -16,6 +16,7 @@ from torch import nn
 
 from flodl.errors import FlowError
 from flodl.flow.callsite import call_site
+from flodl.flow.describable import methods_by_name
 from flodl.flow.handle import Flow
 from flodl.flow.values import leaves
 
@@ -64,7 +65,7 @@ def live_names(function: Any, owner: type) -> frozenset[str]:
         seen.add(code)
         for inner in _nested(code):
             found |= _stored(inner)
-            queue += [each for name in inner.co_names for each in _methods(name, owner)]
+            queue += [each for name in inner.co_names for each in methods_by_name(name, owner)]
     return frozenset(found)
 
 
@@ -73,20 +74,6 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
     for const in code.co_consts:
         if isinstance(const, CodeType):
             yield from _nested(const)
-
-
-def _methods(name: str, owner: type) -> Iterator[FunctionType]:
-    for kind in owner.__mro__:
-        if kind.__module__.partition(".")[0] in ("torch", "flodl", "builtins"):
-            continue
-        value = vars(kind).get(name)
-        value = value.fget if isinstance(value, property) else value
-        if isinstance(value, (staticmethod, classmethod)):
-            value = value.__func__
-        if isinstance(value, FunctionType):
-            unwrapped = inspect.unwrap(value)
-            if isinstance(unwrapped, FunctionType):
-                yield unwrapped
 
 
 def _stored(code: CodeType) -> set[str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _IDENTITY = frozenset({
     "IS_OP", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
@@ -135,3 +135,18 @@ def _member(name: str, owner: type, seen: set[CodeType]) -> bool:
 def hasattr_builtin(name: str) -> bool:
     """Say whether a name is a builtin."""
     return name in vars(builtins)
+
+
+def methods_by_name(name: str, owner: type) -> Iterator[FunctionType]:
+    """Yield the methods and properties of the user's classes that have a name."""
+    for kind in owner.__mro__:
+        if kind.__module__.partition(".")[0] in ("torch", "flodl", "builtins"):
+            continue
+        value = vars(kind).get(name)
+        value = value.fget if isinstance(value, property) else value
+        if isinstance(value, (staticmethod, classmethod)):
+            value = value.__func__
+        if isinstance(value, FunctionType):
+            unwrapped = inspect.unwrap(value)
+            if isinstance(unwrapped, FunctionType):
+                yield unwrapped

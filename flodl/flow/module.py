@@ -17,6 +17,7 @@ from flodl.flow.definitions import install_definitions
 from flodl.flow.describable import is_describable, mentioned_names
 from flodl.flow.handle import Flow
 from flodl.flow.interception import intercept_calls
+from flodl.flow.outside import checks_of, look
 from flodl.flow.plan_methods import AbstractPlanMethods
 from flodl.flow.questions import NeedsValueError
 from flodl.flow.readings import unwrap
@@ -274,11 +275,13 @@ def _described(
     before = module.training
     module.__dict__["training"] = training
     recorder = Recorder(module, valued=False)
+    outside = look(module, definition.function, _live(type(module)))
     try:
         with recorder, intercept_calls(), recorded_scopes():
             parameters = definition.signature.parameters.values()
             values = tuple(describe_parameter(recorder, each) for each in parameters)
             output = definition.call(module, values)
+        recorder.attributes.checks += checks_of(outside, recorder.encoder)
         spec = _with_children(recorder.finish(output), module)
     except NeedsValueError:
         return None
@@ -332,13 +335,16 @@ def _shape_of(node: NodeSpec) -> tuple[Any, ...]:
 def _record(
     module: FlowModule, definition: Definition, inputs: tuple[Any, ...], replay: Replay
 ) -> tuple[Program, Any]:
-    recorder = Recorder(module, valued=True, live=_live(type(module)), replay=replay)
+    live = _live(type(module))
+    recorder = Recorder(module, valued=True, live=live, replay=replay)
+    outside = look(module, definition.function, live)
     with recorder, intercept_calls(), recorded_scopes(), live_reads(recorder):
         values = tuple(
             admit(recorder, name, value)
             for name, value in zip(definition.parameters, inputs, strict=True)
         )
         output = definition.call(module, values)
+    recorder.attributes.checks += checks_of(outside, recorder.encoder)
     spec = _with_children(recorder.finish(output, module.training), module)
     program = Program(
         spec, recorder.encoder.constants, definition.title, recorder.encoder.portable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import torch
@@ -42,9 +43,15 @@ class Questions:
     """The questions of one recording."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+        self._recorder_of = weakref.ref(recorder)  # it owns us: a cycle would keep weights alive
         self._guards: list[tuple[Flow, object, Site]] = []
         self._looks: list[_Look] = []
+
+    @property
+    def _recorder(self) -> Recorder:
+        recorder = self._recorder_of()
+        assert recorder is not None
+        return recorder
 
     def release(self) -> None:
         """Let go of the flows that were asked."""
