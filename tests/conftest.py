@@ -43,6 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the fast tests first, and skip what this machine cannot do, with the reason."""
+    wandering = [item.nodeid for item in items if " object at 0x" in item.nodeid]
+    # Two processes would disagree about which tests there are.
+    assert not wandering, f"the id of a test holds an address; give `ids`: {wandering[0]}"
     for item in items:
         for name, reason in _lacking().items():
             if item.get_closest_marker(name) is not None:

@@ -94,7 +94,9 @@ def cannot_allocate(*_):
 
 ERRORS = pytest.mark.parametrize("error", [out_of_memory, cannot_allocate])
 ORDERS = pytest.mark.parametrize(
-    "order", [{"seed": 9}, {"shuffle": False}, {"sampler": Backwards()}], ids=str
+    "order",
+    [{"seed": 9}, {"shuffle": False}, {"sampler": Backwards()}],
+    ids=["seed", "in order", "sampler"],
 )
 
 
