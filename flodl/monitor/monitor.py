@@ -24,7 +24,7 @@ from flodl.monitor.recording import Recorder, number
 from flodl.monitor.records import EpochRecord, record_data
 from flodl.monitor.resources import Sampler
 from flodl.monitor.sinks import sink_for
-from flodl.monitor.starting import folder_of, pairs_of, start_data
+from flodl.monitor.starting import folder_of, is_follower, pairs_of, start_data
 from flodl.monitor.storage import metrics_folder, open_reader
 from flodl.monitor.watching import identity_of, picture_of
 from flodl.monitor.wording import epoch_line, finish_line
@@ -80,7 +80,8 @@ class Monitor:
         Args:
             total_epochs: how many epochs are planned, 0 if that is not known.
             run: where to keep everything, below `metrics/`; in memory only if not given. A run that
-                has metrics already is continued.
+                has metrics already is continued. Of processes that train together the first one
+                keeps and prints.
             quiet: print nothing.
             stream: where to print, standard output if not given.
             alerts: when to raise an alert.
@@ -89,7 +90,7 @@ class Monitor:
             sinks: other tools that get everything too, such as `tensorboard:FOLDER`.
         """
         self.total_epochs = total_epochs
-        self._quiet, self._stream = quiet, stream
+        self._quiet, self._stream = quiet or is_follower(), stream
         self._eta = Eta()
         self._began = time.monotonic()
         self._last_log: float | None = None

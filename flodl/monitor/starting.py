@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from torch import nn
+from torch import distributed, nn
 
 from flodl.graph.observation import latest_metrics
 from flodl.monitor.storage import METRICS_FOLDER
@@ -47,10 +47,18 @@ def pairs_of(metrics: Metrics) -> list[tuple[str, Value]]:
 
 
 def folder_of(run: RunDirectory | str | Path | None) -> Path | None:
-    """Return where the metrics of a run are kept."""
-    if run is None:
+    """Return where the metrics of a run are kept; only the first of several processes keeps them."""
+    if run is None or is_follower():
         return None
     return run.metrics if isinstance(run, RunDirectory) else Path(run) / METRICS_FOLDER
+
+
+def is_follower() -> bool:
+    """Return whether this is one of several processes that train together, and not the first."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank() != 0
+    together = os.environ.get("WORLD_SIZE", "1") != "1"
+    return together and os.environ.get("RANK", "0") != "0"
 
 
 def start_data(title: str, total: int, accepts: tuple[str, ...]) -> dict[str, Any]:

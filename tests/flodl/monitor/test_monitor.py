@@ -425,3 +425,16 @@ def test_values_on_a_gpu_are_recorded_without_waiting_for_it():
     monitor.flush()
     assert monitor._pump.run.series["metrics"]["loss"].count == 1
     monitor.finish()
+
+
+def test_of_processes_that_train_together_the_first_one_keeps_and_prints(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank, kept in (("0", True), ("1", False)):
+        monkeypatch.setenv("RANK", rank)
+        with Monitor(1, run=tmp_path / rank, resources=False) as monitor:
+            monitor.log(0, 1.0, {"loss": 1.0})
+            assert len(monitor.history()) == 1
+        assert (tmp_path / rank).exists() is kept
+        assert ("epoch 1/1" in capsys.readouterr().out) is kept
