@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     Method = TypeVar("Method", bound=Callable[..., Any])
 
 
+# From so many plans on, a size asked inside a flow no longer ties a plan to the shapes of its inputs.
+MANY_PLANS = 8
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
@@ -299,8 +301,10 @@ def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, .
     Raises:
         FlowError: the flow asks for something that a description cannot answer.
     """
-    program, result = _record(module, definition, inputs, NOTHING)
-    module._plans[definition.key].add(program)  # part of the same class's machinery
+    plans = module._plans[definition.key]  # part of the same class's machinery
+    is_tied = len(plans.programs) < MANY_PLANS
+    program, result = _record(module, definition, inputs, NOTHING, is_tied)
+    plans.add(program)
     return result
 
 
@@ -315,7 +319,8 @@ def record_path(
         FlowError: the flow, asked again, does something else before it comes to the same place.
     """
     replay = Replay(values=left.values, until=left.node, entry=left.program.entry)
-    program, result = _record(module, definition, inputs, replay)
+    is_tied = left.program.is_tied
+    program, result = _record(module, definition, inputs, replay, is_tied)
     done, again = left.program.spec.nodes, program.spec.nodes
     if [_shape_of(each) for each in done[: left.node + 1]] != [
         _shape_of(each) for each in again[: left.node + 1]
@@ -333,11 +338,16 @@ def _shape_of(node: NodeSpec) -> tuple[Any, ...]:
 
 
 def _record(
-    module: FlowModule, definition: Definition, inputs: tuple[Any, ...], replay: Replay
+    module: FlowModule,
+    definition: Definition,
+    inputs: tuple[Any, ...],
+    replay: Replay,
+    is_tied: bool,
 ) -> tuple[Program, Any]:
     live = _live(type(module))
     recorder = Recorder(module, valued=True, live=live, replay=replay)
     outside = look(module, definition.function, live)
+    recorder.questions.is_tied = is_tied
     with recorder, intercept_calls(), recorded_scopes(), live_reads(recorder):
         values = tuple(
             admit(recorder, name, value)
@@ -350,6 +360,7 @@ def _record(
         spec, recorder.encoder.constants, definition.title, recorder.encoder.portable
     )
     program.entry = recorder.attributes.entry
+    program.is_tied = is_tied
     watch = module._plans[definition.key].watch
     watch.keep({name: unwrap(flow) for name, (_, flow) in recorder.tags.items()})
     result = _unwrap_output(output)

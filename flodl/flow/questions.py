@@ -46,6 +46,8 @@ class Questions:
         self._recorder_of = weakref.ref(recorder)  # it owns us: a cycle would keep weights alive
         self._guards: list[tuple[Flow, object, Site]] = []
         self._looks: list[_Look] = []
+        # Sizes asked inside tie a plan to the shapes of its inputs; with many shapes they are forks.
+        self.is_tied = True
 
     @property
     def _recorder(self) -> Recorder:
@@ -130,7 +132,7 @@ class Questions:
         """Return the answers as guards of a description."""
         metadata = metadata_nodes(spec)
         entry = entry_nodes(spec, metadata)
-        shaped = shaped_nodes(spec, metadata, entry)
+        shaped = shaped_nodes(spec, metadata, entry) if self.is_tied else frozenset()
         found: dict[tuple[int, object], Guard] = {}
         for flow, value, site in self._guards:
             node = flow_node(flow)

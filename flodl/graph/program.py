@@ -68,6 +68,7 @@ class Program:
         run_plainly: the same source with ordinary module calls, for tracers.
         origin: the program of which this one is a variant; itself if it is none.
         start: the last node that has run before this code does, see `resumed`.
+        is_tied: whether sizes asked inside tie it to the shapes of its inputs.
         entry: what the attributes that the flow changes were when it was recorded.
     """
 
@@ -87,6 +88,7 @@ class Program:
         self.origin = self
         self.start = -1
         self.entry: Mapping[str, object] = {}
+        self.is_tied = True
         self.run = self._bind(run)
         self.run_plainly = self._bind(run_plainly)
 

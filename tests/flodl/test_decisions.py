@@ -176,3 +176,17 @@ def test_a_flow_that_does_not_repeat_is_told_so():
     odd(torch.zeros(1))
     with pytest.raises(FlowError, match="something else when it was recorded again"):
         odd(torch.full((1,), 9.0))
+
+
+def test_many_shapes_do_not_make_a_plan_each():
+    class Asks(FlowModule):
+        def flow(self, x):
+            y = x.float()
+            return y.sum(1) if y.dim() > 1 and y.size(1) > 3 else y * 2
+
+    asks = Asks()
+    for length in (*range(1, 40), *range(1, 40)):
+        x = torch.ones(2, length)
+        assert torch.equal(asks(x), x.sum(1) if length > 3 else x * 2)
+    (plans,) = asks._plans.values()
+    assert len(plans.programs) + len(plans._paths) < 20
