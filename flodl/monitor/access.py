@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import ipaddress
 import secrets
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Literal, final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-COOKIE: Final = "flodl-token"
 HEADER: Final = "X-Flodl-Token"
 Answer = Literal["yes", "wrong host", "no token"]
 
@@ -38,6 +38,11 @@ class Access:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
 
     @property
+    def cookie(self) -> str:
+        """The name of the cookie: browsers keep one for all ports of a machine, and it is ours alone."""
+        return f"flodl-{hashlib.sha256(self.token.encode()).hexdigest()[:12]}"
+
+    @property
     def is_local(self) -> bool:
         """Whether only this machine can reach the server."""
         return is_loopback(self.host)
@@ -58,7 +63,7 @@ class Access:
 
     def _brings_token(self, headers: Mapping[str, str], query: Mapping[str, list[str]]) -> bool:
         try:
-            cookie = SimpleCookie(headers.get("Cookie") or "").get(COOKIE)
+            cookie = SimpleCookie(headers.get("Cookie") or "").get(self.cookie)
         except CookieError:
             cookie = None
         given = (

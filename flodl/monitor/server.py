@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final, cast, final
 from urllib.parse import parse_qs, urlsplit
 
-from flodl.monitor.access import COOKIE, Access
+from flodl.monitor.access import Access
 from flodl.monitor.broadcast import Broadcaster
 from flodl.monitor.export import csv_of_epochs, series_data
 from flodl.monitor.hub import json_text
@@ -172,7 +172,8 @@ class _Handler(BaseHTTPRequestHandler):
             extra["Content-Encoding"] = "gzip"
         if query.get("token"):
             # No path: the browser takes the folder of the address that it knows, proxy included.
-            extra["Set-Cookie"] = f"{COOKIE}={self.http.access.token}; HttpOnly; SameSite=Strict"
+            access = self.http.access
+            extra["Set-Cookie"] = f"{access.cookie}={access.token}; HttpOnly; SameSite=Strict"
         self._answer(HTTPStatus.OK, "text/html; charset=utf-8", body, extra)
 
     def events(self, query: dict[str, list[str]]) -> None:

@@ -26,7 +26,7 @@
     if (value === 0) return "0";
     if (size < 1e-3 || size >= 1e7) return value.toExponential(2);
     if (Number.isInteger(value)) return value.toLocaleString("en");
-    return size < 100 ? String(+value.toPrecision(4)) : value.toLocaleString("en", { maximumFractionDigits: 1 });
+    return size < 100 ? value.toFixed(4) : value.toLocaleString("en", { maximumFractionDigits: 1 });
   }
   function bytes(value) {
     for (const [unit, size, digits] of [["TB", 2 ** 40, 1], ["GB", 2 ** 30, 1], ["MB", 2 ** 20, 0], ["KB", 2 ** 10, 0]]) {

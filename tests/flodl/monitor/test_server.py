@@ -324,7 +324,8 @@ def test_a_proxy_may_keep_its_name_when_it_brings_the_token(monitor):
     assert "Path" not in cookie  # the folder that the browser sees, whatever the proxy calls it
     cookie = cookie.split(";")[0]
     assert request(url, "/api/snapshot", Cookie=cookie, **outside)[0] == 200
-    assert request(url, "/api/snapshot", Cookie="flodl-token=x", **outside)[0] == 403
+    name = cookie.split("=")[0]
+    assert request(url, "/api/snapshot", Cookie=f"{name}=x", **outside)[0] == 403
     assert request(url, "/?token=wrong", **outside)[0] == 403
 
 
@@ -347,8 +348,9 @@ def ask(url, action, **headers):
 
 def test_only_who_has_the_token_changes_something(monitor):
     url = monitor.serve()
+    name = monitor._server.access.cookie
     assert ask(url, "stop")[0] == 403
-    assert ask(url, "stop", Cookie=f"flodl-token={token_of(url)}")[0] == 403
+    assert ask(url, "stop", Cookie=f"{name}={token_of(url)}")[0] == 403
     assert ask(url, "stop", X_Flodl_Token="wrong")[0] == 403
     assert monitor.requests() == ()
     assert ask(url, "stop", X_Flodl_Token=token_of(url))[0] == 200
@@ -499,3 +501,13 @@ def test_single_points_of_a_long_run_are_found_in_its_files(tmp_path, monkeypatc
         [value(step, 5.0 if step >= 15_000 else 0.0) for step in range(14_990, 15_011)], rel=1e-5
     )
     assert whole["per"] > 1
+
+
+def test_two_servers_of_a_machine_do_not_take_each_others_cookies():
+    one, two = Access(host="127.0.0.1"), Access(host="127.0.0.1")
+    both = {
+        "Host": "hub.example.org",
+        "Cookie": f"{one.cookie}={one.token}; {two.cookie}={two.token}",
+    }
+    assert [each.may_read(both, {}) for each in (one, two)] == ["yes", "yes"]
+    assert one.cookie != two.cookie
