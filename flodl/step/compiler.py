@@ -84,7 +84,8 @@ def build(packed: bytes) -> None:
     from torch._inductor.compile_fx import compile_fx_aot
 
     job = _Unpacker(io.BytesIO(packed)).load()
-    os.nice(job["niceness"])
+    if sys.platform != "win32":
+        os.nice(job["niceness"])
     torch.set_num_threads(job["threads"])
     examples: list[Any] = [
         torch.empty_strided(shape, stride, dtype=dtype, device=device)

@@ -99,6 +99,7 @@ class Ladder:
         self._binding: Binding | None = None
         self._closed = False
         self._hooked = False
+        self._crowded = False
         self._steps = 0
         # The optimizer may live longer than this step.
         forget = weakref.WeakMethod(self._forget)
@@ -163,6 +164,11 @@ class Ladder:
             return self._run_eagerly(batch)
         if attempt is None:
             if len(self._attempts) >= _MOST_SHAPES:
+                if not self._crowded:
+                    self._crowded = True
+                    self._say(
+                        f"{self.mode}: batches of more than {_MOST_SHAPES} forms; others are eager"
+                    )
                 return self._run_eagerly(batch)
             attempt = self._attempts[key] = Attempt(self._rungs)
         attempt.seen += 1
@@ -240,11 +246,12 @@ class Ladder:
     def _attempt(self, attempt: Attempt, action: Callable[[], None]) -> None:
         try:
             action()
-        except RefusedStepError as error:
+        except (RefusedStepError, torch.OutOfMemoryError) as error:
             attempt.batches.clear()
+            attempt.step = None
             attempt.rungs = attempt.rungs[1:]
             attempt.phase = "warm" if attempt.rungs else "refused"
-            self._say(f"eager: {error}")
+            self._say(f"eager: {str(error).splitlines()[0]}")
 
     def _while_compiling(self, attempt: Attempt, batch: Any) -> Tensor:
         compilation = attempt.compilation

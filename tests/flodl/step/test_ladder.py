@@ -237,6 +237,16 @@ def test_other_shapes_run_without_disturbing():
     assert counts == {5.0}
 
 
+def test_many_forms_of_batches_are_not_all_compiled():
+    model = net()
+    step, said = compiled_step(model)
+    for rows in range(6, 12):
+        step(batches(1, rows=rows)[0])
+    assert said[-1].endswith("batches of more than 4 forms; others are eager")
+    step(batches(1)[0])
+    assert step.mode == "compiled"
+
+
 def test_a_frozen_parameter_is_not_updated_any_more():
     model = net()
     step, said = compiled_step(model)
