@@ -40,6 +40,7 @@ class Signals:
         self._before: dict[int, Any] = {}
         self._timer: threading.Timer | None = None
         self._nudged = False
+        self._process = os.getpid()
 
     def __enter__(self) -> Self:
         """Begin to watch; only the main thread can."""
@@ -61,13 +62,16 @@ class Signals:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del frame
+        if os.getpid() != self._process:
+            # A forked child, such as a worker of a loader, has nothing to save.
+            _end_by(number)
+            return
         if self._nudged:
             self._nudged = False
             self.forced = True
         elif self.received:
             # Asked twice: checkpoints are whole at every moment, so nothing is damaged by this.
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+            _end_by(number)
             return
         else:
             self.received = signal.Signals(number).name
@@ -100,3 +104,9 @@ class Signals:
     def number(self) -> int:
         """Return the number of the signal that was received."""
         return int(signal.Signals[self.received])
+
+
+def _end_by(number: int) -> None:
+    """End this process as the signal would have done without a handler."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

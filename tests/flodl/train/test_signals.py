@@ -148,6 +148,19 @@ def test_a_signal_that_was_ignored_stays_ignored(tmp_path):
         signal.signal(signal.SIGUSR1, before)
 
 
+def test_a_forked_child_ends_as_it_would_have(monkeypatch):
+    ended = []
+    monkeypatch.setattr(room, "_end_by", ended.append)
+    with room.Signals(lambda: None) as watched:
+        send()
+        assert watched.received == "SIGTERM"
+    with room.Signals(lambda: None) as watched:
+        watched._process = -1
+        send(signal.SIGUSR1)
+    assert watched.received == ""
+    assert ended == [signal.SIGUSR1]
+
+
 def test_in_another_thread_signals_are_left_alone(tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     ended = []
