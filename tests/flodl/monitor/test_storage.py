@@ -252,3 +252,27 @@ def test_a_forked_child_leaves_the_files_alone(tmp_path):
     os.waitpid(child, 0)
     monitor.finish()
     assert open_reader(tmp_path).run.series["metrics"]["loss"].count == 1
+
+
+@pytest.mark.slow
+def test_a_program_that_fails_has_its_last_values_stored_and_is_no_mystery(tmp_path):
+    source = """
+        import sys
+        from flodl.monitor.monitor import Monitor
+        monitor = Monitor(3, run=sys.argv[1], quiet=True)
+        monitor.record(0, {"loss": 1.0})
+        monitor.log(0, 1.0, {"loss": 1.0})
+        raise RuntimeError("the loop is wrong")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(source), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith("RuntimeError: the loop is wrong\n")
+    reader = open_reader(tmp_path)
+    assert reader.run.status() == "stopped"
+    assert reader.run.series["metrics"]["loss"].count == 1
+    assert len(reader.history()) == 1
