@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol, TypeVar, final
 
 from torch import nn
@@ -12,6 +13,7 @@ from torch import nn
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.compare import find_mismatches
 from flodl.verify.methods import MethodCall, methods_used
+from flodl.verify.other_methods import other_methods
 from flodl.verify.recipes import Construction, Packed, pack, unpack
 from flodl.verify.recorder import Case
 from flodl.verify.sides import Side
@@ -99,13 +101,19 @@ def probe_original(original: Side, case: Case, run: Runner) -> Abilities:
         sizes = list(size_variants(arguments))[: 0 if heavy else MAX_SIZE_TRIES]
         scales = list(scaled_variants(arguments))[: 1 if heavy else 2]
         options = optional_variants(forward, arguments)[:MAX_OPTIONS]
+        used = methods_used(subject, plan, _NO_PROVENANCE)
+        if not heavy:
+            names = tuple(item.name for item in used)
+            build = partial(Subject.build, original, case.construction)
+            made_by = type(subject.model)
+            used += other_methods(made_by, build, plan, names, _NO_PROVENANCE)
         return Abilities(
             plan=replace(plan, inputs=small[0][1]) if small else plan,
             batch=batch,
             sizes=_accepted(subject, plan, sizes, MAX_SIZES),
             scales=_accepted(subject, plan, scales, 2),
             options=_accepted(subject, plan, options, MAX_OPTIONS),
-            methods=methods_used(subject, plan, _NO_PROVENANCE),
+            methods=used,
             no_backward=no_backward,
             heavy=heavy,
         )
