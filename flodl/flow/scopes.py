@@ -11,14 +11,15 @@ import threading
 import warnings
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from torch.amp.autocast_mode import autocast
 
 from flodl.flow.callsite import is_user_frame
-from flodl.flow.readings import grad_modes
+from flodl.flow.readings import grad_modes, unwrap
 from flodl.flow.recorder import current_recorder
+from flodl.flow.values import map_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,6 +99,38 @@ def _unheard(recorder: Recorder, function: Callable[..., Any], *args: Any) -> An
         recorder.modes = grad_modes()
 
 
+@final
+class _Forked:
+    """`torch.random.fork_rng(...)` in a flow: a block that leaves the random state as it was."""
+
+    def __init__(self, recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._recorder = recorder
+        self._args, self._kwargs = args, kwargs
+        values = [map_leaves(arg, unwrap) for arg in args]
+        named = {key: map_leaves(arg, unwrap) for key, arg in kwargs.items()}
+        self._context = _FORK_RNG(*values, **named)
+
+    def __enter__(self) -> Any:
+        recorder = self._recorder
+        recorder.step("enter", "torch.random.fork_rng", self._args, self._kwargs, compute=None)
+        recorder.scopes += 1
+        return _unheard(recorder, self._context.__enter__)
+
+    def __exit__(self, *exc: object) -> Any:
+        recorder = self._recorder
+        result = _unheard(recorder, self._context.__exit__, *exc)
+        recorder.scopes -= 1
+        if exc[0] is None:
+            recorder.step("exit", "", (), compute=None)
+        return result
+
+
+@wraps(torch.random.fork_rng)
+def _fork_rng(*args: Any, **kwargs: Any) -> Any:
+    recorder = current_recorder()
+    return _FORK_RNG(*args, **kwargs) if recorder is None else _Forked(recorder, args, kwargs)
+
+
 def _filtering(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def change(*args: Any, **kwargs: Any) -> Any:
@@ -124,11 +157,17 @@ def _reading(name: str, original: Callable[..., bool]) -> Callable[..., bool]:
     return ask
 
 
+_FORK_RNG = torch.random.fork_rng
 _lock = threading.Lock()
 _depth: list[int] = []
 _ORIGINALS = {kind: (kind.__enter__, kind.__exit__) for kind in _CONTEXTS}  # type: ignore[attr-defined]
 _FILTER_ORIGINALS = {name: vars(warnings)[name] for name in _FILTERS}
 _MODE_ORIGINALS = {name: vars(torch)[name] for name in _MODES}
+_RECORDED = {
+    kind: (_entering(kind, enter), _leaving(leave)) for kind, (enter, leave) in _ORIGINALS.items()
+}
+_FILTERS_RECORDED = {name: _filtering(each) for name, each in _FILTER_ORIGINALS.items()}
+_MODES_RECORDED = {name: _reading(name, each) for name, each in _MODE_ORIGINALS.items()}
 
 
 @contextmanager
@@ -148,10 +187,11 @@ def recorded_scopes() -> Iterator[None]:
 
 
 def _replace() -> None:
-    for kind, (enter, leave) in _ORIGINALS.items():
-        _set(kind, _entering(kind, enter), _leaving(leave))
-    vars(warnings).update({name: _filtering(each) for name, each in _FILTER_ORIGINALS.items()})
-    vars(torch).update({name: _reading(name, each) for name, each in _MODE_ORIGINALS.items()})
+    for kind, (enter, leave) in _RECORDED.items():
+        _set(kind, enter, leave)
+    vars(warnings).update(_FILTERS_RECORDED)
+    vars(torch).update(_MODES_RECORDED)
+    vars(torch.random)["fork_rng"] = _fork_rng
 
 
 def _restore() -> None:
@@ -159,6 +199,7 @@ def _restore() -> None:
         _set(kind, enter, leave)
     vars(warnings).update(_FILTER_ORIGINALS)
     vars(torch).update(_MODE_ORIGINALS)
+    vars(torch.random)["fork_rng"] = _FORK_RNG
 
 
 def _set(kind: Any, enter: Any, leave: Any) -> None:

@@ -19,6 +19,7 @@ OPAQUE_PREFIXES: Final = (
     "torch.nn.init.",
     "torch.autograd.",
     "torch.distributed.",
+    "torch.distributions.",
     "torch.hub.",
     "torch.func.",
     "torch.onnx.",
@@ -29,6 +30,8 @@ OPAQUE: Final = frozenset({
     "torch.Tensor", "torch.FloatTensor", "torch.DoubleTensor", "torch.HalfTensor",
     "torch.LongTensor", "torch.IntTensor", "torch.ByteTensor", "torch.BoolTensor",
     "torch.from_numpy", "torch.manual_seed", "torch.cuda.manual_seed", "torch.seed",
+    "torch.get_rng_state", "torch.set_rng_state", "torch.random.get_rng_state",
+    "torch.random.set_rng_state", "torch.initial_seed",
 })  # fmt: skip
 # About the machine or the process, never about a value.
 PYTHON_PREFIXES: Final = (
@@ -66,10 +69,12 @@ CONTEXTS: Final = frozenset({
     "torch.autograd.grad_mode.enable_grad", "torch.autocast", "torch.amp.autocast",
     "torch.cuda.amp.autocast", "torch.cpu.amp.autocast", "torch.cuda.amp.autocast_mode.autocast",
     "torch.autograd.profiler.record_function", "torch.profiler.record_function",
-    "warnings.catch_warnings", "contextlib.nullcontext",
+    "warnings.catch_warnings", "contextlib.nullcontext", "torch.random.fork_rng",
 })  # fmt: skip
 # Those of them that wrap a function when they are written as a decorator.
-WRAPPERS: Final = frozenset({name for name in CONTEXTS if name.startswith("torch.")})
+WRAPPERS: Final = frozenset(
+    {name for name in CONTEXTS if name.startswith("torch.") and not name.endswith("fork_rng")}
+)
 # Decorators which `@subflow` may be written above.
 SUBFLOW_BELOW: Final = WRAPPERS | {"torch.jit.ignore", "torch.jit.unused", "torch.jit.export",
                                    "typing.override"}  # fmt: skip

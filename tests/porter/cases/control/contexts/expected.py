@@ -3,7 +3,7 @@ import warnings
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from flodl import FlowModule, subflow
+from flodl import FlowModule, call, subflow
 
 
 class Net(FlowModule):
@@ -60,9 +60,30 @@ class Whole(FlowModule):
             return x.through(self.lin)
 
 
+class Repeats(FlowModule):
+    """Draws the same numbers again when it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.drop = nn.Dropout(0.5)
+        self.state = None
+
+    def flow(self, x, again=False):
+        if not again:
+            self.state = call(torch.get_rng_state)
+            return x.through(self.drop)
+        with torch.random.fork_rng(devices=[], enabled=True):
+            call(torch.set_rng_state, self.state)
+            return x.through(self.drop)
+
+
 def check():
     net, teacher, whole = Net(), Teacher(), Whole()
+    repeats = Repeats()
     results = []
+    for _ in range(3):
+        x = torch.rand(8)
+        results += [repeats(x).tolist(), repeats(x, again=True).tolist(), torch.rand(1).item()]
     for turn in range(4):
         for model in (net, teacher, whole):
             model.train(turn % 2 == 0)
