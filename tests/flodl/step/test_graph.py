@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from flodl.data.batch import Batch
 from flodl.errors import DeviceError
 from flodl.nn.optimizers import SGD, Adam
 from flodl.step.reading import read, rebuilt
@@ -26,6 +27,11 @@ def test_batches_keep_their_form_with_other_tensors():
     twin = rebuilt(batch, iter([each * 2 for each in tensors]))
     assert [float(each.sum()) for each in read(twin)[0]] == [2.0, 4.0, 6.0]
     assert read(twin)[1] == key
+    named = Batch((torch.ones(1), torch.ones(2)), names=("image", "label"))
+    tensors, key = read(named)
+    twin = rebuilt(named, iter([each * 2 for each in tensors]))
+    assert float(twin["label"].sum()) == 4.0
+    assert read(twin)[1] == key != read(tuple(tensors))[1]
 
 
 @pytest.mark.gpu
