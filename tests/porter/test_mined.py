@@ -35,6 +35,43 @@ MODULES = {
                 return self.act(self.a(x))
         CASES = [(Net, (), lambda: (torch.randn(2),)), (Outer, (), lambda: (torch.randn(2, 2),))]
     """,
+    "a distribution checks its parameters": """
+        from torch.distributions import Categorical, Normal, kl_divergence
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(3, 3)
+                self.scale = nn.Parameter(torch.zeros(3))
+            def forward(self, x):
+                mean = self.a(x)
+                dist = Normal(mean, self.scale.exp().expand_as(mean))
+                prior = Normal(torch.zeros_like(mean), torch.ones_like(mean))
+                which = Categorical(logits=mean)
+                drawn = dist.rsample()
+                return drawn, dist.log_prob(drawn), kl_divergence(dist, prior), which.probs, dist
+        CASES = [(Net, (), lambda: (torch.randn(2, 3),))]
+    """,
+    "several attributes are set at once": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.scale = nn.Linear(3, 3), nn.Parameter(torch.ones(3))
+            def forward(self, x):
+                x = self.a(x)
+                return x + self.scale.exp().expand_as(x)
+        CASES = [(Net, (), lambda: (torch.randn(2, 3),))]
+    """,
+    "a mask is a value, and its sum may be asked": """
+        class Net(nn.Module):
+            def forward(self, x, target):
+                count = (target > 0).type(torch.FloatTensor).sum()
+                x = x.masked_fill(target == 0, 2.0)
+                if count == 0:
+                    return x.mean()
+                return x.sum() / count
+        CASES = [(Net, (), lambda: (torch.randn(2, 3), torch.tensor([[0, 1, 1], [1, 0, 0]]))),
+                 (Net, (), lambda: (torch.randn(2, 3), torch.zeros(2, 3)))]
+    """,
 }
 
 

@@ -122,13 +122,23 @@ def _attribute(
     elif isinstance(node, ast.Call):
         yield from _registered(node, self_name)
     for target in targets:
-        for part in target.elts if isinstance(target, ast.Tuple) else [target]:
+        for part, given in _pairs(target, value):
             if isinstance(part, ast.Attribute) and _is_name(part.value, self_name):
-                kind, constructor = _kind(names, module_classes, value)
-                text = "" if value is None else " ".join(source.slice(source.span(value)).split())
+                kind, constructor = _kind(names, module_classes, given)
+                text = "" if given is None else " ".join(source.slice(source.span(given)).split())
                 yield AttributeFact(
                     name=part.attr, kind=kind, constructor=constructor, text=text, line=part.lineno
                 )
+
+
+def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """Yield every part of a target with what it is given."""
+    if not isinstance(target, ast.Tuple):
+        yield target, value
+    elif isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
+        yield from zip(target.elts, value.elts, strict=True)
+    else:
+        yield from ((part, value) for part in target.elts)
 
 
 def _registered(node: ast.Call, self_name: str) -> Iterator[AttributeFact]:

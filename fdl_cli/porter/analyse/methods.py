@@ -212,7 +212,25 @@ def _used_as_flags(node: FunctionNode) -> set[str]:
                 used.add(name)
             case _:
                 pass
+        used |= _masks(inner)
     return asked - used
+
+
+def _masks(node: ast.AST) -> set[str]:
+    """Return the names whose comparison is a value to compute with: a mask, not an answer."""
+    match node:
+        case ast.BinOp(left=left, right=right):
+            parts = [left, right]
+        case ast.Attribute(value=value) | ast.UnaryOp(op=ast.Invert(), operand=value):
+            parts = [value]
+        case ast.Subscript(slice=index):
+            parts = [index]
+        case ast.Call(func=ast.Attribute(), args=args):
+            parts = list(args)
+        case _:
+            parts = []
+    compared = (part.left for part in parts if isinstance(part, ast.Compare))
+    return {left.id for left in compared if isinstance(left, ast.Name)}
 
 
 def _unclear_supers(node: FunctionNode) -> list[int]:
