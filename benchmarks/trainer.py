@@ -4,7 +4,8 @@ Run: `python benchmarks/trainer.py` (about a minute, one thread).  Every loop tr
 width 8 with fused Adam on batches that are in memory already, so that what differs is the loop.  Loops run in
 turn, round by round, in a random order.  Time is that of this process on a processor, and a figure is the
 20th percentile over the rounds, so that other work on the machine disturbs less; `+-` is the median
-deviation of the rounds.
+deviation of the rounds.  On a busy machine `--layers 1` tells more: what a loop costs does not depend on the
+model, but what a model costs hides it.
 
 Other trainers are used if they can be imported.  `--install` puts them, without their torch, into a folder
 of their own (`--peers DIR`), which is all this needs of the internet.
@@ -35,7 +36,7 @@ from torch import nn
 
 from flodl import Trainer
 
-LAYERS, WIDTH, BATCH = 13, 8, 8
+WIDTH, BATCH = 8, 8
 BAR = 20.0  # microseconds per step
 PACKAGES = (
     "pytorch-ignite", "lightning-fabric", "lightning-utilities", "accelerate", "huggingface-hub",
@@ -43,12 +44,15 @@ PACKAGES = (
     "typing-extensions", "httpx", "httpcore", "h11", "anyio", "certifi", "idna", "sniffio",
 )  # fmt: skip
 
+size = argparse.Namespace(layers=13)
 Loop = Callable[[list[tuple[torch.Tensor, torch.Tensor]]], float]
 
 
 def model_and_optimizer() -> tuple[nn.Module, torch.optim.Optimizer]:
     torch.manual_seed(0)
-    layers = [part for _ in range(LAYERS - 1) for part in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
+    layers = [
+        part for _ in range(size.layers - 1) for part in (nn.Linear(WIDTH, WIDTH), nn.ReLU())
+    ]
     model = nn.Sequential(*layers, nn.Linear(WIDTH, 1))
     return model, torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
 
@@ -200,12 +204,14 @@ def spread(values: list[float]) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--layers", type=int, default=13, help="layers of the network")
     parser.add_argument("--peers", type=Path, default=Path(tempfile.gettempdir()) / "flodl-peers")
     parser.add_argument("--install", action="store_true", help="fetch the other trainers")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    size.layers = options.layers
     if options.install:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
         subprocess.run([*command, "--target", str(options.peers), *PACKAGES], check=True)
