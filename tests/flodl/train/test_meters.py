@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flodl.train.meters import DeviceMeter, HostMeter
@@ -23,6 +23,7 @@ def fill(meter, losses, flush_at=()):
     return told
 
 
+@settings(max_examples=30)
 @given(losses=LOSSES, flush_at=st.sets(st.integers(0, 30)), capacity=st.integers(1, 7))
 def test_both_meters_agree(losses, flush_at, capacity):
     host, device = HostMeter(), DeviceMeter(torch.device("cpu"), capacity)
