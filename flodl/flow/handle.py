@@ -385,7 +385,7 @@ def _install_operators() -> None:
         setattr(Flow, f"__r{bare}__", _reflected(name, function))
         in_place = getattr(operator, f"i{bare}")
         setattr(Flow, f"__i{bare}__", _binary(f"i_{bare}", in_place))
-    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    for name in ("lt", "le", "gt", "ge", "eq", "ne", "delitem"):
         setattr(Flow, f"__{name}__", _binary(name, getattr(operator, name)))
     for name in ("neg", "pos", "invert"):
         setattr(Flow, f"__{name}__", _unary(name, getattr(operator, name)))

@@ -247,7 +247,8 @@ def describe(module: Any) -> bool:
     definition = module._main()
     if definition is None or module._plans[definition.key].programs:
         return definition is not None
-    if not is_describable(definition.function, type(module)):
+    kind = type(module)
+    if _live(kind) or not is_describable(definition.function, kind):
         return False
     described = [_described(module, definition, training) for training in (True, False)]
     both = [each for each in described if each is not None]

@@ -125,7 +125,7 @@ def _resume(emitter: _Emitter, start: int) -> None:
             scopes.append(node)
         elif node.kind == "exit":
             scopes.pop()
-        elif _is_effect(node) or node.index in emitter.variable:
+        elif _is_effect(node) or node.kind == "unpack" or node.index in emitter.variable:
             continue
         elif emitter.live.last_use[node.index] > start:
             emitter.put(f"{_bind(emitter, node)} = _values[{node.index}]")

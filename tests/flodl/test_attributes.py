@@ -148,3 +148,22 @@ def test_numbers_are_guarded_before_the_call():
         assert torch.equal(scaled(torch.ones(2), beta), expected)
         assert torch.equal(scaled(torch.ones(3), beta), expected[:1].expand(3))
     assert scaled.code.count("def forward") == 2
+
+
+def test_a_flow_that_fills_a_container_is_not_run_without_values():
+    class Fills(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.seen = []
+            self.table = {}
+
+        def flow(self, x):
+            self.seen.append(x)
+            self.table["last"] = x
+            return x + len(self.seen)
+
+    fills = Fills()
+    assert fills.seen == []
+    assert fills.table == {}
+    assert [fills(torch.zeros(1)).item() for _ in range(3)] == [1, 2, 3]
+    assert all(type(each) is torch.Tensor for each in (*fills.seen, *fills.table.values()))

@@ -190,3 +190,33 @@ def test_many_shapes_do_not_make_a_plan_each():
         assert torch.equal(asks(x), x.sum(1) if length > 3 else x * 2)
     (plans,) = asks._plans.values()
     assert len(plans.programs) + len(plans._paths) < 20
+
+
+def test_what_is_unpacked_or_deleted_before_a_fork():
+    class Keeps(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.seen = []
+            self.table = {}
+
+        def flow(self, x):
+            rows, columns = x.shape
+            low, high = x.aminmax(dim=1)
+            if (rows, columns) not in self.table:
+                self.table[(rows, columns)] = torch.ones(columns)
+            self.seen.append(high.max().through(item))
+            if len(self.seen) > 2:
+                del self.seen[0]
+            if (low.sum() > 0).through(bool):
+                return x * self.table[(rows, columns)] + sum(self.seen)
+            return x - columns
+
+    keeps = Keeps()
+    seen = []
+    for turn in range(12):
+        x = torch.randn(2, 2 + turn % 3) + turn % 2
+        seen = [*seen, x.max().item()][-2:]
+        low = x.amin(1).sum()
+        expected = x + sum(seen) if low > 0 else x - x.size(1)
+        assert torch.equal(keeps(x), expected)
+        assert keeps.seen == seen
