@@ -31,6 +31,7 @@ def filled(values, chunk=100):
     st.integers(1, 50),
     st.integers(2, 30),
 )
+@pytest.mark.slow
 def test_no_extreme_is_lost(values, chunk, points):
     found = filled(values, chunk).window(points=points)
     assert len(found.steps) <= points
@@ -54,6 +55,7 @@ def test_memory_is_bounded(monkeypatch):
     assert math.isclose(sum(window.mean) / len(window.mean), sum(values) / 20_000, abs_tol=0.05)
 
 
+@pytest.mark.slow
 def test_a_million_points_are_quick():
     values = array("d", torch.randn(1_000_000, dtype=torch.float64).tolist())
     found = filled(values, 5000)
