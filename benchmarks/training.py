@@ -209,7 +209,7 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="measure what was measured before")
     parser.add_argument("--report", action="store_true", help="print the tables and end")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    folder = Path(__file__).parent / "results" / "training"
+    folder = Path(__file__).parent.parent / "runs" / "benchmarks" / "training"
     parser.add_argument("--results", type=Path, default=folder)
     options = parser.parse_args()
     chosen = options.size or ["tiny", "cpu"]
