@@ -26,7 +26,8 @@ class Names:
             return self.dotted_name(node.id)
         if isinstance(node, ast.Attribute):
             inner = self.dotted(node.value)
-            return f"{inner}.{node.attr}" if inner else ""
+            # Some files say `torch.torch.nn`: the package is an attribute of itself.
+            return f"{inner}.{node.attr}".replace("torch.torch.", "torch.") if inner else ""
         return ""
 
     def dotted_name(self, name: str) -> str:
