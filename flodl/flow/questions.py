@@ -88,8 +88,10 @@ class Questions:
         if isinstance(value, torch.Tensor):
             raise FlowError(tensor_question(site_of(frame), "an integer"))
         self.settle(frame)
+        # What is no integer, such as a whole size, has not been poked: torch sees it as what it is.
+        answer = 1 if value is UNKNOWN else operator.index(value)
         self._looks.append(_Look(flow, *instruction_of(frame), is_poke=True))
-        return 1 if value is UNKNOWN else operator.index(value)
+        return answer
 
     def look(self, flow: Flow) -> None:
         """Note that the running instruction looked at the class of a flow; see `poke`."""

@@ -563,3 +563,17 @@ def test_plans_are_bounded():
     for n in range(1, 101):
         assert module(x, "a" * n).item() == n
     assert len(module._programs()) <= 64
+
+
+@pytest.mark.parametrize("make", [torch.zeros, torch.ones, torch.rand, torch.empty])
+def test_whole_sizes_make_tensors_while_values_are_known(make):
+    class Makes(FlowModule):
+        def flow(self, x, start=None):
+            if start is None:
+                start = make(x.size())
+                start = make(x.shape, dtype=x.dtype) + make(*x.shape) + make(x.size(0), x.size(1))
+            return x + start
+
+    makes = Makes()
+    assert makes(torch.ones(3, 2)).shape == (3, 2)
+    assert makes(torch.ones(4, 2)).shape == (4, 2)
