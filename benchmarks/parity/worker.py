@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 PORT_LIMIT_S, IMPORT_LIMIT_S, CASE_LIMIT_S, VERIFY_LIMIT_S = 60, 60, 90, 300
-MEMORY_MB = 4096
+MEMORY_MB = 8192
 
 
 class EndedError(Exception):

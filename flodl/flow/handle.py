@@ -31,16 +31,8 @@ class _Unknown:
 
 UNKNOWN = _Unknown()
 _TENSOR_ATTRIBUTES = METADATA_ATTRIBUTES | {
-    "T",
-    "mT",
-    "H",
-    "mH",
-    "data",
-    "grad",
-    "real",
-    "imag",
-    "grad_fn",
-}
+    "T", "mT", "H", "mH", "data", "grad", "real", "imag", "grad_fn",
+}  # fmt: skip
 # Both a method of sparse tensors and a field of `torch.max(x, dim)`: only a value can tell.
 _AMBIGUOUS = frozenset({"values", "indices", "names"})
 
@@ -67,6 +59,9 @@ class Flow:
     """
 
     __slots__ = ("_known", "_node", "_recorder", "_value")
+
+    # Numbers and arrays of numpy leave their operators to us, as they do to a tensor.
+    __array_priority__ = 1000
 
     def __init__(self, recorder: Recorder, node: int, value: Any, known: type | None) -> None:
         object.__setattr__(self, "_recorder", recorder)

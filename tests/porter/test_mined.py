@@ -61,6 +61,13 @@ MODULES = {
                 return x + self.scale.exp().expand_as(x)
         CASES = [(Net, (), lambda: (torch.randn(2, 3),))]
     """,
+    "a number of numpy times a tensor": """
+        import numpy as np
+        class Net(nn.Module):
+            def forward(self, x):
+                return 0.5 * x * (1 + torch.tanh(np.sqrt(2 / np.pi) * (x + 0.04 * torch.pow(x, 3))))
+        CASES = [(Net, (), lambda: (torch.randn(2, 3),))]
+    """,
     "a mask is a value, and its sum may be asked": """
         class Net(nn.Module):
             def forward(self, x, target):
