@@ -23,7 +23,8 @@ from flodl.verify.trial import Trial
 
 SEARCH_SHARE = 0.3
 MAX_TRIALS = 4
-# After this long, a class that was compared on one case is not compared on further ones.
+# After this long, a class that was compared on one case is not compared on further ones, except
+# on those that the user gave.
 ENOUGH_S = 5.0
 # A port that takes this much longer than the original, when the time is over, hangs.
 HANGING_FACTOR = 20.0
@@ -117,7 +118,9 @@ class _Examination:
         started = time.monotonic()
         deadline = started + self._limit_s
         for case in cases:
-            if ledger.num_cases > 0 and time.monotonic() - started > ENOUGH_S:
+            asked_for = case.origin.startswith("--example")
+            enough = ledger.num_cases > 0 and time.monotonic() - started > ENOUGH_S
+            if enough and not asked_for:
                 break
             trial = Trial(self._original, self._port, case, ledger, self._response)
             try:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.porter.verify.examining import EXAMPLES, TWINS, examine_files, statuses
+from tests.porter.verify.made_mutations import CLASSES, RealClass, chosen, ported_text
 from tests.porter.verify.mutations import ALL, Mutation
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -62,3 +63,24 @@ def test_every_planted_mutation_is_reported(mutation: Mutation, tmp_path: Path) 
     assert found[name]["status"] == "different", found[name]
     assert found[name]["detail"]
     assert found[name]["error_code"] is not None
+
+
+def test_there_are_three_hundred_mutations() -> None:
+    made = [mutation.name for item in CLASSES for mutation in chosen(item)]
+    assert len(set(made)) == len(made)
+    assert len(ALL) + len(made) >= 300
+
+
+@pytest.mark.parametrize("item", CLASSES, ids=lambda item: f"{item.module}-{item.name}")
+def test_every_mutation_of_a_real_class_is_reported(item: RealClass, tmp_path: Path) -> None:
+    ported = tmp_path / "ported.py"
+    mutations = [*chosen(item)]
+    for number, text in enumerate([ported_text(item), *(each.text for each in mutations)]):
+        ported.write_text(text, encoding="utf-8")
+        found = examine_files(
+            item.file, ported, (item.name,), workdir=tmp_path / "work", examples=item.examples
+        )[item.name]
+        if number == 0:
+            assert found["status"] == "equal", found
+        else:
+            assert found["status"] == "different", (mutations[number - 1].name, found)
