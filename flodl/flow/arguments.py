@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import torch
 
-from flodl.flow.containers import FlowDict, FlowList, FlowTuple
+from flodl.flow.containers import FlowDict, FlowList, FlowTuple, Origin
 from flodl.flow.values import is_named_tuple
 from flodl.spec.graph import InputSpec
 
@@ -81,19 +81,25 @@ def _admit(recorder: Recorder, expression: str, value: Any, checks: list[str]) -
         checks.append(
             f"type({expression}) is {kind.__name__} and len({expression}) == {len(value)}"
         )
-        made = FlowList if kind is list else FlowTuple
-        return made(
+        items = (
             _admit(recorder, f"{expression}[{position}]", item, checks)
             for position, item in enumerate(value)
         )
+        if kind is tuple:
+            return FlowTuple(items)
+        handed = FlowList(items)
+        handed.origin = Origin(recorder, expression, value)
+        return handed
     if kind is dict and all(type(key) in (str, int) for key in value):
         checks.append(f"type({expression}) is dict and list({expression}) == {list(value)!r}")
-        return FlowDict(
+        table = FlowDict(
             {
                 key: _admit(recorder, f"{expression}[{key!r}]", item, checks)
                 for key, item in value.items()
             }
         )
+        table.origin = Origin(recorder, expression, value)
+        return table
     return _admit_object(recorder, expression, value, checks)
 
 

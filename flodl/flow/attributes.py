@@ -16,6 +16,7 @@ from torch import nn
 
 from flodl.errors import FlowError
 from flodl.flow.callsite import call_site
+from flodl.flow.containers import DICTS, LISTS
 from flodl.flow.describable import methods_by_name
 from flodl.flow.handle import Flow
 from flodl.flow.values import leaves
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from flodl.flow.recorder import Recorder
+    from flodl.spec.graph import Site
 
 _MUTATORS = frozenset({
     "append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "popitem",
@@ -126,6 +128,7 @@ class LiveAttributes:
         self.checks: list[str] = []
         self.entry: dict[str, Any] = dict(replayed)
         self._written: dict[str, Any] = {}
+        self._stored: list[tuple[str, Any, tuple[int, ...], Site]] = []
 
     @property
     def _recorder(self) -> Recorder:
@@ -137,6 +140,7 @@ class LiveAttributes:
         """Let go of every flow and value."""
         self.entry.clear()
         self._written.clear()
+        self._stored.clear()
 
     def read(self, name: str, value: Any) -> Any:
         """Return what the flow gets for an attribute whose value is now `value`.
@@ -200,7 +204,32 @@ class LiveAttributes:
             "setattr", name, (self._recorder.module, value),
             compute=lambda owner, new: setattr(owner, name, new),
         )  # fmt: skip
-        self._written[name] = value
+        if type(value) in (*LISTS, *DICTS):
+            # What is stored in a call is a list of that call: it is read live, and changed there.
+            self._written.pop(name, None)
+            self.entry[name] = ("inside", None, "")
+            self._stored.append((name, value, _members(value), call_site()))
+        else:
+            self._written[name] = value
+
+    def settle(self) -> None:
+        """Check that no container changed under another name after the flow had stored it.
+
+        Raises:
+            FlowError: one did; the steps would store it as it was.
+        """
+        for name, value, before, site in self._stored:
+            if _members(value) != before:
+                message = (
+                    f"{site}: the {type(value).__name__} that is stored as `self.{name}` is changed "
+                    f"afterwards under another name; store it when it is complete, or change `self.{name}`"
+                )
+                raise FlowError(message)
+
+
+def _members(value: Any) -> tuple[int, ...]:
+    members = [*value, *value.values()] if type(value) in DICTS else value
+    return tuple(id(each) for each in members)
 
 
 _lock = threading.Lock()

@@ -1,10 +1,18 @@
-"""Lists, tuples and dicts of inputs, as a flow gets them: ordinary ones that also know `through`."""
+"""Lists, tuples and dicts of inputs, as a flow gets them: they know `through` and write to the caller's."""
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, final
 
+from flodl.errors import FlowError
+from flodl.flow.callsite import call_site
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flodl.flow.handle import Flow
+    from flodl.flow.recorder import Recorder
     from flodl.flow.stages import Stage
 
 
@@ -18,12 +26,65 @@ def _through(value: Any, stage: Stage, extra: tuple[Any, ...], named: dict[str, 
 
 
 @final
+class Origin:
+    """Where a container of an input comes from: what is written to it must reach the caller's object."""
+
+    def __init__(self, recorder: Recorder, expression: str, value: Any) -> None:
+        self._recorder = weakref.ref(recorder)
+        self._expression = expression
+        self._value = value
+        self.flow: Flow | None = None
+
+    def written(self) -> Flow:
+        """Return the container as one value of the recording, for a step that changes it."""
+        if self.flow is None:
+            recorder = self._recorder()
+            if recorder is None or not recorder.listening:
+                raise FlowError(
+                    "a container of an input was changed outside the flow it was passed to"
+                )
+            self.flow = recorder.input(self._expression, self._value, type(self._value))
+        return self.flow
+
+    def refuse(self, what: str) -> FlowError:
+        """Return the error for a change that no step describes."""
+        kind = type(self._value).__name__
+        return FlowError(
+            f"{call_site()}: `{what}` changes the {kind} that the caller passed as `{self._expression}`; "
+            f"change a copy, {kind}({self._expression}), or keep the part as a callable: x.through(function)"
+        )
+
+
+def _refusing(name: str) -> Callable[..., Any]:
+    def refuse(self: FlowList | FlowDict, *_: Any, **__: Any) -> Any:
+        if self.origin is None:
+            return getattr(super(type(self), self), name)(*_, **__)
+        raise self.origin.refuse(name)
+
+    refuse.__name__ = name
+    return refuse
+
+
+@final
 class FlowList(list[Any]):
     """A list that was passed to a flow."""
+
+    origin: Origin | None = None
 
     def through(self, stage: Stage, *extra: Any, **named: Any) -> Any:
         """Pass the whole list to a stage: `stage(values, *extra, **named)`."""
         return _through(self, stage, extra, named)
+
+    def append(self, value: Any) -> None:
+        """Append to the caller's list, at this place in every call."""
+        if self.origin is not None:
+            self.origin.written().append(value)
+        super().append(value)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if self.origin is not None:
+            self.origin.written()[index] = value
+        super().__setitem__(index, value)
 
 
 @final
@@ -41,9 +102,36 @@ class FlowTuple(tuple[Any, ...]):
 class FlowDict(dict[Any, Any]):
     """A dict that was passed to a flow."""
 
+    origin: Origin | None = None
+
     def through(self, stage: Stage, *extra: Any, **named: Any) -> Any:
         """Pass the whole dict to a stage: `stage(values, *extra, **named)`."""
         return _through(self, stage, extra, named)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if self.origin is not None:
+            self.origin.written()[key] = value
+        super().__setitem__(key, value)
+
+    def update(self, *args: Any, **named: Any) -> None:
+        """Set several items of the caller's dict, at this place in every call."""
+        for key, value in dict(*args, **named).items():
+            self[key] = value
+
+
+for _name in ("extend", "insert", "pop", "remove", "clear", "sort", "reverse", "__delitem__", "__iadd__",
+              "__imul__"):  # fmt: skip
+    setattr(FlowList, _name, _refusing(_name))
+for _name in ("__delitem__", "pop", "popitem", "clear", "setdefault", "__ior__"):
+    setattr(FlowDict, _name, _refusing(_name))
+
+
+def written_flow(value: Any) -> Flow | None:
+    """Return the caller's container as one value, if the flow has written to it."""
+    if type(value) not in (FlowList, FlowDict) or value.origin is None:
+        return None
+    found: Flow | None = value.origin.flow
+    return found
 
 
 TUPLES = (tuple, FlowTuple)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from flodl.errors import FlowError
-from flodl.flow.containers import DICTS, LISTS, TUPLES
+from flodl.flow.containers import DICTS, LISTS, TUPLES, written_flow
 from flodl.flow.handle import Flow, Method
 from flodl.flow.naming import importable_name, plain_name
 from flodl.flow.values import dataclass_fields, is_named_tuple
@@ -63,6 +63,9 @@ class Encoder:
         kind = type(value)
         if kind is Flow:
             return self._reference(value)
+        written = written_flow(value)
+        if written is not None:
+            return self._reference(written)
         if kind is Method:
             message = "a method of a Flow was used as a value; call it, or pass the Flow itself"
             raise FlowError(message)

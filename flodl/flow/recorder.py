@@ -290,6 +290,7 @@ class Recorder(TorchFunctionMode):
     def finish(self, output: Any, training: bool | None = None) -> GraphSpec:
         """Return the description of everything recorded, with its output and the mode it holds for."""
         self.questions.settle(None)
+        self.attributes.settle()
         unwritten = self.carried - set(self.tags)
         if unwritten:
             names = "`, `".join(sorted(unwritten))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flodl.flow.containers import DICTS, LISTS, TUPLES
+from flodl.flow.containers import DICTS, LISTS, TUPLES, written_flow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +27,9 @@ PLAIN_KINDS = frozenset({bool, int, float, complex, str, torch.Size, torch.dtype
 def map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
     """Return the same nest with every leaf replaced by `leaf(value)`."""
     kind = type(value)
+    written = written_flow(value)
+    if written is not None:
+        return leaf(written)
     if kind in TUPLES:
         return tuple(map_leaves(item, leaf) for item in value)
     if kind in LISTS:

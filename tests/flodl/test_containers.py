@@ -1,0 +1,123 @@
+"""What a flow writes into the caller's containers, and containers that it stores, against plain modules."""
+
+import pytest
+import torch
+from torch import nn
+
+from flodl import FlowError, FlowModule
+
+pytestmark = pytest.mark.torch
+
+
+class Layers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+
+def pair(body):
+    """Return a plain module and a flow module whose forward is the same function."""
+    plain = type("Plain", (Layers,), {"forward": body})
+    flow = type("Ported", (FlowModule,), {"__init__": init_of_flow, "flow": body})
+    return plain(), flow()
+
+
+def init_of_flow(self):
+    FlowModule.__init__(self)
+    torch.manual_seed(0)
+    self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+
+def same(one, other):
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return torch.equal(one, other)
+
+
+def test_items_that_are_set_reach_the_callers_dict():
+    def body(self, batch):
+        batch["h"] = self.layers[0](batch["x"])
+        batch.update(y=torch.relu(batch["h"]))
+        return batch
+
+    plain, flow = pair(body)
+    for size in (2, 2, 3):
+        x = torch.randn(size, 4)
+        ours, theirs = {"x": x}, {"x": x}
+        assert flow(ours) is ours
+        plain(theirs)
+        assert same(ours, theirs)
+
+
+def test_what_is_appended_reaches_the_callers_list():
+    def body(self, xs):
+        xs.append(self.layers[0](xs[0]))
+        xs[0] = xs[-1] * 2
+        return xs[-1]
+
+    plain, flow = pair(body)
+    for _ in range(3):
+        x = torch.randn(2, 4)
+        ours, theirs = [x], [x]
+        assert torch.equal(flow(ours), plain(theirs))
+        assert same(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda d: d.pop("x"), lambda d: d.clear(), lambda d: d.setdefault("y", 1)],
+    ids=["pop", "clear", "setdefault"],
+)
+def test_other_changes_of_an_input_are_refused_with_a_way_out(change):
+    def body(self, batch):
+        change(batch)
+        return batch
+
+    _, flow = pair(body)
+    with pytest.raises(
+        FlowError, match=r"changes the dict that the caller passed as `batch`.*copy"
+    ):
+        flow({"x": torch.ones(1, 4)})
+
+
+def test_a_copy_may_change():
+    def body(self, batch):
+        mine = dict(batch)
+        mine.pop("mask")
+        return mine
+
+    _, flow = pair(body)
+    given = {"x": torch.ones(1), "mask": torch.zeros(1)}
+    assert list(flow(given)) == ["x"]
+    assert list(flow(given)) == ["x"]
+    assert list(given) == ["x", "mask"]
+
+
+def test_a_stored_list_is_filled_in_every_call():
+    def body(self, x):
+        self.seen = []
+        for layer in self.layers:
+            x = layer(x)
+            self.seen.append(x)
+        return torch.stack(self.seen).sum(0)
+
+    plain, flow = pair(body)
+    for _ in range(3):
+        x = torch.randn(2, 4)
+        assert torch.equal(flow(x), plain(x))
+        assert same(flow.seen, plain.seen)
+
+
+def test_a_stored_list_that_changes_under_another_name_is_refused():
+    def body(self, x):
+        found = []
+        self.seen = found
+        found.append(self.layers[0](x))
+        return x
+
+    _, flow = pair(body)
+    with pytest.raises(FlowError, match=r"stored as `self\.seen` is changed afterwards"):
+        flow(torch.ones(1, 4))
