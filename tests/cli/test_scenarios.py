@@ -131,7 +131,7 @@ def plain(text, folder, home):
     text = text.replace(__version__, "VERSION").replace(sys.executable, "PYTHON")
     text = text.replace(str(ROOT), "ROOT").replace("\x1b", "\\e")
     text = re.sub(r"/[^\s`]*/bin/python[\d.]*", "PYTHON", text)
-    text = re.sub(r"\b\d+ Killed\s+", "PID Killed ", text)
+    text = re.sub(r"\s*\b\d+ Killed\s+", " PID Killed ", text)  # the shell pads the number
     return re.sub(r"\b\d+(\.\d+)? ?(ms|s)\b", "TIME", text)
 
 
