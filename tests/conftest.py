@@ -2,6 +2,7 @@
 
 import functools
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,11 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.register_profile("search", deadline=None, max_examples=1000, database=None)
 hypothesis.settings.load_profile(os.environ.get("FDL_HYPOTHESIS", "fixed"))
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, and programs that they start
+# inherit that; with a handler here, those begin with the default again.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
 UNSET = (

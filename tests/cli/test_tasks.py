@@ -403,6 +403,9 @@ def test_no_python_stays_behind(project):
 
 def test_ctrl_c_ends_a_task_at_once(project):
     process = subprocess.Popen([*FDL, "forever"], cwd=project, stdout=subprocess.DEVNULL)
-    time.sleep(1)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(10) == -signal.SIGINT
+    try:
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == -signal.SIGINT
+    finally:
+        process.kill()
