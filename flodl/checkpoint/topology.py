@@ -10,7 +10,6 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from flodl.checkpoint.tensors import CODES
-from flodl.errors import GraphError
 from flodl.spec.graph import GraphSpec
 from flodl.spec.hashing import ModuleForm, TensorForm, Topology, flow_lines
 
@@ -103,12 +102,9 @@ def _flow(module: nn.Module, path: str, numbers: dict[str, int]) -> tuple[str, .
 
 
 def _spec(module: nn.Module) -> GraphSpec | None:
-    # Looked up on the class: graphs live in a room that this one must not know.
-    described = inspect.getattr_static(type(module), "spec", None)
-    if not isinstance(described, property) or described.fget is None:
-        return None
-    try:
-        spec = described.fget(module)
-    except GraphError:
-        return None  # it is described at its first call, which has not happened
+    # Looked up by name: graphs live in a room that this one must not know.
+    recorded = inspect.getattr_static(type(module), "_programs", None)
+    programs = recorded(module) if callable(recorded) else ()
+    # A flow may be described at its first call only, which need not have happened.
+    spec = programs[-1].spec if programs else None
     return spec if isinstance(spec, GraphSpec) else None

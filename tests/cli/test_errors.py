@@ -20,7 +20,7 @@ SHAPE = re.compile(r"error\[[a-z0-9-]+\]: \S.*[^.\n]\n(  cause: .*\n)*  hint: \S
         (("--zzz",), 2, "option-unknown", "see `fdl --help`"),
         (("--color", "blue", "help"), 2, "option-value", "not `blue`"),
         (("--color",), 2, "option-value", "--color never"),
-        (("port",), 2, "usage", "missing argument 'PATH...'"),
+        (("port",), 2, "missing-argument", "try `fdl port model.py`"),
         (("port", "--dif", "x.py"), 2, "option-unknown", "did you mean `--diff`?"),
         (("port", "x.py", "-o"), 2, "usage", "see `fdl port --help`"),
         (("port", "x.py", "--training", "maybe"), 2, "usage", "maybe"),

@@ -19,7 +19,9 @@ class Net(nn.Module):
     def forward(self, x):
         return self.a(x)
 """
-KEPT = SOURCE.replace("return self.a(x)", "print(x)\n        return self.a(x)")
+KEPT = SOURCE.replace(
+    "return self.a(x)", "global last\n        last = x\n        return self.a(x)"
+)
 
 
 @pytest.fixture
@@ -129,7 +131,7 @@ def test_strict_wants_every_class(port):
     (port.folder / "kept.py").write_text(SOURCE + KEPT.replace("Net", "Other"))
     code, out, _ = port("kept.py", "--strict")
     assert code == 1
-    assert "FDL307" in out
+    assert "FDL311" in out
     assert "hint:" in out
 
 
@@ -141,7 +143,7 @@ def test_kept_class_is_reported_with_its_line(port):
     assert data["output"] is None
     (kept,) = data["classes"]
     assert (kept["name"], kept["line"], kept["status"]) == ("Net", 4, "kept")
-    assert kept["reasons"] == [{"line": 10, "code": "FDL307", "message": "`print` in forward"}]
+    assert kept["reasons"] == [{"line": 10, "code": "FDL311", "message": "a `global` statement"}]
     assert kept["ops_in_graph"] == 0
     assert kept["verify"]["status"] == "not-run"
 
