@@ -42,8 +42,8 @@ def _overview(files: list[Named]) -> Iterator[str]:
     yield "<header><h1>Port report</h1>"
     yield '<p class="totals">'
     for count, word in (
-        (len(files), "files"),
-        (len(classes), "classes"),
+        (len(files), "file" if len(files) == 1 else "files"),
+        (len(classes), "class" if len(classes) == 1 else "classes"),
         (len(graphs), "became graphs"),
         (len(proved), "proved equal bit for bit"),
         (len(classes) - len(graphs), "kept"),
