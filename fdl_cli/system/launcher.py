@@ -1,6 +1,6 @@
 """The small program that makes `fdl` a command everywhere: its place, its text, and reading it back.
 
-Before: `/work/flodl/.venv/bin/python -m fdl_cli` works, `fdl` does not
+Before: `~/flodl/.venv/bin/python -m fdl_cli` works, `fdl` does not
 After:  `~/.local/bin/fdl` starts exactly that
 """
 
