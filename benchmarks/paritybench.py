@@ -16,6 +16,7 @@ import os
 import random
 import signal
 import sys
+import tempfile
 import time
 from argparse import Namespace
 from pathlib import Path
@@ -38,7 +39,9 @@ def arguments(words: list[str]) -> Any:
     parser.add_argument("--cases", type=int, help="at most this many cases of each file")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--files", nargs="+", default=[], help="only these files")
-    parser.add_argument("--work", type=Path, default=Path("/tmp/fdl-paritybench"))
+    parser.add_argument(
+        "--work", type=Path, default=Path(tempfile.gettempdir()) / "fdl-paritybench"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument(
         "--verify", action="store_true", help="port as users do, with verification"

@@ -1,10 +1,13 @@
 """`fdl install`: a launcher that starts this fdl, checked, replaced and removed; nothing else."""
 
+import functools
+import http.server
 import json
 import os
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -136,10 +139,38 @@ def test_without_network_the_check_says_so(fdl, home):
     done = fdl(
         "install", "--check", "--online", "--json", HOME=str(home),
         PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_CONFIG_FILE=os.devnull, PIP_RETRIES="0",
-        PIP_EXTRA_INDEX_URL=None,
+        PIP_EXTRA_INDEX_URL=None, PYTHONWARNINGS=None,
     )  # fmt: skip
     assert done.returncode == 5
+    assert "DeprecationWarning" not in done.stdout, "pip itself must have looked"
     assert json.loads(done.stdout)["error"]["id"] == "configured-index-empty"
+
+
+@pytest.mark.parametrize(("offered", "code"), [("99.0", 1), ("0.0.1", 0)])
+def test_the_check_finds_a_newer_version_on_the_indexes(fdl, home, tmp_path, offered, code):
+    page = tmp_path / "www" / "simple" / "flodl" / "index.html"
+    page.parent.mkdir(parents=True)
+    wheel = f"flodl-{offered}-py3-none-any.whl"
+    page.write_text(f'<!doctype html><html><body><a href="{wheel}">{wheel}</a></body></html>')
+    serve = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "www")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            assert fdl("install", HOME=str(home), PATH=f"{home}/.local/bin").returncode == 0
+            done = fdl(
+                "install", "--check", "--online", "--json", HOME=str(home),
+                PATH=f"{home}/.local/bin", PIP_CONFIG_FILE=os.devnull, PIP_EXTRA_INDEX_URL=None,
+                PYTHONWARNINGS=None,  # those of pip itself are none of ours
+                PIP_INDEX_URL=f"http://127.0.0.1:{server.server_port}/simple",
+            )  # fmt: skip
+        finally:
+            server.shutdown()
+            thread.join()
+    data = json.loads(done.stdout)["data"]
+    assert data["newest"] == offered, done.stderr
+    assert done.returncode == code
+    assert ("upgrade" in data["todo"]) == bool(code)
 
 
 @pytest.mark.parametrize("windows", [False, True])
