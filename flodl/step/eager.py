@@ -26,9 +26,7 @@ class EagerStep:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.position = 0
-        self.scaler = (
-            torch.amp.GradScaler(recipe.device().type) if recipe.precision == "fp16" else None
-        )
+        self.scaler = recipe.loss_scaler()
         self.metrics: Mapping[str, Tensor] = {}
         self.gradient_norm: Tensor | None = None
 

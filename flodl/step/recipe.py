@@ -29,10 +29,17 @@ class Recipe:
     precision: Precision | None = None
     accumulate: int = 1
     ema: Ema | None = None
+    scaler: torch.amp.GradScaler | None = None
 
     def trained(self) -> list[Tensor]:
         """Return the parameters that the optimizer holds, in its order."""
         return [each for group in self.optimizer.param_groups for each in group["params"]]
+
+    def loss_scaler(self) -> torch.amp.GradScaler | None:
+        """Return what scales the loss: the scaler that was given, or one that `fp16` needs."""
+        if self.scaler is None and self.precision == "fp16":
+            return torch.amp.GradScaler(self.device().type)
+        return self.scaler
 
     def device(self) -> torch.device:
         """Return the device that the step runs on."""

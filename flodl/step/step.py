@@ -13,6 +13,7 @@ from flodl.step.recipe import Precision, Recipe, TrainFn
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import torch
     from torch import Tensor, nn, optim
 
     from flodl.step.ema import Ema
@@ -116,7 +117,7 @@ class TrainStep:
         recipe = self._recipe
         if recipe.accumulate > 1:
             self.say(f"{self.decision}: accumulating over batches runs eagerly")
-        elif recipe.precision == "fp16":
+        elif self._eager.scaler is not None:
             self.say(f"{self.decision}: scaling losses for fp16 runs eagerly")
         else:
             rungs: tuple[Rung, ...] = ("compiled",)
@@ -140,6 +141,7 @@ def make_step(  # noqa: PLR0913  # each is one decision of the caller
     precision: Precision | None = None,
     accumulate: int = 1,
     ema: Ema | None = None,
+    scaler: torch.amp.GradScaler | None = None,
     fused: bool = True,
     report: Report | None = None,
 ) -> TrainStep:
@@ -154,6 +156,7 @@ def make_step(  # noqa: PLR0913  # each is one decision of the caller
         precision: run the forward under autocast; `fp16` scales the loss.
         accumulate: update after this many batches, with the mean of their gradients.
         ema: averages that follow the weights.
+        scaler: scales the loss; without one, `fp16` makes one.
         fused: use the fused kernel of the optimizer where there is one and it was left open.
         report: called with one line whenever another way of running the step is chosen.
 
@@ -180,6 +183,7 @@ def make_step(  # noqa: PLR0913  # each is one decision of the caller
         precision=precision,
         accumulate=accumulate,
         ema=ema,
+        scaler=scaler,
     )
     if mode == "graph":
         require_cuda(recipe)

@@ -73,7 +73,7 @@ class TrainerBuilder:
     # ---- data --------------------------------------------------------------------------------
 
     def dataset(self, data: Any) -> Self:
-        """Train on a data set (with `batch_size`), a loader of flodl or torch, or a list of batches."""
+        """Train on a data set (with `batch_size`), a loader, a list of batches, or a function of them."""
         self._data = data
         return self
 
@@ -149,6 +149,11 @@ class TrainerBuilder:
     def precision(self, precision: Precision | None) -> Self:
         """Train in mixed precision, `bf16` or `fp16`."""
         return self._set(precision=precision)
+
+    def scaler(self, scaler: torch.amp.GradScaler) -> Self:
+        """Scale the loss with a `GradScaler` of your own; `precision("fp16")` makes one by itself."""
+        self._parts["scaler"] = scaler
+        return self
 
     def max_grad_norm(self, norm: float | None) -> Self:
         """Clip the norm of all gradients."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, final, runtime_checkable
@@ -52,6 +52,7 @@ class SessionOptions:
         max_grad_norm: the limit for the norm of all gradients.
         accumulate: `step()` updates with every so many calls, with the mean of their gradients.
         precision: `bf16` or `fp16`: compute under `session.autocast()`.
+        scaler: a `GradScaler` of your own; without one, `fp16` makes one.
         ema: the decay of averaged weights.
         fused: switch the optimizer to its fused kernel where that was left open.
         seed: the seed of the order of a data set.
@@ -65,6 +66,7 @@ class SessionOptions:
     max_grad_norm: float | None = None
     accumulate: int = 1
     precision: Precision | None = None
+    scaler: torch.amp.GradScaler | None = None
     ema: float | None = None
     fused: bool = False
     seed: int | None = None
@@ -111,14 +113,15 @@ class TrainingSession:
         self._holds = False
         self._graphs = bool(graphs_below(model))
         self._lr_scale = 1.0
-        self._scaler = (
-            torch.amp.GradScaler(self.device.type) if options.precision == "fp16" else None
-        )
+        self._scaler = options.scaler
+        if self._scaler is None and options.precision == "fp16":
+            self._scaler = torch.amp.GradScaler(self.device.type)
         self._schedule: Schedule
         self.set_scheduler(options.scheduler)
         if options.fused:
             fuse(optimizer)
-        model.train()
+        if not model.training:  # parts of it may be in eval mode on purpose
+            model.train()
 
     # ---- one step ----------------------------------------------------------------------------
 
@@ -129,13 +132,21 @@ class TrainingSession:
     def backward(self, loss: Tensor) -> None:
         """Compute gradients; with `fp16` or `accumulate` use this instead of `loss.backward()`."""
         shared = loss if self._options.accumulate == 1 else loss / self._options.accumulate
-        torch.autograd.backward(self._scaler.scale(shared) if self._scaler else shared)
+        torch.autograd.backward(shared if self._scaler is None else self._scaler.scale(shared))
 
-    def step(self) -> bool:
+    def step(self, closure: Callable[[], Any] | None = None) -> bool:
         """End a step: clip, set the rate, update, forget the gradients; return whether it updated.
 
         Values that a graph holds for its next call keep no gradient history.
+
+        Args:
+            closure: computes the loss and its gradients anew, for optimizers such as `LBFGS`.
+
+        Raises:
+            TrainingError: a closure is given where gradients are clipped, scaled or accumulated.
         """
+        if closure is not None:
+            self._require_plain()
         if self._graphs and self._remembers():
             detach_state(self.model)
         self._pending += 1
@@ -143,7 +154,7 @@ class TrainingSession:
             return False
         self._pending = 0
         self._schedule.before_update(self.training_step, self._lr_scale)
-        self._update()
+        self._update(closure)
         if self.ema is not None:
             self.ema.update()
         self.optimizer.zero_grad(set_to_none=True)
@@ -159,12 +170,23 @@ class TrainingSession:
             self._holds = has_state(self.model)
         return self._holds
 
-    def _update(self) -> None:
+    def _require_plain(self) -> None:
+        options = self._options
+        if options.accumulate > 1 or options.max_grad_norm is not None or self._scaler is not None:
+            raise TrainingError(
+                "step(closure) computes gradients inside the optimizer: clip them in the closure, and "
+                "leave `max_grad_norm`, `accumulate`, `scaler` and `fp16` away"
+            )
+
+    def _update(self, closure: Callable[[], Any] | None) -> None:
         limit = self._options.max_grad_norm
         if self._scaler is None:
             if limit is not None:
                 clip_grad_norm(self._held(), limit)
-            self.optimizer.step()
+            if closure is None:
+                self.optimizer.step()
+            else:
+                self.optimizer.step(closure)
             return
         if limit is not None:
             self._scaler.unscale_(self.optimizer)

@@ -1,8 +1,8 @@
-"""Any data as batches by epoch and position: flodl loaders, torch loaders, lists, iterables."""
+"""Any data as batches by epoch and position: loaders of flodl and torch, lists, iterables, functions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, final
 
@@ -22,7 +22,8 @@ def source_of(
     """Return a source for whatever was given as data.
 
     Args:
-        data: a loader of flodl or torch, a data set, or batches in a list or another iterable.
+        data: a loader of flodl or torch, a data set, batches in a list or another iterable, or a
+            function that gives the batches of an epoch.
         batch_size: samples per batch, for a data set.
         seed: the seed of the order, for a data set.
         device: where batches are wanted.
@@ -48,6 +49,8 @@ def source_of(
         return ListSource(data, device)
     if isinstance(data, Iterable):
         return IterableSource(data, device)
+    if callable(data):
+        return FunctionSource(data, device)
     raise TrainingError(f"{type(data).__name__} gives no batches: it cannot be iterated")
 
 
@@ -192,6 +195,31 @@ class IterableSource:
     def identity(self) -> dict[str, Any]:
         """Return what decides the order."""
         return {"kind": type(self._batches).__name__, "batches": self.length()}
+
+
+@final
+class FunctionSource:
+    """A function that is called for every epoch and gives its batches."""
+
+    replays = True
+    abrupt = False
+
+    def __init__(self, make: Callable[[], Iterable[Any]], device: torch.device) -> None:
+        self._make = make
+        self._device = device
+
+    def epoch(self, number: int, start: int = 0) -> Batches:
+        """Call the function and read the batches before the position again."""
+        del number
+        return _Plain(_after(iter(self._make()), start), self._device)
+
+    def length(self) -> int | None:
+        """Nobody knows before the function is called."""
+        return None
+
+    def identity(self) -> dict[str, Any]:
+        """Return what is known about the order: nothing."""
+        return {"kind": "function", "batches": None}
 
 
 def _after(batches: Iterator[Any], start: int) -> Iterator[Any]:

@@ -68,6 +68,7 @@ class Trainer:
         scheduler_metric: str = "val_loss",
         evaluate_on: Any = None,
         evaluate_fn: EvalFn | None = None,
+        scaler: torch.amp.GradScaler | None = None,
         stop_rules: Iterable[StopRule] = (),
         hooks: Hooks | None = None,
         monitor: MonitorLike | None = None,
@@ -95,6 +96,7 @@ class Trainer:
         self._train_fn = train_fn
         self._evaluate_on = evaluate_on
         self._evaluate_fn = evaluate_fn
+        self._scaler = scaler
         self._training = Training(model, optimizer, self.device)
         self._training.rules = tuple(stop_rules)
         self._training.schedule = schedule_of(
@@ -193,6 +195,7 @@ class Trainer:
             precision=settings.precision,
             accumulate=settings.accumulate,
             ema=ema,
+            scaler=self._scaler,
             fused=settings.fused,
             report=notices.report("step"),
         )

@@ -224,3 +224,94 @@ def test_it_is_saved_and_continued(tmp_path):
     resumed = session.resume(tmp_path / "s.fdl")
     assert (resumed.epoch, resumed.extra["note"], len(first)) == (1, "half", 5)
     assert train(model, session, epochs=1) == rest
+
+
+def scaled_by_hand(model, optimizer, scaler):
+    losses = []
+    for x, y in BATCHES:
+        loss = F.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses, scaler.get_scale()
+
+
+def test_a_scaler_of_ones_own_is_the_one_that_scales():
+    def own():
+        return torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
+
+    model = graph()
+    wanted = scaled_by_hand(model, sgd(model.parameters()), own())
+
+    model, scaler, losses = graph(), own(), []
+    session = Trainer.setup(model, sgd, max_grad_norm=0.5, scaler=scaler)
+    for x, y in BATCHES:
+        loss = F.mse_loss(model(x), y)
+        session.backward(loss)
+        model.step()
+        losses.append(loss.item())
+    assert (losses, scaler.get_scale()) == wanted
+
+    scaler, losses = own(), []
+    (
+        Trainer.builder(graph, sgd, lambda model, batch: F.mse_loss(model(batch[0]), batch[1]))
+        .dataset(BATCHES)
+        .max_grad_norm(0.5)
+        .scaler(scaler)
+        .step("eager")
+        .fused(False)
+        .progress(False)
+        .on("step", lambda _, loss: losses.append(loss.item()))
+        .run()
+        .join()
+    )
+    assert (losses, scaler.get_scale()) == wanted
+    assert scaler.get_scale() > 8.0
+
+
+def test_a_closure_is_what_the_optimizer_calls():
+    x, y = BATCHES[0]
+
+    def lbfgs(params):
+        return torch.optim.LBFGS(params, max_iter=4)
+
+    def closure_of(model, optimizer, losses):
+        def closure():
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(x), y)
+            loss.backward()
+            losses.append(loss.item())
+            return loss
+
+        return closure
+
+    wanted, losses = [], []
+    model = graph()
+    optimizer = lbfgs(model.parameters())
+    closure = closure_of(model, optimizer, wanted)
+    for _ in range(3):
+        optimizer.step(closure)
+    model = graph()
+    session = Trainer.setup(model, lbfgs)
+    closure = closure_of(model, session.optimizer, losses)
+    for _ in range(3):
+        assert session.step(closure)
+    assert losses == wanted
+    assert len(losses) > 3
+    assert session.training_step == 3
+    with pytest.raises(TrainingError, match="clip them in the closure"):
+        Trainer.setup(model, lbfgs, max_grad_norm=1.0).step(closure)
+
+
+def test_parts_in_eval_mode_stay_in_it():
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3).eval())
+    Trainer.setup(model, sgd)
+    assert model.training
+    assert not model[1].training
+    model.eval()
+    Trainer.setup(model, sgd)
+    assert model[1].training

@@ -579,3 +579,28 @@ def test_checkpoints_beside_the_training(tmp_path, beside):
     assert told == listed
     assert told[-1] == "step-000000015.fdl"
     assert state.checkpoint.name == told[-1]
+
+
+def test_a_function_gives_the_batches_of_every_epoch():
+    calls, seen = [], []
+
+    def batches():
+        calls.append(len(seen))
+        return enumerate(torch.ones(4, 2).split(2))
+
+    def train_step(model, batch):
+        seen.append(batch[0])
+        return model(batch[1]).mean()
+
+    model = torch.nn.Linear(2, 1)
+    (
+        Trainer.builder(model, torch.optim.SGD(model.parameters(), lr=0.1), train_step)
+        .dataset(batches)
+        .num_epochs(3)
+        .step("eager")
+        .progress(False)
+        .run()
+        .join()
+    )
+    assert calls == [0, 2, 4]
+    assert seen == [0, 1] * 3
