@@ -11,6 +11,9 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, final
 
+import torch
+
+from flodl.checkpoint.direct import DirectReader, takes_bytes
 from flodl.checkpoint.format import (
     MAX_HEADER,
     VERSION,
@@ -22,11 +25,11 @@ from flodl.checkpoint.format import (
 )
 from flodl.checkpoint.legacy import MAGIC, decode_legacy
 from flodl.checkpoint.pickled import ZIP_MAGIC, read_pickled
-from flodl.checkpoint.tensors import CODES, from_bytes
+from flodl.checkpoint.tensors import CODES, DTYPES, from_bytes
 from flodl.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
@@ -59,6 +62,16 @@ class AbstractContents(ABC):
     def tensor(self, name: str) -> Tensor:
         """Return a tensor, which may share memory with the file: copy it before you change it."""
 
+    def copy_to(self, targets: Sequence[tuple[str, Tensor]]) -> None:
+        """Copy tensors, by their names in the file, into tensors of the same shape.
+
+        Raises:
+            CheckpointError: the file cannot be read any more.
+        """
+        with torch.no_grad():
+            for name, target in targets:
+                target.copy_(self.tensor(name))
+
     @abstractmethod
     def problems(self) -> tuple[str, ...]:
         """Check every byte and return what is damaged; nothing for a sound file."""
@@ -80,8 +93,15 @@ class AbstractContents(ABC):
 class SafetensorsContents(AbstractContents):
     """A file of our format, or of safetensors in general."""
 
-    def __init__(self, data: bytearray | mmap.mmap, header: Header, path: str | None) -> None:
+    def __init__(
+        self,
+        data: bytearray | mmap.mmap,
+        header: Header,
+        path: str | None,
+        reader: DirectReader | None = None,
+    ) -> None:
         self.path = path
+        self._reader = reader
         self.metadata = header.metadata
         self.sealed = header.sealed
         self.version = _version(header.metadata, path)
@@ -101,6 +121,22 @@ class SafetensorsContents(AbstractContents):
         """Return a tensor that shares the memory of the file."""
         entry = self._by_name[name]
         return from_bytes(self._bytes(entry), entry.dtype, entry.shape)
+
+    def copy_to(self, targets: Sequence[tuple[str, Tensor]]) -> None:
+        """Read bytes straight into the memory of the tensors where that is the same as copying."""
+        if self._reader is None:
+            super().copy_to(targets)
+            return
+        direct = []
+        others = []
+        for name, target in targets:
+            entry = self._by_name[name]
+            if takes_bytes(target, DTYPES[entry.dtype]):
+                direct.append((self._header.data_start + entry.start, target))
+            else:
+                others.append((name, target))
+        self._reader.fill(direct)
+        super().copy_to(others)
 
     def problems(self) -> tuple[str, ...]:
         """Compare every tensor with its checksum."""
@@ -209,17 +245,22 @@ def open_contents(source: Source) -> AbstractContents:
                 raise CheckpointError(f"the file has only {len(first)} bytes", path=str(path))
             # A private map: nobody can change the file through it, and untouched pages cost nothing.
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            reader = DirectReader(file, str(path))
     except FileNotFoundError as error:
         raise CheckpointError("there is no such file", path=str(path)) from error
     except OSError as error:
         raise CheckpointError(
             f"cannot be read ({error.strerror or error})", path=str(path)
         ) from error
-    return _open_bytes(data, str(path), must_be_sealed=ours)
+    return _open_bytes(data, str(path), must_be_sealed=ours, reader=reader)
 
 
 def _open_bytes(
-    data: bytearray | mmap.mmap, path: str | None, *, must_be_sealed: bool
+    data: bytearray | mmap.mmap,
+    path: str | None,
+    *,
+    must_be_sealed: bool,
+    reader: DirectReader | None = None,
 ) -> AbstractContents:
     first = bytes(data[:4])
     try:
@@ -234,7 +275,7 @@ def _open_bytes(
         length = header_length(data[:8], len(data))
         raw = bytes(data[: 8 + length])
         header = decode_header(raw, len(data), must_be_sealed=must_be_sealed)
-        return SafetensorsContents(data, header, path or None)
+        return SafetensorsContents(data, header, path or None, reader)
     except CheckpointError as error:
         if error.path is None and path:
             raise CheckpointError(str(error), path=path) from error

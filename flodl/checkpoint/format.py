@@ -32,7 +32,7 @@ PREFIX: Final = "fdl."
 ALIGNMENT: Final = 4096
 MAX_HEADER: Final = 100_000_000
 _SEAL: Final = "fdl.seal"
-_NO_SEAL: Final = "0" * 16
+NO_SUM: Final = "0" * 16  # in the place of a checksum that is not known yet
 _METADATA: Final = "__metadata__"
 _WORTH_THREADS: Final = 32 << 20
 
@@ -85,7 +85,7 @@ def checksums(buffers: Sequence[Buffer]) -> list[str]:
 
 def encode_header(entries: Iterable[Entry], metadata: Mapping[str, str]) -> bytes:
     """Return everything before the data, sealed."""
-    document: dict[str, Any] = {_METADATA: {**metadata, _SEAL: _NO_SEAL}}
+    document: dict[str, Any] = {_METADATA: {**metadata, _SEAL: NO_SUM}}
     for each in entries:
         document[each.name] = {
             "dtype": each.dtype,
@@ -99,7 +99,7 @@ def encode_header(entries: Iterable[Entry], metadata: Mapping[str, str]) -> byte
             f"the header would take {length} bytes; at most {MAX_HEADER} are allowed"
         )
     unsealed = struct.pack("<Q", length) + text.ljust(length)
-    return unsealed.replace(_seal_text(_NO_SEAL), _seal_text(checksum(unsealed)))
+    return unsealed.replace(_seal_text(NO_SUM), _seal_text(checksum(unsealed)))
 
 
 def _seal_text(seal: str) -> bytes:
@@ -170,7 +170,7 @@ def _check_seal(raw: bytes, metadata: Mapping[str, str]) -> None:
         raise CheckpointError(
             "the header carries no seal: it is damaged, or not a flodl checkpoint"
         )
-    if checksum(raw.replace(_seal_text(seal), _seal_text(_NO_SEAL))) != seal:
+    if checksum(raw.replace(_seal_text(seal), _seal_text(NO_SUM))) != seal:
         raise CheckpointError("the header is damaged: its seal does not match")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,14 +15,14 @@ from torch import Tensor, nn
 
 from flodl.checkpoint.commit import commit
 from flodl.checkpoint.contents import AbstractContents, Source, open_contents, stored_table
-from flodl.checkpoint.format import VERSION, Entry, checksums, encode_header
+from flodl.checkpoint.format import NO_SUM, VERSION, Entry, checksums, encode_header
 from flodl.checkpoint.tensors import as_bytes, dtype_code, memory_of, on_host
 from flodl.checkpoint.topology import topology_of, unwrapped
 from flodl.errors import CheckpointError
 from flodl.spec.hashing import Topology, differences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 Target: TypeAlias = "str | Path | BinaryIO"
 Tensors: TypeAlias = "nn.Module | Mapping[str, Tensor]"
@@ -158,6 +159,7 @@ def write(
     # Large items first: every tensor is aligned to its item size without gaps.
     order = sorted(kept, key=lambda name: -kept[name].element_size())
     held = {name: on_host(kept[name]) for name in order}
+    entries = tuple(_entries(held, codes))
     facts = {
         "format": "pt",
         **metadata,
@@ -165,19 +167,41 @@ def write(
         "fdl.kind": kind,
         "fdl.created": datetime.now(UTC).isoformat(timespec="seconds"),
         "fdl.torch": torch.__version__,
-        "fdl.checksums": json.dumps(
-            dict(zip(held, checksums([as_bytes(each) for each in held.values()]), strict=True))
-        ),
     }
     if tied:
         facts["fdl.tied"] = json.dumps(tied)
-    header = encode_header(_entries(held, codes), facts)
 
-    def put(stream: BinaryIO) -> None:
-        stream.write(header)
-        stream.writelines(as_bytes(each) for each in held.values())
+    def header(sums: Sequence[str]) -> bytes:
+        table = json.dumps(dict(zip(held, sums, strict=True)))
+        return encode_header(entries, {**facts, "fdl.checksums": table})
 
-    _put(target, put)
+    data = [as_bytes(each) for each in held.values()]
+    if not isinstance(target, str | Path):
+        _in_order(target, header, data)
+    elif str(target).endswith(".gz"):
+        commit(Path(target), lambda stream: _in_order(stream, header, data))
+    else:
+        commit(Path(target), lambda stream: _data_first(stream, header, data))
+
+
+def _in_order(
+    stream: BinaryIO, header: Callable[[Sequence[str]], bytes], data: Sequence[memoryview]
+) -> None:
+    stream.write(header(checksums(data)))
+    stream.writelines(data)
+
+
+def _data_first(
+    stream: BinaryIO, header: Callable[[Sequence[str]], bytes], data: Sequence[memoryview]
+) -> None:
+    """Hash on another core while the file system takes the data; the header comes last, to its place."""
+    with ThreadPoolExecutor(1) as pool:
+        sums = pool.submit(checksums, data)
+        stream.seek(len(header([NO_SUM] * len(data))))  # every checksum has the same length
+        stream.writelines(data)
+        found = header(sums.result())
+    stream.seek(0)
+    stream.write(found)
 
 
 def _entries(held: Mapping[str, Tensor], codes: Mapping[str, str]) -> Iterable[Entry]:
@@ -186,13 +210,6 @@ def _entries(held: Mapping[str, Tensor], codes: Mapping[str, str]) -> Iterable[E
         end = place + each.numel() * each.element_size()
         yield Entry(name=name, dtype=codes[name], shape=tuple(each.shape), start=place, end=end)
         place = end
-
-
-def _put(target: Target, put: Callable[[BinaryIO], None]) -> None:
-    if isinstance(target, str | Path):
-        commit(Path(target), put)
-    else:
-        put(target)
 
 
 # ---- loading ---------------------------------------------------------------------------------------
@@ -307,12 +324,11 @@ def _load(
 ) -> LoadReport:
     wanted = _wanted(contents, prefix, rename)
     contents.require_sound()
-    values = read_tensors(contents, {new: old for new, old in wanted.items() if new in targets})
+    places = _places(contents, {new: old for new, old in wanted.items() if new in targets})
+    values = {name: contents.tensor(place) for name, place in places.items()}
     loaded = tuple(name for name in targets if name in wanted)
     _require_shapes(contents.path, {name: (values[name], targets[name]) for name in loaded})
-    with torch.no_grad():
-        for name in loaded:
-            targets[name].copy_(values[name])
+    contents.copy_to([(places[name], targets[name]) for name in loaded])
     return LoadReport(
         loaded=loaded,
         skipped=tuple(old for new, old in wanted.items() if new not in targets),
@@ -330,17 +346,22 @@ def read_tensors(contents: AbstractContents, wanted: Mapping[str, str]) -> dict[
     Raises:
         CheckpointError: a tied name leads nowhere.
     """
+    return {name: contents.tensor(place) for name, place in _places(contents, wanted).items()}
+
+
+def _places(contents: AbstractContents, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return new names -> names that have bytes in the file."""
     tied = stored_table(contents.metadata, "fdl.tied", contents.path)
     stored = {each.name for each in contents.entries()}
-    values = {}
+    places = {}
     for new, old in wanted.items():
         place = old if old in stored else tied.get(old, old)
         if place not in stored:
             raise CheckpointError(
                 f"{old!r} is tied to {place!r}, which is not there", path=contents.path
             )
-        values[new] = contents.tensor(place)
-    return values
+        places[new] = place
+    return places
 
 
 def _require_shapes(path: str | None, pairs: Mapping[str, tuple[Tensor, Tensor]]) -> None:
