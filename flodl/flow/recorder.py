@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 from flodl.errors import FlowError
 from flodl.flow.attributes import LiveAttributes
 from flodl.flow.callsite import assigned_names, site_of, user_frame
+from flodl.flow.closures import lifted
 from flodl.flow.composites import keep
 from flodl.flow.encoding import Encoder
 from flodl.flow.handle import UNKNOWN, Flow
@@ -175,7 +176,8 @@ class Recorder(TorchFunctionMode):
         self.pending_fork = None
         self.questions.settle(frame, used_here=True)
         self._require_same_modes(frame)
-        kwargs = kwargs or {}
+        args = tuple(lifted(self, arg) for arg in args)
+        kwargs = {key: lifted(self, arg) for key, arg in (kwargs or {}).items()}
         names = assigned_names(frame) if self.forced_site is None else ()
         node = NodeSpec(
             index=len(self.nodes),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import torch
@@ -52,6 +53,13 @@ def call_stage(
     recorder: Recorder, stage: Any, args: tuple[Any, ...], named: dict[str, Any]
 ) -> Any:
     """Record one call of a module or callable."""
+    from flodl.flow.closures import holds_flow
+
+    if _is_flow(stage) or holds_flow(stage):
+        # A layer or function that a step has made: whatever it is in the call at hand is called.
+        return recorder.step(
+            "function", "operator.call", (stage, *args), named, compute=operator.call
+        )
     if isinstance(stage, type) and issubclass(stage, nn.Module):
         stage = instantiate(stage)
     if isinstance(stage, nn.Module):
