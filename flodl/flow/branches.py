@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class Branches:
     """The values of the branches of `x.split(a, b, ...)`, in order; iterate to unpack them."""
 
-    def __init__(self, values: tuple[Any, ...]) -> None:
+    def __init__(self, values: tuple[Any, ...], recorder: Recorder) -> None:
         self._values = values
+        self._recorder = recorder
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._values)
@@ -38,7 +39,7 @@ class Branches:
         Args:
             op: one of these, its class, or any function of a list of tensors.
         """
-        recorder: Recorder = object.__getattribute__(self._values[0], "_recorder")
+        recorder = self._recorder
         merge = as_merge(op)
         name = MERGE_NAMES.get(type(merge))
         if name is None:
@@ -59,7 +60,7 @@ class Branches:
         Raises:
             FlowError: the name is already a tag or a group.
         """
-        recorder: Recorder = object.__getattribute__(self._values[0], "_recorder")
+        recorder = self._recorder
         if name in recorder.tags or any(group.name == name for group in recorder.groups):
             message = f"{call_site()}: `{name}` is already a tag or a group; choose another name"
             raise FlowError(message)

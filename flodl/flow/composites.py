@@ -9,8 +9,9 @@ from flodl.flow.callsite import call_site
 from flodl.flow.values import recorder_of
 from flodl.graph.state import read_state, write_state
 from flodl.nodes.looping import loop_halting
-from flodl.nodes.mapping import map_each, map_slices
+from flodl.nodes.mapping import map_along, map_each, map_slices
 from flodl.nodes.routing import gate, switch
+from flodl.nodes.scanning import scan_along, scan_last
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +92,61 @@ class MapBody:
             raise FlowError(message)
         result: Flow = node(self._x, map_slices, self._stage, n, self._batched)
         return result
+
+    def along(self, dim: int, *, out_dim: int | None = None) -> Flow:
+        """Run the stage on every slice along a dimension, `x.select(dim, i)`, and stack the results.
+
+        Args:
+            dim: the dimension that is taken apart.
+            out_dim: the dimension along which the results are stacked; `dim` if not given.
+
+        Raises:
+            FlowError: the stage is to run batched, which only `each` and `slices` can do.
+        """
+        if self._batched:
+            message = (
+                f"{call_site()}: map(...).batched().along({dim}): a stage that sees all slices at once "
+                "is x.through(stage)"
+            )
+            raise FlowError(message)
+        to = dim if out_dim is None else out_dim
+        result: Flow = node(self._x, map_along, self._stage, dim, to)
+        return result
+
+
+@final
+class Scan:
+    """A recurrent cell that will run along a dimension: `x.scan(cell, state).along(1)`."""
+
+    def __init__(self, x: Flow, cell: Any, state: Any, readout: Any) -> None:
+        self._x = x
+        self._cell = cell
+        self._state = state
+        self._readout = readout
+
+    def along(self, dim: int, *, out_dim: int | None = None) -> Any:
+        """Run the cell along a dimension: `outputs, state = x.scan(cell, state).along(1)`.
+
+        Args:
+            dim: the dimension of time; the cell sees `x.select(dim, t)`.
+            out_dim: the dimension along which the outputs are stacked; `dim` if not given.
+
+        Returns:
+            The outputs of all steps, stacked, and the last state.
+        """
+        to = dim if out_dim is None else out_dim
+        return node(self._x, scan_along, self._cell, self._state, dim, to, self._readout)
+
+    def last(self, dim: int) -> Any:
+        """Run the cell along a dimension and return the last state alone.
+
+        Raises:
+            FlowError: a readout is given, whose results nobody would get.
+        """
+        if self._readout is not None:
+            message = f"{call_site()}: scan(..., readout=...).last({dim}) drops what is read out; use along"
+            raise FlowError(message)
+        return node(self._x, scan_last, self._cell, self._state, dim)
 
 
 def halting_loop(

@@ -10,12 +10,13 @@ import torch
 from flodl.errors import FlowError
 from flodl.flow import composites, stages
 from flodl.flow.callsite import assigned_names, call_site, unpack_size, user_frame
+from flodl.flow.operators import install_operators
 from flodl.graph.metadata import METADATA_ATTRIBUTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from flodl.flow.composites import MapBody
+    from flodl.flow.composites import MapBody, Scan
     from flodl.flow.loops import Loop
     from flodl.flow.recorder import Recorder
     from flodl.flow.stages import Stage
@@ -152,11 +153,17 @@ class Flow:
             self, stages.tagged(self, names), {key: keyed[tag] for key, tag in named.items()}
         )
 
-    def loop_body(self, stage: Stage) -> Loop:
-        """Start a loop: `x.loop_body(stage).for_n(3)` is `stage(stage(stage(x)))`."""
+    def loop_body(self, stage: Stage, *extra: Any, **named: Any) -> Loop:
+        """Start a loop: `x.loop_body(stage).for_n(3)` is `stage(stage(stage(x)))`.
+
+        Args:
+            stage: what every turn applies to the result of the turn before.
+            *extra: further positional arguments, the same in every turn.
+            **named: keyword arguments, likewise.
+        """
         from flodl.flow.loops import Loop
 
-        return Loop(self, stage)
+        return Loop(self, stage, None, extra, named)
 
     def gate(self, router: Stage, *experts: Stage, **refs: Any) -> Flow:
         """Run all experts and add their results, weighted by the router (soft routing).
@@ -179,8 +186,19 @@ class Flow:
         return composites.route(self, "switch", router, branches, refs)
 
     def map(self, stage: Stage) -> MapBody:
-        """Run a stage on parts of the value: `.each()`, `.over(tag)` or `.slices(n)`."""
+        """Run a stage on parts of the value: `.along(dim)`, `.each()`, `.over(tag)` or `.slices(n)`."""
         return composites.MapBody(self, stage)
+
+    def scan(self, cell: Stage, state: Any, *, readout: Stage | None = None) -> Scan:
+        """Run a recurrent cell along a dimension: `outputs, state = x.scan(cell, state).along(1)`.
+
+        Args:
+            cell: a module or callable from `(x_t, state)` to the next state, such as `nn.GRUCell`; of
+                a state of several parts the first is the output, as `nn.LSTMCell` has it.
+            state: the first state: a flow, a tuple of flows, or `None` if the cell takes that.
+            readout: a stage that makes the output of a step from it, run at every step.
+        """
+        return composites.Scan(self, cell, state, readout)
 
     def previous(self, name: str, initial: Any = None) -> Flow:
         """Return the value that the tag `name` has had in the last call (a forward reference).
@@ -345,51 +363,4 @@ def _outside(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     raise FlowError(message)
 
 
-def _binary(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Flow, Any], Any]:
-    def forward(self: Flow, other: Any) -> Any:
-        recorder: Recorder = object.__getattribute__(self, "_recorder")
-        return recorder.step("operator", name, (self, other), compute=function)
-
-    return forward
-
-
-def _reflected(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Flow, Any], Any]:
-    def forward(self: Flow, other: Any) -> Any:
-        recorder: Recorder = object.__getattribute__(self, "_recorder")
-        return recorder.step("operator", name, (other, self), compute=function)
-
-    return forward
-
-
-def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Flow], Any]:
-    def forward(self: Flow) -> Any:
-        recorder: Recorder = object.__getattribute__(self, "_recorder")
-        return recorder.step("operator", name, (self,), compute=function)
-
-    return forward
-
-
-def _install_operators() -> None:
-    """Give `Flow` the operators of Python; each records one node."""
-    arithmetic = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul",
-                  "and_", "or_", "xor", "lshift", "rshift")  # fmt: skip
-    for name in arithmetic:
-        bare = name.strip("_")
-        function = getattr(operator, name)
-        setattr(Flow, f"__{bare}__", _binary(name, function))
-        setattr(Flow, f"__r{bare}__", _reflected(name, function))
-        in_place = getattr(operator, f"i{bare}")
-        setattr(Flow, f"__i{bare}__", _binary(f"i_{bare}", in_place))
-    for name in ("lt", "le", "gt", "ge", "eq", "ne", "delitem"):
-        setattr(Flow, f"__{name}__", _binary(name, getattr(operator, name)))
-    for name in ("neg", "pos", "invert"):
-        setattr(Flow, f"__{name}__", _unary(name, getattr(operator, name)))
-    Flow.__abs__ = _abs  # type: ignore[attr-defined]
-
-
-def _abs(self: Flow) -> Any:
-    recorder: Recorder = object.__getattribute__(self, "_recorder")
-    return recorder.step("function", "operator.abs", (self,), compute=operator.abs)
-
-
-_install_operators()
+install_operators(Flow)

@@ -22,10 +22,20 @@ if TYPE_CHECKING:
 class Loop:
     """A loop that still needs to know when it ends: `x.loop_body(stage).for_n(3)`."""
 
-    def __init__(self, x: Flow, stage: Any, refs: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        x: Flow,
+        stage: Any,
+        refs: dict[str, Any] | None = None,
+        extra: tuple[Any, ...] = (),
+        named: dict[str, Any] | None = None,
+    ) -> None:
+        """Take the stream, the stage, tagged values for it, and what else every turn hands to it."""
         self._x = x
         self._stage = stage
         self._refs = refs or {}
+        self._extra = extra
+        self._named = named or {}
 
     def while_cond(self, halt: Any, limit: int, *, per_sample: bool = False) -> Flow:
         """Apply the stage until `halt` is positive, asked before each turn, at most `limit` times.
@@ -35,6 +45,7 @@ class Loop:
             limit: most turns, at least 1.
             per_sample: every sample of the batch stops on its own, instead of the first for all.
         """
+        self._refuse_context("while_cond")
         return halting_loop(
             self._x, self._stage, halt, limit, "while", per_sample=per_sample, refs=self._refs
         )
@@ -47,6 +58,7 @@ class Loop:
             limit: most turns, at least 1.
             per_sample: every sample of the batch stops on its own, instead of the first for all.
         """
+        self._refuse_context("until_cond")
         return halting_loop(
             self._x, self._stage, halt, limit, "until", per_sample=per_sample, refs=self._refs
         )
@@ -55,26 +67,26 @@ class Loop:
         """Apply the stage `n` times, each time to the result of the time before.
 
         Args:
-            n: number of turns, at least 1.
+            n: number of turns; with 0 the value stays what it is.
 
         Raises:
-            FlowError: `n` is smaller than 1.
+            FlowError: `n` is negative.
         """
-        if n < 1:
-            message = f"{call_site()}: for_n({n}): a loop runs at least once"
+        if n < 0:
+            message = f"{call_site()}: for_n({n}): a loop cannot run a negative number of times"
             raise FlowError(message)
         recorder: Recorder = object.__getattribute__(self._x, "_recorder")
         stage = self._stage
+        if n == 0:
+            return self._x
+        if self._extra or self._named:
+            return self._unrolled(recorder, n)
         if self._refs or (isinstance(stage, nn.Module) and "reset" in dir(type(stage))):
             looped: Flow = node(self._x, loop_for, stage, n, self._refs)
             return looped
         path = recorder.encoder.module_path(stage) if isinstance(stage, nn.Module) else None
         if path is None:
-            value: Any = self._x
-            for _ in range(n):
-                value = run_stage(recorder, stage, value, (), {})
-            result: Flow = value
-            return result
+            return self._unrolled(recorder, n)
 
         def repeat(value: Any, *_: Any) -> Any:
             for _turn in range(n):
@@ -86,3 +98,18 @@ class Loop:
             "loop", path, (self._x,), compute=repeat, name=name, extra=(Literally(n),)
         )
         return loop
+
+    def _unrolled(self, recorder: Recorder, n: int) -> Flow:
+        value: Any = self._x
+        for _ in range(n):
+            value = run_stage(recorder, self._stage, value, self._extra, self._named)
+        result: Flow = value
+        return result
+
+    def _refuse_context(self, word: str) -> None:
+        if self._extra or self._named:
+            message = (
+                f"{call_site()}: loop_body(stage, ...) with further arguments ends with for_n; for "
+                f"{word} tag the values and give the stage `forward_named`"
+            )
+            raise FlowError(message)

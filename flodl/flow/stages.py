@@ -53,9 +53,7 @@ def call_stage(
     recorder: Recorder, stage: Any, args: tuple[Any, ...], named: dict[str, Any]
 ) -> Any:
     """Record one call of a module or callable."""
-    from flodl.flow.closures import holds_flow
-
-    if _is_flow(stage) or holds_flow(stage):
+    if _is_flow(stage) or recorder.closures.is_lifted(stage):
         # A layer or function that a step has made: whatever it is in the call at hand is called.
         return recorder.step(
             "function", "operator.call", (stage, *args), named, compute=operator.call
@@ -142,7 +140,9 @@ def run_each(x: Flow, parts: Sequence[Any]) -> list[Any]:
 
 def are_stages(parts: tuple[Any, ...]) -> bool:
     """Say whether the arguments of `split` are stages rather than sizes."""
-    if len(parts) == 1 and type(parts[0]) in (list, tuple, nn.ModuleList):
+    if _is_one_module_list(parts):
+        return True
+    if len(parts) == 1 and type(parts[0]) in (list, tuple):
         parts = tuple(parts[0])
     return (
         bool(parts)
@@ -151,6 +151,10 @@ def are_stages(parts: tuple[Any, ...]) -> bool:
         )
         and not any(_is_flow(part) for part in parts)
     )
+
+
+def _is_one_module_list(parts: tuple[Any, ...]) -> bool:
+    return len(parts) == 1 and not _is_flow(parts[0]) and is_module_list(parts[0])
 
 
 def _is_chain(part: Any) -> bool:
@@ -167,12 +171,14 @@ def run_branches(x: Flow, parts: tuple[Any, ...]) -> Branches:
     """Record the branches of a split."""
     from flodl.flow.branches import Branches
 
-    if len(parts) == 1 and type(parts[0]) in (list, tuple, nn.ModuleList):
+    # How long a list of modules is, is a setting of the model: one branch, or none, is no mistake then.
+    least = 0 if _is_one_module_list(parts) else 2
+    if least == 0 or (len(parts) == 1 and type(parts[0]) in (list, tuple)):
         parts = tuple(parts[0])
-    if len(parts) < 2:
+    if len(parts) < least:
         message = f"{call_site()}: split needs at least two branches; use through for one"
         raise FlowError(message)
-    return Branches(tuple(run_each(x, parts)))
+    return Branches(tuple(run_each(x, parts)), recorder_of(x))
 
 
 def tagged(x: Flow, names: tuple[str, ...]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Running a stage on parts of a value: on each element of the batch, or on slices of the features.
+"""Running a stage on parts of a value: elements of the batch, slices of any dimension or of the features.
 
 Shape suffixes: B batch, D features, L all leading dimensions, n slices.
 """
@@ -52,3 +52,18 @@ def map_slices(x_LD: torch.Tensor, body: Any, n: int, batched: bool) -> torch.Te
     leading = x_LD.shape[:-1]
     rows = map_each(x_LD.reshape(-1, x_LD.size(-1) // n), body, batched)
     return rows.reshape(*leading, -1)
+
+
+def map_along(x: torch.Tensor, body: Any, dim: int, out_dim: int) -> torch.Tensor:
+    """Run the body on every slice along a dimension, which it sees without it, and stack the results.
+
+    Args:
+        x: the stream; along `dim` it has at least one slice.
+        body: a stage.
+        dim: the dimension that is taken apart.
+        out_dim: the new dimension along which the results are stacked.
+    """
+    # `select` and not `unbind`: gradients then add up as those of `x[:, i]` do, bit by bit.
+    return torch.stack(
+        [apply_stage(body, x.select(dim, i)) for i in range(x.size(dim))], dim=out_dim
+    )

@@ -37,6 +37,9 @@ _WORDS: dict[str, Role] = {
     "loop_halting_": "loop",
     "map_each_": "loop",
     "map_slices_": "loop",
+    "map_along_": "loop",
+    "scan_along_": "loop",
+    "scan_last_": "loop",
 }
 
 

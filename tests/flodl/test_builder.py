@@ -154,7 +154,7 @@ def test_every_problem_is_reported_with_its_line():
             .using("nobody")  # unknown
             .input("x")  # taken
             .loop_body(nn.ReLU())  # loop
-            .for_n(0)
+            .for_n(-1)
             .also_with(nn.Identity())  # one path
             .split(nn.ReLU(), nn.ReLU())  # open
             .through(nn.Tanh())  # branches
@@ -168,7 +168,7 @@ def test_every_problem_is_reported_with_its_line():
         "twice": "tag `a` is already the name of another value",
         "unknown": "no value is tagged `nobody`",
         "taken": "`x` cannot be the name of an input",
-        "loop": "a loop runs at least once",
+        "loop": "a loop cannot run a negative number of times",
         "one path": "also_with takes two paths",
         "open": "2 branches of the split are still open",
         "branches": "through needs one stream, but 2 branches are open",
