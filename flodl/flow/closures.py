@@ -1,15 +1,18 @@
 """Functions made inside a flow: what they have taken from around them is theirs in every call anew.
 
-A lambda or a nested function that reads a value of the graph cannot be a constant of the plan: it would
-hold the value of the call that was recorded.  Handed to a step, it becomes a node of its own, which makes
-the same function around the values of the call at hand.
+A lambda or a nested function that reads a variable of the flow cannot be a constant of the plan: it would
+hold what the variable was when the flow was recorded.  Handed to a step, it becomes nodes of its own, which
+make the same function around the same variables of the call at hand.  A variable that functions share is a
+cell, as in Python: when the flow has changed it, those that are called later see that.
 """
 
 from __future__ import annotations
 
+import dis
+import weakref
 from functools import partial
 from types import CellType, FunctionType
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, final
 
 from flodl.errors import FlowError
 from flodl.flow.callsite import call_site
@@ -21,100 +24,129 @@ if TYPE_CHECKING:
 
 
 @final
-class _Itself:
-    """Stands for the function among what it has taken: it calls itself."""
+class _Empty:
+    """The content of a variable that has no value yet."""
 
 
-ITSELF: Final = _Itself()
+EMPTY = _Empty()
 
 
 def closure_of(
-    code: FunctionType, taken: tuple[Any, ...], defaults: Any, named_defaults: Any
+    text: FunctionType, cells: tuple[CellType, ...], defaults: Any, named_defaults: Any
 ) -> FunctionType:
-    """Return the function that `code` is, around other values.
+    """Return a function with the text of another one, around other variables.
 
     Args:
-        code: the function whose text it is; its own cells are empty.
-        taken: what is in its cells.
+        text: the function whose text it gets.
+        cells: the variables that it reads from around it.
         defaults: the defaults of its positional parameters, if it has any.
         named_defaults: those of its keyword-only ones.
     """
-    cells = tuple(CellType(value) for value in taken)
-    made = FunctionType(code.__code__, code.__globals__, code.__name__, defaults, cells)
-    for cell in cells:
-        if cell.cell_contents is ITSELF:
-            cell.cell_contents = made
+    made = FunctionType(text.__code__, text.__globals__, text.__name__, defaults, cells)
     made.__kwdefaults__ = named_defaults
-    made.__qualname__, made.__module__ = code.__qualname__, code.__module__
-    made.__dict__.update(code.__dict__)
+    made.__qualname__, made.__module__ = text.__qualname__, text.__module__
+    made.__dict__.update(text.__dict__)
     return made
 
 
-def holds_flow(value: Any, seen: tuple[Any, ...] = ()) -> bool:
-    """Say whether a function has taken a value of the graph from around it."""
-    if type(value) is partial:
-        return _any_flow((value.func, *value.args, *value.keywords.values()), seen)
-    if type(value) is not FunctionType or any(value is each for each in seen):
-        return False
-    kept = (_contents(value), value.__defaults__ or (), value.__kwdefaults__ or {})
-    return any(kept) and _any_flow(kept, (*seen, value))
+@final
+class Closures:
+    """The functions of one recording that have taken variables of the flow."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder_of = weakref.ref(recorder)  # it owns us: a cycle would keep weights alive
+        self._cells: dict[int, tuple[CellType, Flow]] = {}
+        self._contents: dict[int, Any] = {}
+        self._blanks: list[FunctionType] = []
+
+    @property
+    def _recorder(self) -> Recorder:
+        recorder = self._recorder_of()
+        assert recorder is not None
+        return recorder
+
+    def release(self) -> None:
+        """Let go of every variable."""
+        self._cells.clear()
+        self._contents.clear()
+        self._blanks.clear()
+
+    def lifted(self, value: Any) -> Any:
+        """Return a value with the flow of a new function in the place of every closure.
+
+        Raises:
+            FlowError: such a function sets a variable of the flow.
+        """
+        return map_leaves(value, self._leaf)
+
+    def is_lifted(self, value: Any) -> bool:
+        """Say whether a value is a function that has taken more from around it than the module."""
+        if type(value) is partial:
+            inside = (value.func, *value.args, *value.keywords.values())
+            found = (leaf for each in inside for leaf in leaves(each))
+            return any(type(leaf) is Flow or self.is_lifted(leaf) for leaf in found)
+        if type(value) is not FunctionType or any(value is each for each in self._blanks):
+            return False
+        defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        if any(type(leaf) is Flow for each in defaults for leaf in leaves(each)):
+            return True
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        taken = (content_of(cell) for name, cell in cells if name != "__class__")
+        return any(each is not self._recorder.module for each in taken)
+
+    def settle(self) -> None:
+        """Record what the flow has last set its variables to: whoever has kept a function sees it."""
+        for cell, _ in list(self._cells.values()):
+            self._cell(cell)
+
+    def _leaf(self, leaf: Any) -> Any:
+        if not self.is_lifted(leaf):
+            return leaf
+        recorder = self._recorder
+        if type(leaf) is partial:
+            name = recorder.encoder.callable_name(partial)
+            args = (leaf.func, *leaf.args)
+            return recorder.step("function", name, args, leaf.keywords, compute=partial)
+        code = leaf.__code__
+        if any(
+            step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in code.co_freevars
+            for step in dis.get_instructions(code)
+        ):
+            message = (
+                f"{call_site()}: `{leaf.__name__}` sets a variable of the flow and is handed on; let it "
+                "return the value instead"
+            )
+            raise FlowError(message)
+        cells = tuple(self._cell(cell) for cell in leaf.__closure__ or ())
+        blank = closure_of(leaf, tuple(CellType() for _ in cells), None, None)
+        self._blanks.append(blank)
+        name = recorder.encoder.callable_name(closure_of)
+        args = (blank, cells, leaf.__defaults__, leaf.__kwdefaults__)
+        return recorder.step("function", name, args, compute=closure_of)
+
+    def _cell(self, cell: CellType) -> Flow:
+        """Return the variable of the call at hand that a variable of the recording stands for."""
+        recorder = self._recorder
+        if id(cell) not in self._cells:
+            name = recorder.encoder.callable_name(CellType)
+            self._cells[id(cell)] = cell, recorder.step("function", name, (), compute=CellType)
+            self._contents[id(cell)] = EMPTY
+        flow = self._cells[id(cell)][1]
+        content = content_of(cell)
+        if content is not self._contents[id(cell)] and content is not EMPTY:
+            # Noted first: a function may be in a variable which it has taken itself.
+            self._contents[id(cell)] = content
+            recorder.step("setattr", "cell_contents", (flow, content), compute=_fill)
+        return flow
 
 
-def _any_flow(values: tuple[Any, ...], seen: tuple[Any, ...]) -> bool:
-    found = (leaf for value in values for leaf in leaves(value))
-    return any(type(leaf) is Flow or holds_flow(leaf, seen) for leaf in found)
+def content_of(cell: CellType) -> Any:
+    """Return what a variable holds, or `EMPTY`."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return EMPTY
 
 
-def _contents(function: FunctionType) -> tuple[Any, ...]:
-    """Return what is in the cells of a function; a cell that is still empty has nothing to hold."""
-    found = []
-    for cell in function.__closure__ or ():
-        try:
-            found.append(cell.cell_contents)
-        except ValueError:
-            continue
-    return tuple(found)
-
-
-def lifted(recorder: Recorder, value: Any) -> Any:
-    """Return a value with the flow of a new function for every function that holds a flow.
-
-    Raises:
-        FlowError: such a function cannot be made again.
-    """
-    return map_leaves(value, lambda leaf: _lift(recorder, leaf) if holds_flow(leaf) else leaf)
-
-
-def _lift(recorder: Recorder, function: Any) -> Any:
-    if type(function) is partial:
-        return recorder.step(
-            "function", recorder.encoder.callable_name(partial),
-            (function.func, *function.args), function.keywords, compute=partial,
-        )  # fmt: skip
-    taken = tuple(ITSELF if each is function else each for each in _contents(function))
-    names = function.__code__.co_freevars
-    if len(taken) != len(names) or any(holds_flow(each, (function,)) and _meets(each, function)
-                                       for each in taken):  # fmt: skip
-        message = (
-            f"{call_site()}: `{function.__name__}` is handed on before all that it uses is there; define "
-            "it after that, or make it a method"
-        )
-        raise FlowError(message)
-    template = FunctionType(
-        function.__code__, function.__globals__, function.__name__, None,
-        tuple(CellType() for _ in names),
-    )  # fmt: skip
-    template.__qualname__, template.__module__ = function.__qualname__, function.__module__
-    template.__dict__.update(function.__dict__)
-    args = (template, taken, function.__defaults__, function.__kwdefaults__)
-    return recorder.step(
-        "function", recorder.encoder.callable_name(closure_of), args, compute=closure_of
-    )
-
-
-def _meets(value: Any, function: FunctionType) -> bool:
-    """Say whether a function has taken another one that has taken it."""
-    return type(value) is FunctionType and any(
-        each is function or (each is not value and _meets(each, function))
-        for each in _contents(value)
-    )
+def _fill(cell: CellType, content: Any) -> None:
+    cell.cell_contents = content

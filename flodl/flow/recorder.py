@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from flodl.errors import FlowError
 from flodl.flow.attributes import LiveAttributes
 from flodl.flow.callsite import assigned_names, site_of, user_frame
-from flodl.flow.closures import lifted
+from flodl.flow.closures import Closures
 from flodl.flow.composites import keep
 from flodl.flow.encoding import Encoder
 from flodl.flow.handle import UNKNOWN, Flow
@@ -100,6 +100,7 @@ class Recorder(TorchFunctionMode):
         self.pending_fork: tuple[Flow, Flow] | None = None
         self.forced_site: Site | None = None
         self.questions = Questions(self)
+        self.closures = Closures(self)
         self._previous: Recorder | None = None
         self.modes = grad_modes()
         self.scopes = 0
@@ -126,6 +127,7 @@ class Recorder(TorchFunctionMode):
         self.tensor_inputs.clear()
         self.pending_fork = None
         self.questions.release()
+        self.closures.release()
         self.attributes.release()
 
     def __torch_function__(
@@ -176,8 +178,8 @@ class Recorder(TorchFunctionMode):
         self.pending_fork = None
         self.questions.settle(frame, used_here=True)
         self._require_same_modes(frame)
-        args = tuple(lifted(self, arg) for arg in args)
-        kwargs = {key: lifted(self, arg) for key, arg in (kwargs or {}).items()}
+        args = tuple(self.closures.lifted(arg) for arg in args)
+        kwargs = {key: self.closures.lifted(arg) for key, arg in (kwargs or {}).items()}
         names = assigned_names(frame) if self.forced_site is None else ()
         node = NodeSpec(
             index=len(self.nodes),
@@ -293,6 +295,7 @@ class Recorder(TorchFunctionMode):
         """Return the description of everything recorded, with its output and the mode it holds for."""
         self.questions.settle(None)
         self.attributes.settle()
+        self.closures.settle()
         unwritten = self.carried - set(self.tags)
         if unwritten:
             names = "`, `".join(sorted(unwritten))

@@ -118,7 +118,7 @@ def test_a_function_that_calls_itself():
         assert torch.equal(found, torch.full((2,), 10 - 3 * step))
 
 
-def test_functions_that_need_each_other_are_refused():
+def test_functions_that_need_each_other():
     class Net(FlowModule):
         def flow(self, x):
             def even(n):
@@ -129,7 +129,74 @@ def test_functions_that_need_each_other_are_refused():
 
             return call(checkpoint, even, 3, use_reentrant=False)
 
-    with pytest.raises(FlowError, match="handed on before"):
+    net = Net()
+    for value in (1.0, 2.0):
+        assert net(torch.full((2,), value)).tolist() == [-value] * 2
+
+
+class Keeper(nn.Module):
+    """A module that keeps the function it is given."""
+
+    def forward(self, function, x):
+        self.kept = function
+        return function(x)
+
+
+def test_a_variable_that_changes_later_is_seen_later():
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.keeper = Keeper()
+
+        def flow(self, x):
+            factor = x.sum()
+            y = call(self.keeper, lambda t: t * factor, x)
+            factor = factor + 1
+            return y
+
+    net = Net()
+    for _ in range(2):
+        x = torch.full((2,), 3.0)
+        assert net(x).tolist() == [18.0, 18.0]
+        assert net.keeper.kept(x).tolist() == [21.0, 21.0]
+
+
+def test_functions_of_a_loop_share_its_variable():
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+
+        def flow(self, x):
+            for layer in self.layers:
+                x = call(checkpoint, lambda t: layer(t).relu(), x, use_reentrant=False)  # noqa: B023
+            return x
+
+    torch.manual_seed(0)
+    net = Net()
+    for size in (2, 3, 2):
+        x = torch.randn(size, 2)
+        expected = x
+        for layer in net.layers:
+            expected = layer(expected).relu()
+        assert torch.equal(net(x), expected)
+    assert "constant" not in net.code
+
+
+def test_a_function_that_sets_a_variable_is_refused():
+    class Net(FlowModule):
+        def flow(self, x):
+            count = 0
+
+            def counting(t):
+                nonlocal count
+                count += 1
+                return t
+
+            y = call(checkpoint, counting, x, use_reentrant=False)
+            return y * count
+
+    with pytest.raises(FlowError, match="`counting` sets a variable of the flow"):
         Net()(torch.ones(2))
 
 
