@@ -77,7 +77,7 @@ def _offsets(code: CodeType) -> tuple[int, ...]:
     return tuple(step.offset for step in dis.get_instructions(code))
 
 
-def _running(frame: FrameType) -> int:
+def running_offset(frame: FrameType) -> int:
     """Return the offset of the running instruction.
 
     While a Python function is called, CPython's `f_lasti` already points behind the inline caches.
@@ -99,11 +99,11 @@ def assigned_names(frame: FrameType | None) -> tuple[str, ...]:
     """Return the variable names that the running instruction's result goes to, if any."""
     if frame is None:
         return ()
-    return _targets(frame.f_code).get(_running(frame), ())
+    return _targets(frame.f_code).get(running_offset(frame), ())
 
 
 def unpack_size(frame: FrameType | None) -> int | None:
     """Return n if the frame is unpacking a value into n targets (`a, b = value`), else None."""
     if frame is None:
         return None
-    return _unpack_sizes(frame.f_code).get(_running(frame))
+    return _unpack_sizes(frame.f_code).get(running_offset(frame))

@@ -6,7 +6,7 @@ import math
 import weakref
 from functools import partial
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import torch
 from torch import nn
@@ -74,7 +74,8 @@ class Encoder:
         if kind is float:
             return Literally(value) if math.isfinite(value) else self.constant(value, "number")
         if kind in TUPLES or kind is torch.Size:
-            return Items("tuple", tuple(self.encode(item) for item in value))
+            name: Literal["tuple", "size"] = "size" if kind is torch.Size else "tuple"
+            return Items(name, tuple(self.encode(item) for item in value))
         if kind in LISTS:
             return Items("list", tuple(self.encode(item) for item in value))
         if kind in DICTS:

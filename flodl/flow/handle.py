@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from flodl.errors import FlowError
 from flodl.flow import composites, stages
 from flodl.flow.callsite import assigned_names, call_site, unpack_size, user_frame
+from flodl.flow.class_questions import answers_class
 from flodl.flow.operators import install_operators
 from flodl.graph.metadata import METADATA_ATTRIBUTES
 
@@ -215,14 +217,15 @@ class Flow:
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         value = object.__getattribute__(self, "_value")
-        if value is not UNKNOWN:
-            return type(value)
         known: type | None = object.__getattribute__(self, "_known")
-        if known is None:
-            # torch's argument parser asks as well; only if it was someone else is a value needed.
+        kind = known if value is UNKNOWN else type(value)
+        if not answers_class(kind, sys._getframe(1)):
+            return Flow
+        if kind is None:
+            # Only a value can tell; a call at the same place may yet show that torch's parser asked.
             self._recorder.questions.look(self)
             return Flow
-        return known
+        return kind
 
     @property
     def __torch_function__(self) -> Callable[..., Any]:

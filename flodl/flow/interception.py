@@ -64,8 +64,7 @@ def _intercepted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 _ORIGINALS: dict[str, Callable[..., Any]] = {name: vars(math)[name] for name in _MATH}
 _INTERCEPTED = {name: _intercepted(f"math.{name}", each) for name, each in _ORIGINALS.items()}
 # Classes of torch that take a dtype and know nothing of `__torch_function__`; and functions that
-# take a number in place of a tensor: torch's parser believes `__class__` there, reads a Flow as if
-# it were a tensor in memory, and the process dies.
+# take a number in place of a tensor: torch's parser finds no signature there for a Flow.
 _OF_TORCH: dict[str, Callable[..., Any]] = {
     name: vars(torch)[name]
     for name in (

@@ -142,7 +142,9 @@ class Questions:
                 (node, repr(value)),
                 Guard(
                     value=Ref(node),
-                    expected=self._recorder.encoder.encode(value),
+                    expected=self._recorder.encoder.encode(
+                        tuple(value) if isinstance(value, torch.Size) else value
+                    ),
                     site=site,
                     at_entry=node in entry,
                     branches=node not in entry and node not in shaped,

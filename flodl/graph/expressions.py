@@ -61,7 +61,8 @@ class Writer:
                 return f"[{', '.join(map(self.arg, items))}]"
             case Items(_, items):
                 comma = "," if len(items) == 1 else ""
-                return f"({', '.join(map(self.arg, items))}{comma})"
+                display = f"({', '.join(map(self.arg, items))}{comma})"
+                return f"torch.Size({display})" if arg.kind == "size" else display
             case Pairs(keys, values):
                 pairs = zip(keys, values, strict=True)
                 return "{" + ", ".join(f"{self.arg(k)}: {self.arg(v)}" for k, v in pairs) + "}"

@@ -72,9 +72,9 @@ class Named:
 @final
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list, tuple or set display; `kind` is its Python name."""
+    """A list or tuple display, or a `torch.Size`, which some of torch's functions tell from a tuple."""
 
-    kind: Literal["list", "tuple"]
+    kind: Literal["list", "tuple", "size"]
     items: tuple[Arg, ...]
 
 

@@ -167,7 +167,8 @@ def _arg_text(arg: Arg, numbers: Mapping[str, int]) -> str:
         case Named(key):
             return key
         case Items(kind, items):
-            return f"{kind}({', '.join(_arg_text(item, numbers) for item in items)})"
+            name = "tuple" if kind == "size" else kind  # a size is written like one
+            return f"{name}({', '.join(_arg_text(item, numbers) for item in items)})"
         case Pairs(keys, values):
             pairs = zip(keys, values, strict=True)
             return f"dict({', '.join(f'{_arg_text(k, numbers)}: {_arg_text(v, numbers)}' for k, v in pairs)})"

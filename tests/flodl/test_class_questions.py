@@ -1,0 +1,127 @@
+"""Numbers and tensors where torch expects a number, and who is told that a Flow is a tensor."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from flodl import FlowModule
+from flodl.errors import FlowError
+
+VALUES = [3, 2.0, torch.tensor(2), torch.tensor(1.5)]
+NUMBERS = """
+torch.full((2,), n)
+torch.arange(n)
+torch.arange(0, n)
+torch.zeros(n)
+torch.linspace(0, 1, n)
+torch.add(x, x, alpha=n)
+torch.add(self.w, self.w, alpha=n)
+self.w.add(self.w, alpha=n)
+F.one_hot(torch.tensor([0, 1]), n)
+self.w.new_full((2,), n)
+self.w.new_zeros(n)
+torch.chunk(self.w, n)
+torch.full_like(self.w, n)
+torch.addcmul(self.w, self.w, self.w, value=n)
+torch.scalar_tensor(n)
+self.w.unfold(0, n, 1)
+torch.diag(self.w, n)
+torch.histc(self.w.detach(), n)
+torch.celu(self.w, n)
+torch.nan_to_num(self.w, n)
+torch.clamp(x, max=n)
+torch.where(self.w > 0, n, 0)
+torch.pow(2, n)
+torch.roll(self.w, n)
+self.w[:n]
+self.w ** n
+""".strip().splitlines()
+
+
+def twins(body, parameters="x, n"):
+    """Make one class twice: with `forward` and with `flow`."""
+
+    def weights(self):
+        super(type(self), self).__init__()
+        self.w = nn.Parameter(torch.tensor([0.1, 0.2, 0.3]))
+
+    made = []
+    for base, name in ((nn.Module, "forward"), (FlowModule, "flow")):
+        space = {"torch": torch, "F": F, "nn": nn}
+        exec(f"def {name}(self, {parameters}):\n    {body}\n", space)
+        made.append(type("Net", (base,), {"__init__": weights, name: space[name]})())
+    return made
+
+
+def result(model, *inputs):
+    torch.manual_seed(0)
+    try:
+        return repr(model(*inputs))
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("expression", NUMBERS)
+def test_a_number_may_be_a_tensor(expression):
+    plain, flow = twins(f"return {expression}")
+    x = torch.ones(2)
+    for value in (*VALUES, *VALUES[:2]):
+        assert result(flow, x, value) == result(plain, x, value)
+
+
+QUESTIONS = [
+    "return isinstance(x, torch.Tensor)",
+    "return isinstance(x if self.training else x + 1, (int, torch.Tensor))",
+    "return isinstance(x, nn.Parameter), isinstance(self.w, nn.Parameter)",
+    "return isinstance(x.size(0), int), isinstance(x.shape, tuple)",
+    "return isinstance(\n        x,\n        torch.Tensor,\n    )",
+    "return x.__class__ is torch.Tensor",
+    "return torch.is_tensor(x)",
+    "return [isinstance(part, torch.Tensor) for part in (x, 1, None)]",
+    "return torch.full((2,), 1 if isinstance(x, torch.Tensor) else 2)",
+    "match x:\n        case torch.Tensor():\n            return 1\n        case _:\n            return 2",
+]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("body", QUESTIONS)
+def test_python_hears_the_class_of_the_value(body):
+    plain, flow = twins(body, "x")
+    x = torch.ones(2, 3)
+    assert result(flow, x) == result(plain, x)
+
+
+CONSTRUCTORS = [
+    "torch.Tensor(x.size(0))",
+    "torch.FloatTensor(x)",
+    "torch.LongTensor([x.size(0), 4])",
+]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("expression", CONSTRUCTORS)
+def test_a_legacy_constructor_says_what_to_write(expression):
+    _, flow = twins(f"return {expression}", "x")
+    with pytest.raises(FlowError, match=r"write call\(torch\.\w+, \.\.\.\)"):
+        flow(torch.ones(2, 3))
+
+
+SIZES = [
+    "x.new(torch.Size([x.size(0)])).zero_()",
+    "torch.zeros(torch.Size([x.size(0)]) + x.shape[1:])",
+    "torch.ones(torch.Size((x.size(0), 2)))",
+    "torch.Size([x.size(0), 2])",
+    "x.new(torch.Size([2])).zero_()",
+    "torch.Size(x.shape).numel() * x",
+]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("expression", SIZES)
+def test_a_size_made_of_sizes_stays_one(expression):
+    plain, flow = twins(f"return {expression}", "x")
+    for count in (2, 3, 2):
+        x = torch.ones(count, 3)
+        assert result(flow, x) == result(plain, x)
