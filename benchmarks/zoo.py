@@ -28,6 +28,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.model_zoo import compare, projects, table
+from benchmarks.parity import helpers
 
 
 def arguments(words: list[str]) -> Any:
@@ -54,6 +55,8 @@ def warm_up() -> None:
     import flodl
 
     torch.set_num_threads(1)
+    # A torchvision whose library was built for another machine can be imported all the same.
+    helpers.install()
     layer = torch.nn.Linear(1, 1)
     torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9).step()
     del flodl
