@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import final
 
 from fdl_cli.porter.analyse.binding import bind_loop
-from fdl_cli.porter.analyse.environment import FLOWING, MAY_FLOW, Environment, join
+from fdl_cli.porter.analyse.environment import FLOWING, Environment, join
 from fdl_cli.porter.analyse.lower import ExpressionReader, narrowed, none_tests, operator_symbol
 from fdl_cli.porter.analyse.names import add_import
-from fdl_cli.porter.analyse.nested import is_alone, is_called_only
+from fdl_cli.porter.analyse.nested import argument_names, is_called_only, is_plain
 from fdl_cli.porter.ir.expressions import Expr, Kind
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block, Stmt, StmtOp, expressions
@@ -240,14 +240,14 @@ class BlockReader:
         env = self.env
         captured = self.expressions.verbatim(node, "other")
         called = is_called_only(env.method, node)
-        alone = is_alone(node, {name for name, kind in env.kinds.items() if kind in MAY_FLOW})
-        if not called and not alone:
-            env.refuse(node.lineno, "FDL312", f"the function `{node.name}` is handed around")
-        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        if not called and not is_plain(node):
+            message = f"the function `{node.name}` is handed on, and changes what is around it"
+            env.refuse(node.lineno, "FDL312", message)
         returns, env.returns = env.returns, []
+        refusals, opaque = list(env.refusals), dict(env.opaque)
         with env.scope():
-            for argument in arguments:
-                env.kinds[argument.arg] = "maybe"
+            for name in argument_names(node):
+                env.kinds[name] = "maybe"
             body = self.read(node.body)
         result: Kind | None = None
         for kind in env.returns:
@@ -256,7 +256,9 @@ class BlockReader:
         env.kinds[node.name] = "python"
         if not called:
             # Whoever gets it calls it with tensors: it stays as it is, one step of the graph.
+            env.refusals, env.opaque = refusals, opaque
             env.opaque[node.lineno] = _operations(body)
+            env.handed[node.name] = result if result in FLOWING else "maybe"
             return self._make(node, "other", exprs=(captured,))
         env.local_functions[node.name] = result or "none"
         span = env.source.span(node)

@@ -33,7 +33,7 @@ def _named(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: in
     if name in env.local_functions:
         return Call(role="python", kind=env.local_functions[name])
     if name in env.kinds:
-        return Call(role="submodule", kind="flow")
+        return Call(role="submodule", kind=env.handed.get(name, "flow"))
     if callee.dotted:
         return by_dotted(env, callee.dotted, arguments, line)
     if name in env.names.classes:

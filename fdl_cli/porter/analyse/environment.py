@@ -81,6 +81,7 @@ class Environment:
     method: FunctionNode | None = None
     opaque: dict[int, int] = field(default_factory=dict)
     local_functions: dict[str, Kind] = field(default_factory=dict)
+    handed: dict[str, Kind] = field(default_factory=dict)
     given: list[tuple[str, tuple[tuple[str, Kind], ...]]] = field(default_factory=list)
 
     def refuse(self, line: int, code: str, message: str) -> None:

@@ -6,8 +6,9 @@ from typing import final
 
 from fdl_cli.porter.analyse.binding import bind, bind_loop
 from fdl_cli.porter.analyse.calls import classify
-from fdl_cli.porter.analyse.environment import ATTRIBUTE_KINDS, FLOWING, Environment
-from fdl_cli.porter.analyse.nested import is_alone
+from fdl_cli.porter.analyse.environment import ATTRIBUTE_KINDS, FLOWING, MAY_FLOW, Environment
+from fdl_cli.porter.analyse.kinds import arithmetic_kind, container_kind, stored_kind
+from fdl_cli.porter.analyse.nested import argument_names, is_plain
 from fdl_cli.porter.ir.expressions import Expr, Kind, Op, walk
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.knowledge import tensor_methods as methods
@@ -166,7 +167,7 @@ class ExpressionReader:
             fact = self.env.view.attributes.get(name)
             if name in self.env.view.stored:
                 first: Kind = ATTRIBUTE_KINDS[fact.kind] if fact is not None else "maybe"
-                return self.env.kinds.get(f"self.{name}", _stored_kind(first))
+                return self.env.kinds.get(f"self.{name}", stored_kind(first))
             return ATTRIBUTE_KINDS[fact.kind] if fact is not None else "python"
         if value.kind in {"module", "modules"}:
             return "parameter" if name in methods.PARAMETER_ATTRIBUTES else "maybe"
@@ -193,7 +194,7 @@ class ExpressionReader:
         parts = tuple(self.read(part) for part in node.elts)
         op: Op = "tuple" if isinstance(node, ast.Tuple) else "list"
         op = "set" if isinstance(node, ast.Set) else op
-        return self._make(node, op, parts, _container_kind(parts))
+        return self._make(node, op, parts, container_kind(parts))
 
     def _dict(self, node: ast.Dict) -> Expr:
         parts: list[Expr] = []
@@ -201,11 +202,11 @@ class ExpressionReader:
             if key is not None:
                 parts.append(self.read(key))
             parts.append(self.read(value))
-        return self._make(node, "dict", tuple(parts), _container_kind(tuple(parts)))
+        return self._make(node, "dict", tuple(parts), container_kind(tuple(parts)))
 
     def _binary(self, node: ast.BinOp) -> Expr:
         parts = (self.read(node.left), self.read(node.right))
-        kind = _arithmetic_kind(parts[0], parts[1])
+        kind = arithmetic_kind(parts[0], parts[1])
         return self._make(node, "binary", parts, kind, operator_symbol(node.op))
 
     def _unary(self, node: ast.UnaryOp) -> Expr:
@@ -250,24 +251,25 @@ class ExpressionReader:
         return self._make(node, "assignment", (value,), value.kind, node.target.id)
 
     def _lambda(self, node: ast.Lambda) -> Expr:
-        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        outside = {name for name, kind in self.env.kinds.items() if kind in FLOWING}
+        arguments, refusals = argument_names(node), list(self.env.refusals)
+        outside = {name for name, kind in self.env.kinds.items() if kind in MAY_FLOW}
         before = len(self.env.own_calls)
         with self.env.scope():
-            for argument in arguments:
-                self.env.kinds[argument.arg] = "flow"
+            for name in arguments:
+                self.env.kinds[name] = "flow"
             body = self.read(node.body)
         if self.env.mapping:
             return self._make(node, "lambda", (body,), "python")
         inner = list(walk(body))
         calls = any(part.role == "submodule" for part in inner)
         captured = {part.name for part in inner if part.op == "name"} & outside
-        captured -= {argument.arg for argument in arguments}
+        captured -= arguments
         calls = calls or any(part.asked or part.role == "value" for part in inner)
-        if captured or not is_alone(node, outside):
-            self.env.refuse(node.lineno, "FDL313", "a lambda that uses values of the graph")
-        elif calls or len(self.env.own_calls) > before:
+        if not is_plain(node):
+            self.env.refuse(node.lineno, "FDL313", "a lambda that changes what is around it")
+        elif captured or calls or len(self.env.own_calls) > before:
             # Whoever gets it calls it with tensors: it stays as it is, one step of the graph.
+            self.env.refusals = refusals
             self.env.opaque[node.lineno] = sum(1 for part in inner if part.op == "call")
         return self.verbatim(node, "other")
 
@@ -287,7 +289,7 @@ class ExpressionReader:
             else:
                 element = self.read(node.elt)
         parts.append(element)
-        return self._make(node, "comprehension", tuple(parts), _container_kind((element,)))
+        return self._make(node, "comprehension", tuple(parts), container_kind((element,)))
 
     def _call(self, node: ast.Call) -> Expr:
         env = self.env
@@ -367,30 +369,3 @@ def none_tests(env: Environment, test: Expr, outcome: bool) -> list[tuple[str, b
             known = False
         return [] if known is None else [(test.parts[1].name, known != outcome)]
     return []
-
-
-def _stored_kind(kind: Kind) -> Kind:
-    """Return what an attribute may be at the start of a call, given what sets it first."""
-    return kind if kind in {"parameter", "module", "modules"} else "maybe"
-
-
-def _container_kind(parts: tuple[Expr, ...]) -> Kind:
-    kinds = {part.kind for part in parts}
-    if kinds & FLOWING:
-        return "flows"
-    if "maybe" in kinds:
-        return "maybe"
-    if kinds & {"module", "modules"}:
-        return "modules"
-    return "size" if "size" in kinds else "python"
-
-
-def _arithmetic_kind(left: Expr, right: Expr) -> Kind:
-    kinds = {left.kind, right.kind}
-    if kinds & {"flow", "parameter"}:
-        return "flow"
-    if "flows" in kinds:
-        return "flows"
-    if "maybe" in kinds:
-        return "maybe"
-    return "size" if "size" in kinds else "python"

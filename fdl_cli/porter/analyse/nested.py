@@ -3,6 +3,7 @@
 import ast
 
 from fdl_cli.porter.analyse.names import FunctionNode
+from fdl_cli.porter.knowledge.python_names import MUTATORS
 
 
 def is_called_only(method: FunctionNode | None, inner: ast.FunctionDef) -> bool:
@@ -22,16 +23,30 @@ def is_called_only(method: FunctionNode | None, inner: ast.FunctionDef) -> bool:
     return not (_changed_after(method, inner, own) & _read_from_outside(inner))
 
 
-def is_alone(inner: ast.FunctionDef | ast.Lambda, flowing: set[str]) -> bool:
-    """Say whether a function reads no value of the graph but its arguments, and sets nothing outside."""
+def is_plain(inner: ast.FunctionDef | ast.Lambda) -> bool:
+    """Say whether a function does nothing to what is around it but read: it can be made in every call."""
     if isinstance(inner, ast.FunctionDef) and inner.decorator_list:
         return False
+    outside = _read_from_outside(inner)
     for node in ast.walk(inner):
         if isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.Global | ast.Nonlocal):
             return False
         if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
             return False
-    return not _read_from_outside(inner) & flowing
+        if _fills(node) in outside:
+            return False
+    return True
+
+
+def _fills(node: ast.AST) -> str:
+    """Return the name of a container that a call changes, if it is one of a variable."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)):
+            return name if method in MUTATORS else ""
+        case ast.AugAssign(target=ast.Name(id=name)):
+            return name
+        case _:
+            return ""
 
 
 def _changed_after(method: FunctionNode, inner: ast.FunctionDef, own: set[int]) -> set[str]:
@@ -54,11 +69,17 @@ def _changed_after(method: FunctionNode, inner: ast.FunctionDef, own: set[int]) 
 
 
 def _read_from_outside(inner: ast.FunctionDef | ast.Lambda) -> set[str]:
-    arguments = [*inner.args.posonlyargs, *inner.args.args, *inner.args.kwonlyargs]
-    local = {argument.arg for argument in arguments}
+    local = argument_names(inner)
     local |= {
         node.id
         for node in ast.walk(inner)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
     return {node.id for node in ast.walk(inner) if isinstance(node, ast.Name)} - local
+
+
+def argument_names(inner: ast.FunctionDef | ast.Lambda) -> set[str]:
+    """Return the names of the parameters of a function."""
+    arguments = [*inner.args.posonlyargs, *inner.args.args, *inner.args.kwonlyargs]
+    arguments += [each for each in (inner.args.vararg, inner.args.kwarg) if each is not None]
+    return {argument.arg for argument in arguments}

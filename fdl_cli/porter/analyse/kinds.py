@@ -1,0 +1,33 @@
+"""What kind of value comes out: of an operator, of a container, of an attribute that changes."""
+
+from fdl_cli.porter.analyse.environment import FLOWING
+from fdl_cli.porter.ir.expressions import Expr, Kind
+
+
+def stored_kind(kind: Kind) -> Kind:
+    """Return what an attribute may be at the start of a call, given what sets it first."""
+    return kind if kind in {"parameter", "module", "modules"} else "maybe"
+
+
+def container_kind(parts: tuple[Expr, ...]) -> Kind:
+    """Return what a container of such parts is."""
+    kinds = {part.kind for part in parts}
+    if kinds & FLOWING:
+        return "flows"
+    if "maybe" in kinds:
+        return "maybe"
+    if kinds & {"module", "modules"}:
+        return "modules"
+    return "size" if "size" in kinds else "python"
+
+
+def arithmetic_kind(left: Expr, right: Expr) -> Kind:
+    """Return what an operator makes of two values."""
+    kinds = {left.kind, right.kind}
+    if kinds & {"flow", "parameter"}:
+        return "flow"
+    if "flows" in kinds:
+        return "flows"
+    if "maybe" in kinds:
+        return "maybe"
+    return "size" if "size" in kinds else "python"
