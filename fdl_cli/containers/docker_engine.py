@@ -5,7 +5,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -85,7 +85,7 @@ class DockerEngine:
         except APIError as problem:
             raise _start_failed(request, str(problem.explanation)) from problem
         # Also around the removal: one more Ctrl-C must not leave the container behind.
-        with self._signals(container):
+        with self.forwarding(container):
             try:
                 return self._attached(container, request)
             except APIError as problem:
@@ -145,15 +145,22 @@ class DockerEngine:
             return int(self._api.wait(container)["StatusCode"])
 
     @contextmanager
-    def _signals(self, container: str) -> Iterator[None]:
-        """Hand signals on to the container; the second one, or patience, ends it by force."""
+    def forwarding(
+        self, container: str, otherwise: Callable[[], None] = lambda: None
+    ) -> Iterator[None]:
+        """Hand signals on to the container; the second one, or patience, ends it by force.
+
+        `otherwise` is called instead as long as there is no such container.
+        """
         timers: list[threading.Timer] = []
 
         def forward(number: int, _: FrameType | None) -> None:
             if timers:
                 self._kill(container, "SIGKILL")
                 return
-            self._kill(container, signal.Signals(number).name)
+            if not self._kill(container, signal.Signals(number).name):
+                otherwise()
+                return
             timers.append(threading.Timer(GRACE_S, self._kill, (container, "SIGKILL")))
             timers[0].daemon = True
             timers[0].start()
@@ -167,14 +174,32 @@ class DockerEngine:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _kill(self, container: str, name: str) -> None:
-        from docker.errors import APIError
+    def end_of(self, container: str) -> int | None:
+        """Wait for a container that is still there and remove it; None if there is none any more."""
+        from docker.errors import APIError, NotFound
+
+        try:
+            code = int(self._api.wait(container)["StatusCode"])
+            self._api.remove_container(container, force=True, v=True)
+        except NotFound:
+            return None
+        except APIError as problem:
+            if problem.status_code == 409:  # whoever made it is removing it
+                return None
+            raise
+        return code
+
+    def _kill(self, container: str, name: str) -> bool:
+        from docker.errors import APIError, NotFound
 
         try:
             self._api.kill(container, name)
+        except NotFound:
+            return False
         except APIError:
             # It ended in the same moment; its exit code is about to be read.
-            return
+            return True
+        return True
 
     def _resize(self, container: str) -> None:
         size = os.get_terminal_size(0)

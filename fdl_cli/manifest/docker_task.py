@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from fdl_cli.containers.docker_engine import BuildKitNeeded, DockerEngine
-from fdl_cli.containers.engine import ContainerRun, ImageBuild, Mount, Say
+from fdl_cli.containers.engine import ContainerRun, ImageBuild, Say
 from fdl_cli.errors import EnvironmentLackingError, FdlError
-from fdl_cli.manifest.execute import restore_signals
+from fdl_cli.manifest.compose import Compose
 from fdl_cli.manifest.model import Invocation, Stored
+from fdl_cli.manifest.places import inside, mounts_of
 from fdl_cli.manifest.project import Project
 from fdl_cli.manifest.services import (
-    WORKSPACE,
     Service,
     find_service,
     pairs,
@@ -32,7 +32,7 @@ DEFAULT_SHM: Final = "2gb"
 def run_in_service(
     project: Project, invocation: Invocation, environ: Mapping[str, str], say: Say
 ) -> Ended:
-    """Run the task in a fresh container of its service; with compose this process becomes it.
+    """Run the task in a fresh container of its service.
 
     Raises:
         EnvironmentLackingError: something of Docker is missing; the message says what.
@@ -47,11 +47,12 @@ def run_in_service(
     service = find_service(stored, invocation.service, known)
     facts = probe_docker(environ)
     require_engine(facts, invocation)
+    engine = DockerEngine(environ.get("DOCKER_HOST") or f"unix://{facts.socket}")
     if service.from_compose and facts.compose and facts.cli is not None:
-        become_compose(facts.cli, service, invocation, known, gpus=_has_gpu(facts))
+        compose = Compose(facts.cli, service, known, gpus=_has_gpu(facts))
+        compose.build(say, terminal=os.isatty(2))
+        return compose.run(invocation, engine, tty=_is_terminal())
     require_understood(service)
-    address = environ.get("DOCKER_HOST") or f"unix://{facts.socket}"
-    engine = DockerEngine(address)
     image = _ready_image(engine, service, stored, environ, facts, say)
     request = container_run(service, invocation, stored, image, gpus=_wants_gpu(service, facts))
     started = time.monotonic()
@@ -100,50 +101,13 @@ def require_engine(facts: DockerFacts, invocation: Invocation) -> None:
         )
 
 
-def compose_command(
-    cli: str, service: Service, invocation: Invocation, folder: str, *, gpus: bool, tty: bool
-) -> tuple[str, ...]:
-    """Return the `docker compose run` for a task; arguments stay one word each."""
-    files = [service.file]
-    if gpus and service.gpu_file is not None:
-        files.append(service.gpu_file)
-    words = [cli, "compose"]
-    for file in files:
-        words += ["--file", str(file)]
-    words += ["run", "--rm", "--build"]
-    words += [] if tty else ["-T"]
-    words += ["--workdir", folder, "--env", "FDL_IN_CONTAINER=1"]
-    for change in invocation.changes:
-        if change.value is not None:
-            words += ["--env", f"{change.name}={change.value}"]
-    words += ["--entrypoint", invocation.argv[0], service.name]
-    return (*words, *invocation.argv[1:])
-
-
-def become_compose(
-    cli: str,
-    service: Service,
-    invocation: Invocation,
-    environ: Mapping[str, str],
-    *,
-    gpus: bool,
-) -> None:
-    """Replace this process by `docker compose run`."""
-    folder = _inside(invocation.folder, _mounts(service))
-    if folder is None:
-        folder = str(service.settings.get("working_dir", "/"))
-    words = compose_command(cli, service, invocation, folder, gpus=gpus, tty=_is_terminal())
-    restore_signals()
-    os.execvpe(words[0], words, dict(environ))
-
-
 def container_run(
     service: Service, invocation: Invocation, stored: Stored, image: str, *, gpus: bool
 ) -> ContainerRun:
     """Return the container for a task."""
     settings = service.settings
-    mounts = _mounts(service)
-    folder = _inside(invocation.folder, mounts) or str(settings.get("working_dir") or "/")
+    mounts = mounts_of(service)
+    folder = inside(invocation.folder, mounts) or str(settings.get("working_dir") or "/")
     environment = dict(pairs(settings.get("environment")))
     environment["FDL_IN_CONTAINER"] = "1"
     if os.getuid() != 0:
@@ -152,7 +116,7 @@ def container_run(
     for change in invocation.changes:
         value = change.value
         if change.name == "FDL_ROOT" and value is not None:
-            value = _inside(value, mounts) or value
+            value = inside(value, mounts) or value
         if value is not None:
             environment[change.name] = value
     entrypoint = settings.get("entrypoint")
@@ -255,30 +219,6 @@ def _build_with_cli(
     except FdlError as error:
         error.hint = f"correct `{build.dockerfile}`; the step is in the lines above"
         raise
-
-
-def _mounts(service: Service) -> tuple[Mount, ...]:
-    volumes = service.settings.get("volumes")
-    if volumes is None and not service.from_compose:
-        return (Mount(source=str(service.file.parent), target=WORKSPACE, read_only=False),)
-    found = []
-    for text in volumes or ():
-        source, _, rest = str(text).partition(":")
-        target, _, mode = rest.partition(":")
-        if source.startswith((".", "~", "/")):
-            source = os.path.normpath(service.file.parent / Path(source).expanduser())
-        found.append(Mount(source=source, target=target or source, read_only="ro" in mode))
-    return tuple(found)
-
-
-def _inside(folder: str, mounts: tuple[Mount, ...]) -> str | None:
-    """Return where a folder of this machine is in the container."""
-    path = os.path.normpath(folder)
-    fitting = [m for m in mounts if m.is_folder and (path + "/").startswith(m.source + "/")]
-    if not fitting:
-        return None
-    mount = max(fitting, key=lambda item: len(item.source))
-    return os.path.normpath(mount.target + path[len(mount.source) :])
 
 
 def _declares(dockerfile: Path, name: str) -> bool:

@@ -94,6 +94,7 @@ def require_understood(service: Service) -> None:
     build = service.settings.get("build")
     if isinstance(build, Mapping):
         wrong += [f"build.{key}" for key in build if key not in BUILD_KEYS]
+    wrong += ["volumes" for each in service.settings.get("volumes") or () if not _is_mount(each)]
     override = service.file.with_name(service.file.stem + ".override" + service.file.suffix)
     if service.from_compose and override.is_file():
         wrong.append(override.name)
@@ -168,3 +169,11 @@ def _unknown(name: str, known: list[str], file: Path) -> ConfigError:
         hint=f"did you mean `{near[0]}`?" if near else f"services there: {listed}",
         file=str(file),
     )
+
+
+def _is_mount(volume: object) -> bool:
+    """Say whether an item of `volumes` is a folder or a named volume, in the short or the long form."""
+    if not isinstance(volume, Mapping):
+        return True
+    keys = {"type", "source", "target", "read_only"}
+    return set(volume) <= keys and volume.get("type") in ("bind", "volume") and "source" in volume

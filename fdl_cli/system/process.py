@@ -1,6 +1,7 @@
 """Start other programs: the only user of `subprocess` in `fdl`."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from fdl_cli.errors import EnvironmentLackingError, FdlError, OperationFailedError
 
@@ -85,6 +86,65 @@ def run(
     return completed
 
 
+def run_quietly(
+    argv: Sequence[str], *, env: Mapping[str, str], news: re.Pattern[str], say: Echo
+) -> Completed:
+    """Run a program, and show its output from the first line on that says something new.
+
+    Both streams are one. What came before that line is shown with it; without such a line, nothing is.
+
+    Raises:
+        EnvironmentLackingError: the program does not exist, or may not be run.
+    """
+    started = time.monotonic()
+    lines: list[str] = []
+    shown = False
+    with child_of(argv, env, own_session=True, capture=True) as child:
+        assert child.stdout is not None
+        try:
+            for raw in child.stdout:
+                line = raw.decode(errors="replace").rstrip()
+                lines.append(line)
+                if shown:
+                    say(line)
+                elif news.search(line):
+                    shown = True
+                    for each in lines:
+                        say(each)
+        except BaseException:
+            _kill(child, group=True)
+            raise
+    seconds = time.monotonic() - started
+    return Completed(
+        argv=tuple(argv),
+        returncode=child.returncode,
+        stdout="\n".join(lines),
+        stderr="",
+        seconds=seconds,
+    )
+
+
+def child_of(
+    argv: Sequence[str], env: Mapping[str, str], *, own_session: bool, capture: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start a program and return it.
+
+    Raises:
+        EnvironmentLackingError: the program does not exist, or may not be run.
+    """
+    try:
+        return subprocess.Popen(
+            list(argv),
+            env=dict(env),
+            stdin=subprocess.DEVNULL if capture else None,
+            stdout=subprocess.PIPE if capture else None,
+            stderr=subprocess.STDOUT if capture else None,
+            start_new_session=own_session,
+        )
+    except OSError as problem:
+        raise _cannot_start(tuple(argv), None, problem) from problem
+
+
 def command_failed(completed: Completed) -> OperationFailedError:
     """Return the error that describes a process which ended badly."""
     code = completed.returncode
@@ -119,7 +179,7 @@ def _wait(
     return stdout or "", stderr or ""
 
 
-def _kill(child: subprocess.Popen[str], *, group: bool) -> None:
+def _kill(child: subprocess.Popen[Any], *, group: bool) -> None:
     try:
         if group and os.name == "posix":
             os.killpg(child.pid, signal.SIGKILL)

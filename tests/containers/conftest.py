@@ -95,6 +95,41 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def compose_plugin(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a HOME whose docker program knows compose; Debian's newer release has it as a package."""
+    home = tmp_path_factory.mktemp("compose-home")
+    host_made.open_to_all(home)
+    plugins = home / ".docker" / "cli-plugins"
+    plugins.mkdir(parents=True)
+    for folder in ("/usr/local/lib/docker", "/usr/lib/docker", "/usr/libexec/docker"):
+        if Path(folder, "cli-plugins", "docker-compose").exists():
+            return home
+    if shutil.which("apt-get") is None:
+        pytest.skip("docker compose is not installed, and this is no Debian to fetch it from")
+    work = tmp_path_factory.mktemp("compose-package")
+    (work / "lists" / "partial").mkdir(parents=True)
+    keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
+    (work / "sources.list").write_text(
+        f"deb [signed-by={keys}] http://deb.debian.org/debian trixie main\n"
+    )
+    apt = (
+        "apt-get", "-qq", "-o", f"Dir::Etc::SourceList={work}/sources.list", "-o",
+        "Dir::Etc::SourceParts=/dev/null", "-o", f"Dir::State::Lists={work}/lists",
+        "-o", "APT::Sandbox::User=root",
+    )  # fmt: skip
+    for words in (["update"], ["download", "docker-compose"]):
+        subprocess.run([*apt, *words], cwd=work, capture_output=True, timeout=240, check=False)
+    package = next(work.glob("docker-compose*.deb"), None)
+    if package is None:
+        pytest.skip("docker compose is not installed and cannot be fetched")
+    subprocess.run(["dpkg-deb", "-x", package, work / "x"], capture_output=True, check=False)
+    found = [path for path in (work / "x").rglob("docker-compose") if path.is_file()]
+    shutil.copy(max(found, key=lambda path: path.stat().st_size), plugins / "docker-compose")
+    (plugins / "docker-compose").chmod(0o755)
+    return home
+
+
+@pytest.fixture(scope="session")
 def python_image(engine: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Import this machine's Python under the names that our Dockerfiles begin from."""
     folder = tmp_path_factory.mktemp("python-image")

@@ -168,7 +168,7 @@ def test_compose_is_used_where_it_exists(fake, tmp_path):
     assert done.returncode == 9, done.stderr
     words, uid = json.loads(done.stdout)
     assert uid == str(os.getuid())
-    assert words[:3] == ["compose", "--file", f"{root}/compose.yml"]
+    assert words[:2] == ["compose", f"--file={root}/compose.yml"]
     assert "compose.gpu.yml" not in " ".join(words)
     assert words[-5:] == ["prog", "dev", "a", "$x y", "--rm"]
     assert words[-6] == "--entrypoint"
@@ -188,6 +188,7 @@ def engine_answers(path):
         "        self.send_header('Content-Length', str(len(body)))\n"
         "        self.end_headers()\n"
         "        self.wfile.write(body)\n"
+        "    def do_POST(self): self.send_error(404)\n"
         "    def address_string(self): return ''\n"
         "    def log_message(self, *a): pass\n"
         "with socketserver.UnixStreamServer(sys.argv[1], H) as s:\n"
@@ -225,15 +226,16 @@ def test_what_is_missing_of_docker_is_told_apart(state, tmp_path, fake):
 
 
 def test_gpu_files_are_added_only_with_a_gpu(tmp_path):
-    from fdl_cli.manifest.docker_task import compose_command
+    from fdl_cli.manifest.compose import Compose
 
     (tmp_path / "compose.yml").write_text("services: {dev: {image: x}}")
     (tmp_path / "compose.gpu.yml").write_text("services: {dev: {}}")
     service = find_service(Stored(str(tmp_path), None, {}, ""), "dev", {})
-    task = Invocation(("t",), ("a",), "/", (Change("A", None, "x"),), "dev", None, "")
-    with_gpu = compose_command("docker", service, task, "/w", gpus=True, tty=True)
-    without = compose_command("docker", service, task, "/w", gpus=False, tty=False)
-    assert f"{tmp_path}/compose.gpu.yml" in with_gpu
-    assert f"{tmp_path}/compose.gpu.yml" not in without
+    task = Invocation(("t",), ("a b",), "/", (Change("A", None, "x"),), "dev", None, "")
+    with_gpu = Compose("docker", service, {}, gpus=True).run_command(task, "n", tty=True)
+    without = Compose("docker", service, {}, gpus=False).run_command(task, "n", tty=False)
+    assert f"--file={tmp_path}/compose.gpu.yml" in with_gpu
+    assert f"--file={tmp_path}/compose.gpu.yml" not in without
     assert "-T" in without
     assert "-T" not in with_gpu
+    assert without[without.index("--entrypoint") + 1] == "'a b'"
