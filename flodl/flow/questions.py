@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import torch
@@ -13,14 +14,20 @@ from flodl.flow.callsite import site_of, user_frame
 from flodl.flow.handle import UNKNOWN, Flow
 from flodl.flow.readings import flow_node, flow_value, instruction_of, tensor_question
 from flodl.graph.metadata import entry_nodes, metadata_nodes, shaped_nodes
-from flodl.spec.graph import GraphSpec, Guard, InputSpec, Ref
+from flodl.spec.graph import GraphSpec, Guard, InputSpec, Ref, node_refs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import FrameType
 
     from flodl.flow.recorder import Recorder
     from flodl.spec.graph import Site
+
+
+# What Python makes of a number, by the name that generated code uses.
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "bool": bool, "int": int, "float": float, "operator.index": operator.index,
+}  # fmt: skip
+_KEEPING = frozenset({"operator", "item", "unpack"})
 
 
 @final
@@ -48,6 +55,8 @@ class Questions:
         self._looks: list[_Look] = []
         # Sizes asked inside tie a plan to the shapes of its inputs; with many shapes they are forks.
         self.is_tied = True
+        self._numbers: set[int] = set()
+        self._seen = 0
 
     @property
     def _recorder(self) -> Recorder:
@@ -72,7 +81,11 @@ class Questions:
         if value is UNKNOWN:
             raise NeedsValueError
         if isinstance(value, torch.Tensor):
-            raise FlowError(tensor_question(site_of(frame), what))
+            name = getattr(answer, "__name__", "")
+            if name not in _CONVERSIONS or not self._stands_for_number(flow):
+                raise FlowError(tensor_question(site_of(frame), what))
+            flow = self._number(flow, name)
+            value = flow_value(flow)
         result = answer(value)
         self._guards.append((flow, value, site_of(frame)))
         return result
@@ -85,11 +98,11 @@ class Questions:
         """
         frame = user_frame(2)
         value: Any = flow_value(flow)
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor) and not self._stands_for_number(flow):
             raise FlowError(tensor_question(site_of(frame), "an integer"))
         self.settle(frame)
         # What is no integer, such as a whole size, has not been poked: torch sees it as what it is.
-        answer = 1 if value is UNKNOWN else operator.index(value)
+        answer = 1 if value is UNKNOWN else self._unheard(operator.index, value)
         self._looks.append(_Look(flow, *instruction_of(frame), is_poke=True))
         return answer
 
@@ -118,17 +131,54 @@ class Questions:
             return
         here = instruction_of(frame)
         pending, self._looks = self._looks, []
+        running = [look for look in pending if (look.frame_id, look.instruction) == here]
         for look in pending:
-            if (look.frame_id, look.instruction) == here:
-                if not used_here:
-                    self._looks.append(look)
-            elif not self._recorder.valued:
+            if look in running:
+                continue
+            if not self._recorder.valued:
                 raise NeedsValueError
-            else:
-                node = flow_node(look.flow)
-                self._guards.append(
-                    (look.flow, flow_value(look.flow), self._recorder.nodes[node].site)
-                )
+            flow = look.flow
+            if isinstance(flow_value(flow), torch.Tensor):
+                flow = self._number(flow, "operator.index")
+            site = self._recorder.nodes[flow_node(look.flow)].site
+            self._guards.append((flow, flow_value(flow), site))
+        self._looks = [] if used_here else running
+
+    def _stands_for_number(self, flow: Flow) -> bool:
+        """Say whether a tensor is an argument of no more than one dimension, or computed from such.
+
+        A caller may give a number, or numbers such as lengths, as a tensor; what Python asks of it then
+        is asked at its place in every call, as it would be with `x.through(int)`.
+        """
+        nodes = self._recorder.nodes
+        short = {name for name, value in self._recorder.tensor_inputs if value.dim() <= 1}
+        for node in nodes[self._seen :]:
+            refs = node_refs(node)
+            if node.plain or (
+                node.target in short
+                if node.kind == "input"
+                else node.kind in _KEEPING and refs and all(ref in self._numbers for ref in refs)
+            ):
+                self._numbers.add(node.index)
+        self._seen = len(nodes)
+        return flow_node(flow) in self._numbers
+
+    def _unheard(self, function: Callable[[Any], Any], value: Any) -> Any:
+        """Call a function whose own torch calls are none of the flow's."""
+        recorder = self._recorder
+        listening, recorder.listening = recorder.listening, False
+        try:
+            return function(value)
+        finally:
+            recorder.listening = listening
+
+    def _number(self, flow: Flow, name: str) -> Flow:
+        """Record that a tensor of one number is turned into that number."""
+        recorder = self._recorder
+        listening = recorder.listening
+        result: Flow = recorder.step("function", name, (flow,), compute=_CONVERSIONS[name])
+        recorder.listening = listening
+        return result
 
     def guard_specs(self, spec: GraphSpec) -> tuple[Guard, ...]:
         """Return the answers as guards of a description."""

@@ -125,3 +125,43 @@ def test_a_size_made_of_sizes_stays_one(expression):
     for count in (2, 3, 2):
         x = torch.ones(count, 3)
         assert result(flow, x) == result(plain, x)
+
+
+ASKED = [
+    "return x * n if n > 1 else x",
+    "return sum((x + step for step in range(n)), x)",
+    "return x + 1 if n else x",
+    "return [x, x + 1, x + 2, x + 3][n] + x[:n].sum()",
+    "return x.repeat(int(n / 2) + 1) * float(n)",
+    "return x if not n or n == 3 else x + 1",
+    "while n > 0:\n        x, n = x + n, n - 1\n    return x",
+]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("body", ASKED)
+def test_an_argument_may_be_a_number_or_a_tensor(body):
+    plain, flow = twins(body)
+    x = torch.ones(4)
+    for value in (3, 2, 0, 2):
+        for given in (value, torch.tensor(value)):
+            assert result(flow, x, given) == result(plain, x, given)
+
+
+@pytest.mark.torch
+def test_a_tensor_of_numbers_is_asked_in_every_call():
+    plain, flow = twins("return x[:, : max(n)], torch.arange(min(n)), [int(k) for k in n]")
+    x = torch.ones(2, 5)
+    for lengths in ([2, 3], [4, 1], [3, 2], [2, 3]):
+        for given in (lengths, torch.tensor(lengths)):
+            assert result(flow, x, given) == result(plain, x, given)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "question", ["x.sum() > 0", "x[0, 0] > 0", "self.w[0] > 0", "n * self.w[0]"]
+)
+def test_a_question_about_other_tensors_is_still_an_error(question):
+    _, flow = twins(f"return x if {question} else -x")
+    with pytest.raises(FlowError, match="the truth of a tensor"):
+        flow(torch.ones(2, 2), torch.tensor(1.0))
