@@ -74,7 +74,8 @@ def survey(source: SourceFile) -> Survey:
 
 def method_nodes(node: ast.ClassDef, *, module: bool = False) -> dict[str, FunctionNode]:
     """Return the methods of a class by name; the `__call__` of a `module` may be its forward."""
-    found = {item.name: item for item in node.body if isinstance(item, FunctionNode)}
+    methods = (item for item in node.body if isinstance(item, FunctionNode))
+    found = {item.name: item for item in methods if not _is_setter(item)}
     if module and "__call__" in found and "forward" not in found:
         names = {
             inner.attr for inner in ast.walk(found["__call__"]) if isinstance(inner, ast.Attribute)
@@ -84,3 +85,11 @@ def method_nodes(node: ast.ClassDef, *, module: bool = False) -> dict[str, Funct
                 "forward" if name == "__call__" else name: each for name, each in found.items()
             }
     return found
+
+
+def _is_setter(node: FunctionNode) -> bool:
+    """Say whether a function is the other side of a property, which a read does not reach."""
+    return any(
+        isinstance(each, ast.Attribute) and each.attr in {"setter", "deleter"}
+        for each in node.decorator_list
+    )

@@ -16,7 +16,8 @@ from fdl_cli.porter.parse.reader import SourceFile
 
 # Decorators that leave the function as it is, or work on a flow as they do on a forward.
 _PLAIN_DECORATORS = torch.WRAPPERS | {
-    "staticmethod", "typing.no_type_check", "property", "abc.abstractmethod", "torch.jit.ignore",
+    "staticmethod", "classmethod", "typing.no_type_check", "property", "abc.abstractmethod",
+    "torch.jit.ignore",
     "torch.jit.unused", "torch.jit.export", "torch.jit.script_method", "typing.override",
 }  # fmt: skip
 

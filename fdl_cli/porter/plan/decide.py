@@ -21,6 +21,7 @@ from fdl_cli.porter.ir.symbols import MethodIR, ModelIR, ScriptIR, ValueFact
 from fdl_cli.porter.knowledge.torch_names import SUBFLOW_BELOW
 from fdl_cli.porter.plan.counting import count_operations
 from fdl_cli.porter.plan.eligible import find_obstacles
+from fdl_cli.porter.plan.helper_steps import with_helper_steps
 from fdl_cli.porter.plan.joined import join_residuals
 from fdl_cli.porter.plan.shorten import shorten
 from fdl_cli.porter.plan.words import write_words
@@ -43,7 +44,8 @@ IMPORTABLE = (
 def decide(script: ScriptIR, demoted: Mapping[str, Reason]) -> PortPlan:
     """Return all decisions about a file; `demoted` classes are kept for the reason given."""
     obstacles = find_obstacles(script, demoted)
-    classes = [_class_plan(model, obstacles[model.facts.name]) for model in script.models]
+    script, steps = with_helper_steps(script, _is_undecorable)
+    classes = [_class_plan(model, obstacles[model.facts.name], steps) for model in script.models]
     classes += [_value_plan(value, demoted.get(value.name)) for value in script.values]
     needed = {word for plan in classes for word in plan.words}
     present = dict(script.flodl_names)
@@ -67,30 +69,32 @@ def _free_name(word: str, script: ScriptIR) -> str:
     return name
 
 
-def _class_plan(model: ModelIR, reasons: tuple[Reason, ...]) -> ClassPlan:
+def _class_plan(model: ModelIR, reasons: tuple[Reason, ...], steps: frozenset[str]) -> ClassPlan:
     facts = model.facts
     total = sum(count_operations(method.body) for method in model.methods)
     edits: tuple[Edit, ...] = ()
     words: tuple[str, ...] = ()
     text = f"{facts.name}: kept"
-    blocks = [] if reasons else [(method, describe(method)) for method in model.methods]
+    described = [method for method in model.methods if method.name not in steps]
+    blocks = [] if reasons else [(method, describe(method)) for method in described]
     reasons = reasons or tuple(_undecorable(blocks))
     if not reasons:
         edits = tuple(_class_edits(model, blocks))
         words = tuple(_words(edits, blocks))
         text = reading(facts.name, blocks)
-    inside = [where for method in model.methods for where in method.opaque]
+    inside = [where for method in described for where in method.opaque]
     hidden = sum(count for _, count in inside)
-    status: ClassStatus = "kept" if reasons else "partial" if inside else "graph"
+    kept = [method for method in model.methods if method.name in steps]
+    status: ClassStatus = "kept" if reasons else "partial" if inside or kept else "graph"
     return ClassPlan(
         name=facts.name,
         line=facts.span.line,
         status=status,
         edits=edits,
         words=words,
-        reasons=tuple(sorted(reasons or _opaque_parts(inside))),
+        reasons=tuple(sorted(reasons or (*_opaque_parts(inside), *_opaque_helpers(kept)))),
         ops_total=total + hidden,
-        ops_in_graph=0 if reasons else total,
+        ops_in_graph=0 if reasons else total - sum(count_operations(m.body) for m in kept),
         reading=text,
     )
 
@@ -101,13 +105,26 @@ def _opaque_parts(inside: list[tuple[int, int]]) -> Iterator[Reason]:
         yield Reason(line=line, code="FDL310", message=message)
 
 
+def _opaque_helpers(kept: list[MethodIR]) -> Iterator[Reason]:
+    for method in kept:
+        count = count_operations(method.body)
+        message = f"`{method.name}` is decorated and stays one step: {count} operations inside it"
+        yield Reason(line=method.span.line, code="FDL310", message=message)
+
+
 def _undecorable(blocks: list[tuple[MethodIR, Block]]) -> Iterator[Reason]:
-    """Find helpers that need flow words but cannot be a `@subflow`, as they have no object."""
+    """Find properties that need flow words but cannot be a `@subflow`, as nobody calls them."""
     for method, block in blocks:
-        bare = set(method.decorators) <= SUBFLOW_BELOW
-        if method.name != "forward" and not bare and block_words(block):
+        if _is_undecorable(method, block):
             message = f"`{method.name}` is decorated and calls layers or functions"
             yield Reason(line=method.span.line, code="FDL315", message=message)
+
+
+def _is_undecorable(method: MethodIR, block: Block | None = None) -> bool:
+    """Say whether a helper needs flow words but cannot be a `@subflow`."""
+    if method.name == "forward" or set(method.decorators) <= SUBFLOW_BELOW:
+        return False
+    return bool(block_words(describe(method) if block is None else block))
 
 
 def describe(method: MethodIR) -> Block:
