@@ -49,6 +49,9 @@ def _feed(known: Any, value: Any, depth: int) -> None:
     if isinstance(value, torch.Tensor):
         plain = value.detach()
         plain = plain.to_dense() if plain.layout is not torch.strided else plain
+        if plain.is_floating_point():
+            # Which of two NaN an addition returns is no property of the program.
+            plain = plain.masked_fill(plain.isnan(), math.nan)
         known.update(f"{plain.dtype} {tuple(plain.shape)}".encode())
         known.update(plain.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     elif isinstance(value, dict):
@@ -176,6 +179,8 @@ def trained(family: Family, model: nn.Module, shape: Shape, seen: dict[str, Any]
             sections["train"] = digest([output, draws])
             sections["grads"] = by_name((n, p.grad) for n, p in model.named_parameters())
             sections["buffers"] = by_name(model.named_buffers())
+        # Networks fresh from their constructor explode otherwise, and NaN is equal to NaN.
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     seen["losses"] = losses
     seen["learns"] = all(map(math.isfinite, losses)) and len(set(losses)) == STEPS

@@ -15,7 +15,8 @@ from flodl.errors import FlowError
 from flodl.flow.containers import DICTS, LISTS, TUPLES, written_flow
 from flodl.flow.handle import Flow, Method
 from flodl.flow.naming import importable_name, plain_name
-from flodl.flow.values import dataclass_fields, is_named_tuple
+from flodl.flow.shells import shell_of
+from flodl.flow.values import is_named_tuple
 from flodl.spec.graph import (
     Arg,
     Attr,
@@ -107,10 +108,14 @@ class Encoder:
             return self._tensor(value)
         if isinstance(value, torch.dtype):
             return Named(str(value))
-        fields = value._fields if is_named_tuple(value) else dataclass_fields(value)
-        if any(_holds_flow(_field(value, name)) for name in fields):
-            key = self.callable_name(type(value))
-            return Build(key, tuple((name, self.encode(_field(value, name))) for name in fields))
+        if is_named_tuple(value) and any(map(_holds_flow, value)):
+            named = ((name, self.encode(_field(value, name))) for name in value._fields)
+            return Build(self.callable_name(type(value)), tuple(named))
+        shell = shell_of(value)
+        if shell is not None:
+            make, parts = shell
+            named = ((name, self.encode(part)) for name, part in parts.items())
+            return Build(self.callable_name(make), tuple(named))
         if callable(value):
             return Named(self.callable_name(value))
         return self.constant(value, plain_name(value), portable=isinstance(value, torch.device))

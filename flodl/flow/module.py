@@ -15,7 +15,6 @@ from flodl.flow.arguments import Definition, admit, describe_parameter
 from flodl.flow.attributes import live_names, live_reads
 from flodl.flow.definitions import install_definitions
 from flodl.flow.describable import is_describable, mentioned_names
-from flodl.flow.handle import Flow
 from flodl.flow.interception import intercept_calls
 from flodl.flow.outside import checks_of, look
 from flodl.flow.plan_methods import AbstractPlanMethods
@@ -23,7 +22,7 @@ from flodl.flow.questions import NeedsValueError
 from flodl.flow.readings import unwrap
 from flodl.flow.recorder import Recorder, current_recorder
 from flodl.flow.scopes import recorded_scopes
-from flodl.flow.values import dataclass_fields, leaves, map_leaves
+from flodl.flow.values import map_leaves
 from flodl.graph.divergence import NOTHING, Divergence, Replay
 from flodl.graph.graph import Graph
 from flodl.graph.plans import Plans
@@ -364,25 +363,9 @@ def _record(
     program.is_tied = is_tied
     watch = module._plans[definition.key].watch
     watch.keep({name: unwrap(flow) for name, (_, flow) in recorder.tags.items()})
-    result = _unwrap_output(output)
+    result = map_leaves(output, unwrap)
     recorder.release()
     return program, result
-
-
-def _unwrap_output(output: Any) -> Any:
-    def leaf(value: Any) -> Any:
-        fields = dataclass_fields(value)
-        if fields and any(
-            type(each) is Flow for name in fields for each in leaves(_read(value, name))
-        ):
-            return type(value)(**{name: _unwrap_output(_read(value, name)) for name in fields})
-        return unwrap(value)
-
-    return map_leaves(output, leaf)
-
-
-def _read(value: Any, name: str) -> Any:
-    return getattr(value, name)
 
 
 __all__ = ["FlowModule", "GraphError", "subflow"]

@@ -1,4 +1,4 @@
-"""Nests of values: tuples, lists, dicts, dataclasses and named tuples that contain flows.
+"""Nests of values: tuples, lists, dicts, named tuples and objects that contain flows.
 
 Everything here looks at `type(value)`, never at `isinstance`: a `Flow` claims the class of the value
 that it carries, so that `isinstance(x, torch.Tensor)` in user code keeps its answer.
@@ -6,12 +6,12 @@ that it carries, so that `isinstance(x, torch.Tensor)` in user code keeps its an
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from flodl.flow.containers import DICTS, LISTS, TUPLES, written_flow
+from flodl.flow.shells import shell_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +40,10 @@ def map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
         return slice(*(map_leaves(part, leaf) for part in (value.start, value.stop, value.step)))
     if is_named_tuple(value):
         return kind(*(map_leaves(item, leaf) for item in value))
+    shell = shell_of(value)
+    if shell is not None:
+        make, parts = shell
+        return make(**{name: map_leaves(part, leaf) for name, part in parts.items()})
     return leaf(value)
 
 
@@ -47,14 +51,6 @@ def is_named_tuple(value: object) -> bool:
     """Say whether a value is an instance of a tuple class with named fields."""
     kind = type(value)
     return issubclass(kind, tuple) and "_fields" in kind.__dict__
-
-
-def dataclass_fields(value: object) -> tuple[str, ...]:
-    """Return the field names if a value is an instance of a dataclass, else nothing."""
-    if not dataclasses.is_dataclass(type(value)):
-        return ()
-    fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(value)  # type: ignore[arg-type]
-    return tuple(each.name for each in fields if each.init)
 
 
 def recorder_of(flow: Flow) -> Recorder:
