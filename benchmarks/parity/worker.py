@@ -232,6 +232,7 @@ def port_verified(source: Path, target: Path) -> Any:
 
 def judge_cases(source: Path, target: Path, baselines: bool, most: int | None = None) -> Any:
     """Import original and port, then judge every case in a process of its own."""
+    from benchmarks.parity import captures
     from benchmarks.parity import case as protocol
 
     os.chdir(source.parent)
@@ -260,7 +261,7 @@ def judge_cases(source: Path, target: Path, baselines: bool, most: int | None = 
             alone = _limited(_original, protocol, original, index)
             item["status"] = "unusable" if alone["status"] == "ended" else "ended"
         if baselines and item["status"] in {"run", "ended"}:
-            for label, judge in (("fx", protocol.judge_fx), ("export", protocol.judge_export)):
+            for label, judge in (("fx", captures.judge_fx), ("export", captures.judge_export)):
                 item[label] = _limited(_baseline, protocol, original, judge, index)
         found.append(item)
     return found
