@@ -9,6 +9,8 @@ from fdl_cli.porter.analyse.kinship import Kinship, Relative, Survey, SurveyedCl
 from fdl_cli.porter.analyse.script import analyse
 from fdl_cli.porter.ir.findings import FileError, Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ScriptIR
+from fdl_cli.porter.ir.training import LOWER, TrainingLevel
+from fdl_cli.porter.knowledge.torch_names import is_foreign_module
 from fdl_cli.porter.module_map import ModuleMap
 from fdl_cli.porter.parse.reader import SourceFile, UnreadableError, read
 from fdl_cli.porter.pipeline import Draft, draft, move_training
@@ -267,7 +269,9 @@ class Project:
             self._modules[target] = False  # a circle is no module
             path = target[0]
             self._modules[target] = any(
-                base.kind in {"module", "flow", "layer"} or self._has_module(path, base)
+                base.kind in {"module", "flow", "layer"}
+                or self._has_module(path, base)
+                or is_foreign_module(base.name)
                 for base in self._surveyed(target).facts.bases
             )
         return self._modules[target]

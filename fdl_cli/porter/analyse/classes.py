@@ -66,7 +66,7 @@ def _base(source: SourceFile, names: Names, node: ast.expr) -> BaseFact:
         kind = "module"
     elif dotted in torch.FLOW_BASES:
         kind = "flow"
-    elif dotted.startswith(("torch.nn.", *torch.MODULE_PACKAGES)):
+    elif dotted.startswith("torch.nn."):
         kind = "layer"
     elif name in names.classes:
         kind = "local"

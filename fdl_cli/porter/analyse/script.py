@@ -17,6 +17,7 @@ from fdl_cli.porter.analyse.file_facts import (
 )
 from fdl_cli.porter.analyse.kinship import ALONE, Kinship, method_nodes
 from fdl_cli.porter.analyse.methods import MethodReader
+from fdl_cli.porter.analyse.module_classes import is_model, module_classes
 from fdl_cli.porter.analyse.names import FunctionNode, Names, collect
 from fdl_cli.porter.analyse.values import sequential_values
 from fdl_cli.porter.ir.expressions import Kind
@@ -25,6 +26,8 @@ from fdl_cli.porter.ir.statements import expressions
 from fdl_cli.porter.ir.symbols import (
     AttributeFact,
     ClassFacts,
+    BaseFact,
+    BaseKind,
     MethodIR,
     ModelIR,
     RelativeIR,
@@ -34,7 +37,6 @@ from fdl_cli.porter.knowledge import torch_names as torch
 from fdl_cli.porter.knowledge.tensor_methods import PARAMETER_ATTRIBUTES
 from fdl_cli.porter.parse.reader import SourceFile
 
-_NO_MODULES = frozenset({"torch.autograd.Function", "torch.autograd.function.Function", "object"})
 _NO_CLASS = ClassView(
     attributes={}, methods=frozenset(), results={}, inherits_forward=False, extends_layer=False
 )
@@ -61,7 +63,7 @@ class _Script:
         self.kinship = kinship
         self.nodes = list(class_nodes(source.tree))
         nodes = [node for node, _ in self.nodes]
-        self.module_classes = _module_classes(names, nodes, kinship)
+        self.module_classes = module_classes(names, nodes, kinship)
         self.reader = MethodReader(source, names, self.module_classes)
         self.facts: dict[str, ClassFacts] = {}
         self.syntax: dict[str, dict[str, FunctionNode]] = {}
@@ -86,7 +88,7 @@ class _Script:
                 self.syntax[node.name] = self._methods(node)
             if self._is_ported(facts):
                 self.ported.append(facts.name)
-            elif _is_model(facts, self.module_classes):
+            elif is_model(facts, self.module_classes, self.facts):
                 models.append((facts, node))
         if models:
             self._understand_functions()
@@ -107,16 +109,19 @@ class _Script:
         )
 
     def _with_relatives(self, facts: ClassFacts) -> ClassFacts:
-        """Return the facts with bases that are known from other files as known ones."""
+        """Return the facts with bases that are known from other files or packages as known ones."""
         bases = tuple(
-            replace(base, kind="local")
-            if base.kind == "other" and base.name in self.relatives
-            else base
+            replace(base, kind=self._known_kind(base)) if base.kind == "other" else base
             for base in facts.bases
         )
         return facts if bases == facts.bases else replace(facts, bases=bases)
 
     def _relatives(self, reached: Mapping[str, frozenset[str]]) -> Iterator[RelativeIR]:
+    def _known_kind(self, base: BaseFact) -> BaseKind:
+        if base.name in self.relatives:
+            return "local"
+        return "layer" if torch.is_foreign_module(base.name) else "other"
+
         for name, item in self.relatives.items():
             above = self._lineage(item.facts)
             yield RelativeIR(
@@ -202,9 +207,7 @@ class _Script:
             or any("forward" in owner.methods for owner in lineage[1:]),
             extends_layer=any(layers),
             extends_foreign=any(
-                base.name.startswith(torch.MODULE_PACKAGES)
-                for owner in lineage
-                for base in owner.bases
+                torch.is_foreign_module(base.name) for owner in lineage for base in owner.bases
             ),
             stored=frozenset(
                 name
@@ -299,37 +302,6 @@ def _given(
         name: {target: kind for target, kind in kinds.items() if kind in {"python", "size"}}
         for name, kinds in found.items()
     }
-
-
-def _module_classes(names: Names, nodes: list[ast.ClassDef], kinship: Kinship) -> frozenset[str]:
-    found: set[str] = set(kinship.module_names - {node.name for node in nodes})
-    grown = True
-    while grown:
-        grown = False
-        for node in nodes:
-            if node.name in found:
-                continue
-            for base in node.bases:
-                dotted = names.dotted(base)
-                local = base.id if isinstance(base, ast.Name) else ""
-                known = (
-                    dotted.startswith(("torch.nn.", *torch.MODULE_PACKAGES))
-                    or dotted in torch.FLOW_BASES
-                    or dotted in kinship.module_names
-                )
-                if known or local in found:
-                    found.add(node.name)
-                    grown = True
-                    break
-    return frozenset(found)
-
-
-def _is_model(facts: ClassFacts, module_classes: frozenset[str]) -> bool:
-    if facts.name in module_classes:
-        return True
-    # A foreign base and a forward: most likely a module whose base is in another file.
-    plain = all(base.name in _NO_MODULES for base in facts.bases)
-    return "forward" in facts.methods and bool(facts.bases) and not plain
 
 
 def _called_on_self(node: FunctionNode) -> set[str]:

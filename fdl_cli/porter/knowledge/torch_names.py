@@ -114,6 +114,14 @@ MODULE_METHODS: Final = frozenset({
 NOT_EXTENDED: Final = ("Lazy", "DataParallel", "Parameter", "Buffer", "Uninitialized")
 # Packages whose classes are modules; a class with a forward of its own may extend them.
 MODULE_PACKAGES: Final = ("torchvision.models.", "torchvision.ops.", "timm.models.")
+
+
+def is_foreign_module(dotted: str) -> bool:
+    """Say whether a full name is that of a module class of another package."""
+    name = dotted.rpartition(".")[2]
+    return dotted.startswith(MODULE_PACKAGES) and name[:1].isupper() and "Weights" not in name
+
+
 # Classes of torch that have no forward of their own: containers, and bases of layers.
 FORWARDLESS: Final = frozenset({"ModuleList", "ModuleDict", "ParameterList", "ParameterDict",
                                 "_Loss", "_WeightedLoss", "_ConvNd", "_DropoutNd", "_MaxPoolNd",

@@ -9,8 +9,8 @@ from fdl_cli.porter.knowledge.reserved import RESERVED
 from fdl_cli.porter.knowledge.torch_names import (
     FORWARDLESS,
     MODULE_METHODS,
-    MODULE_PACKAGES,
     NOT_EXTENDED,
+    is_foreign_module,
 )
 
 
@@ -48,7 +48,7 @@ def _own_obstacles(model: ModelIR, demoted: Mapping[str, Reason]) -> tuple[Reaso
         return (Reason(line=line, code="FDL206", message=message),)
     reasons = list(model.refusals)
     for base in facts.bases:
-        foreign = base.name.startswith(MODULE_PACKAGES)
+        foreign = base.kind == "layer" and is_foreign_module(base.name)
         if base.kind == "layer" and not foreign and not _can_extend(base):
             message = f"`{facts.name}` extends `{base.name}`"
             reasons.append(Reason(line=line, code="FDL202", message=message))

@@ -1,0 +1,53 @@
+"""Which classes are torch modules, and which only look like them."""
+
+import ast
+from collections.abc import Mapping
+
+from fdl_cli.porter.analyse.kinship import Kinship
+from fdl_cli.porter.analyse.names import Names
+from fdl_cli.porter.ir.symbols import BaseFact, ClassFacts
+from fdl_cli.porter.knowledge import torch_names as torch
+
+_NO_MODULES = ("torch.autograd.", "enum.")
+
+
+def module_classes(names: Names, nodes: list[ast.ClassDef], kinship: Kinship) -> frozenset[str]:
+    """Return the names by which a file knows torch modules: its own classes and imported ones."""
+    found: set[str] = set(kinship.module_names - {node.name for node in nodes})
+    grown = True
+    while grown:
+        grown = False
+        for node in nodes:
+            if node.name in found:
+                continue
+            for base in node.bases:
+                dotted = names.dotted(base)
+                local = base.id if isinstance(base, ast.Name) else ""
+                known = (
+                    dotted.startswith("torch.nn.")
+                    or torch.is_foreign_module(dotted)
+                    or dotted in torch.FLOW_BASES
+                    or dotted in kinship.module_names
+                )
+                if known or local in found:
+                    found.add(node.name)
+                    grown = True
+                    break
+    return frozenset(found)
+
+
+def is_model(facts: ClassFacts, modules: frozenset[str], known: Mapping[str, ClassFacts]) -> bool:
+    """Say whether a class of a file is to be ported."""
+    if facts.name in modules:
+        return True
+    # A foreign base and a forward: most likely a module whose base is in another file.
+    plain = all(_is_plain(base, known) for base in facts.bases)
+    return "forward" in facts.methods and bool(facts.bases) and not plain
+
+
+def _is_plain(base: BaseFact, known: Mapping[str, ClassFacts]) -> bool:
+    """Say whether a base is no module for sure: `object`, or a function with its own gradient."""
+    above = known.get(base.name) if base.kind == "local" else None
+    if above is not None:
+        return bool(above.bases) and all(_is_plain(each, known) for each in above.bases)
+    return base.name == "object" or base.name.startswith(_NO_MODULES)
