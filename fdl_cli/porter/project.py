@@ -9,7 +9,6 @@ from fdl_cli.porter.analyse.kinship import Kinship, Relative, Survey, SurveyedCl
 from fdl_cli.porter.analyse.script import analyse
 from fdl_cli.porter.ir.findings import FileError, Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ScriptIR
-from fdl_cli.porter.ir.training import LOWER, TrainingLevel
 from fdl_cli.porter.knowledge.torch_names import is_foreign_module
 from fdl_cli.porter.module_map import ModuleMap
 from fdl_cli.porter.parse.reader import SourceFile, UnreadableError, read
