@@ -25,9 +25,9 @@ from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.statements import expressions
 from fdl_cli.porter.ir.symbols import (
     AttributeFact,
-    ClassFacts,
     BaseFact,
     BaseKind,
+    ClassFacts,
     MethodIR,
     ModelIR,
     RelativeIR,
@@ -116,12 +116,12 @@ class _Script:
         )
         return facts if bases == facts.bases else replace(facts, bases=bases)
 
-    def _relatives(self, reached: Mapping[str, frozenset[str]]) -> Iterator[RelativeIR]:
     def _known_kind(self, base: BaseFact) -> BaseKind:
         if base.name in self.relatives:
             return "local"
         return "layer" if torch.is_foreign_module(base.name) else "other"
 
+    def _relatives(self, reached: Mapping[str, frozenset[str]]) -> Iterator[RelativeIR]:
         for name, item in self.relatives.items():
             above = self._lineage(item.facts)
             yield RelativeIR(
