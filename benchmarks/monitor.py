@@ -43,6 +43,7 @@ def main() -> int:
         ("record() of five scalars", record_us(), RECORD_US, "us"),
         ("step with 20 readers / without", *step_ratio(), "x"),
         ("event to reader, p95", latency_ms(), LATENCY_MS, "ms"),
+        ("event to a page in a browser, p95", browser_ms(), LATENCY_MS, "ms"),
         ("page", len(page_html()) / 1000, PAGE_BYTES / 1000, "kB"),
         ("archive of 10,000 epochs", archive_bytes() / 1000, ARCHIVE_BYTES / 1000, "kB"),
         *million(),
@@ -145,6 +146,38 @@ def latency_ms() -> float:
     found.sort()
     middle, late = found[len(found) // 2], found[int(0.95 * len(found))]
     print(f"event to reader: median {middle:.1f} ms, p95 {late:.1f}, max {found[-1]:.1f}")
+    return float(late)
+
+
+def browser_ms() -> float:
+    """Return the 95th percentile of the time from `log` to the page that draws it; nan without Chromium."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from tests.flodl.monitor.chromium import BROWSER, Chromium
+
+    if BROWSER is None:
+        print("event to a page in a browser: there is no chromium on the PATH")
+        return float("nan")
+    monitor = Monitor(0, quiet=True, resources=False)
+    url = monitor.serve()
+    monitor.log(0, 0.05, {"sent": time.time() * 1000})
+    with tempfile.TemporaryDirectory() as profile, Chromium(profile) as browser:
+        browser.open(url)
+        browser.wait("[...fm.state.runs.values()].some((run) => run.epochs.metrics.sent)")
+        browser.evaluate(
+            "window.late = []; window.seen = 1;"
+            "fm.listen(() => { const sent = [...fm.state.runs.values()][0].epochs.metrics.sent;"
+            "for (; seen < sent.length; seen++) late.push(Date.now() - sent[seen]); });"
+        )
+        for epoch in range(1, 201):
+            monitor.log(epoch, 0.05, {"sent": time.time() * 1000})
+            time.sleep(0.05)
+        monitor.flush()
+        time.sleep(0.5)
+        found = sorted(browser.evaluate("window.late"))
+    monitor.finish()
+    assert len(found) == 200, len(found)
+    middle, late = found[len(found) // 2], found[int(0.95 * len(found))]
+    print(f"event to a page: median {middle:.1f} ms, p95 {late:.1f}, max {found[-1]:.1f}")
     return float(late)
 
 
