@@ -20,6 +20,9 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.Not: "not", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">",
     ast.GtE: ">=", ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
+_COMPREHENSIONS: dict[type[ast.AST], str] = {
+    ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict", ast.GeneratorExp: "generator",
+}  # fmt: skip
 _IDENTITY = frozenset({"is", "is not", "in", "not in"})
 
 
@@ -277,19 +280,30 @@ class ExpressionReader:
         self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
     ) -> Expr:
         parts: list[Expr] = []
+        labels: list[str] = []
         with self.env.scope():
             for clause in node.generators:
                 iterable = self.read(clause.iter)
-                parts.append(iterable)
                 bind_loop(self.env, self.read(clause.target), iterable)
+                # Read again: the names of the target now have their kinds.
+                parts += (iterable, self.read(clause.target))
                 parts.extend(self.test(condition) for condition in clause.ifs)
+                labels += ("in", "for", *("if" for _ in clause.ifs))
             if isinstance(node, ast.DictComp):
                 parts.append(self.read(node.key))
+                labels.append("key")
                 element = self.read(node.value)
             else:
                 element = self.read(node.elt)
         parts.append(element)
-        return self._make(node, "comprehension", tuple(parts), container_kind((element,)))
+        made = self._make(
+            node,
+            "comprehension",
+            tuple(parts),
+            container_kind((element,)),
+            _COMPREHENSIONS[type(node)],
+        )
+        return replace(made, labels=(*labels, ""))
 
     def _call(self, node: ast.Call) -> Expr:
         env = self.env

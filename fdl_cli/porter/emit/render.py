@@ -97,7 +97,9 @@ class Renderer:
                 dim = f"{label}={self.operand(part, 1)}"
             else:
                 stages.append(self.operand(part, 1))
-        return [("split", stages), ("merge", [f"{self.names[expr.name]}({dim})"])]
+        # `sum` is Python's own: it takes the list of values as it is.
+        op = "sum" if expr.name == "sum" else f"{self.names[expr.name]}({dim})"
+        return [("split", stages), ("merge", [op])]
 
     def _made(self, expr: Expr) -> str:
         match expr.op:

@@ -41,6 +41,8 @@ class Expr:
     positional one, `*` and `**` for unpacking, else the keyword. `through` has the value, the
     stage and further arguments; `also` the value and the stage; `also_with` and `merge` the value
     and the branches (`labels` are the keywords); a stage that is a chain is a tuple without span.
+    A comprehension is named by what it makes (`list`, `generator` ...); its labels say what each
+    part is: `in` (iterable), `for` (target), `if`, `key`, and empty for the element.
     `format`, `lambda` and `other` stay verbatim; their parts are the names that they read.
     `holes` are the places of the parts in the source, whatever stands in them now.
     `dotted` is the full name of what an import brought; `maker` that of what constructed an

@@ -88,7 +88,7 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
         return None
     if value.parts[0].name != step.targets[0].name:
         return None
-    modules = _modules(loop, value.parts[1])
+    modules = modules_of(loop.targets[0], loop.exprs[0], value.parts[1])
     loop_names = names_read(loop.targets[0])
     if modules is None or loop_names & live or step.targets[0].name in loop_names:
         return None
@@ -97,9 +97,8 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
     return Match(count=1, stmt=replace(stmt, sources=(*loop.sources,), name="loop"))
 
 
-def _modules(loop: Stmt, stage: Expr) -> Expr | None:
-    """Return the container whose modules the loop runs through, one by one, in order."""
-    target, iterable = loop.targets[0], loop.exprs[0]
+def modules_of(target: Expr, iterable: Expr, stage: Expr) -> Expr | None:
+    """Return the container whose modules a loop runs through, one by one, in order."""
     if target.op == "name" and stage.op == "name" and stage.name == target.name:
         return iterable if _is_container(iterable) else None
     if target.op == "tuple" and _is_builtin(iterable, "enumerate") and len(target.parts) == 2:

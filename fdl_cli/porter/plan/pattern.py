@@ -18,10 +18,11 @@ class Case:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """The last `count` statements become `stmt`."""
+    """The last `count` statements become `before`, if there is any, and `stmt`."""
 
     count: int
     stmt: Stmt
+    before: Block = ()
 
 
 class Pattern(Protocol):

@@ -14,7 +14,7 @@ def shorten(block: Block, after: Names = NOTHING, around: Names = NOTHING) -> Bl
     for stmt, live in zip(block, live_after(block, after, around), strict=True):
         done.append(_inner(stmt, live, around))
         while (found := _first_match(tuple(done), live)) is not None:
-            done[-found.count :] = [found.stmt]
+            done[-found.count :] = [*found.before, found.stmt]
     return tuple(done)
 
 

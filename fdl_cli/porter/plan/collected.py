@@ -1,0 +1,218 @@
+"""Values of a loop that one call puts together, however the loop is written.
+
+Before: outs = []; for m in self.layers: outs.append(m(x)); return torch.stack(outs, 1)
+After:  torch.stack([m(x) for m in self.layers], 1)
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import final
+
+from fdl_cli.porter.ir.expressions import Expr, count_name, names_read, substitute
+from fdl_cli.porter.ir.source import Span
+from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, expressions, statements
+from fdl_cli.porter.plan.effects import effects
+from fdl_cli.porter.plan.slices import integer
+
+_MERGES = {
+    "torch.cat": "Cat", "torch.concat": "Cat", "torch.concatenate": "Cat", "torch.stack": "Stack",
+}  # fmt: skip
+_DIMENSIONS = {(), ("",), ("dim",), ("axis",)}
+_MOST_BETWEEN = 3
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """A loop whose values are collected in a list, and the call that puts them together.
+
+    `node` is that call, in the last statement of the tail. The last `count` statements belong to all
+    this, `earlier` are those before them. `between` stand between the list and its loop, and stay;
+    `loop` are the places of the loop and, unless something is in between, of its list.
+    In every round `lead` is done, then `element` is collected.
+    """
+
+    node: Expr
+    merge: str
+    dim: Expr
+    target: Expr
+    iterable: Expr
+    element: Expr
+    count: int = 1
+    name: str = ""
+    between: Block = ()
+    loop: tuple[Span, ...] = ()
+    lead: Block = ()
+    earlier: Block = ()
+
+
+def collected(tail: Block, live: frozenset[str]) -> Collected | None:
+    """Return what the last statement puts together of the values of a loop."""
+    last = tail[-1]
+    if last.op not in {"assign", "return", "expr"} or len(last.exprs) != 1:
+        return None
+    for node, merge, items, dim in _merges(last.exprs[0]):
+        if items.op == "comprehension":
+            found = _comprehension(items, node, merge, dim)
+            return found and replace(found, earlier=tail[:-1])
+        if items.op == "name" and _is_consumed(last, node, items.name, live):
+            return _loop(tail, live, Collected(
+                node=node, merge=merge, dim=dim, name=items.name, target=items, iterable=items,
+                element=items,
+            ))  # fmt: skip
+    return None
+
+
+def swapped(expr: Expr, old: Expr, new: Expr) -> Expr:
+    """Return the expression with another node in the place of one of its nodes."""
+    if expr is old:
+        return new
+    parts = tuple(swapped(part, old, new) for part in expr.parts)
+    same = all(one is two for one, two in zip(parts, expr.parts, strict=True))
+    return expr if same else replace(expr, parts=parts)
+
+
+def kept_between(found: Collected, tail: Block) -> Block:
+    """Return the statements between the list and its loop; the first of them takes the list's place."""
+    if not found.between:
+        return ()
+    first, *others = found.between
+    empty = tail[-found.count]
+    return (replace(first, sources=(*empty.sources, *first.sources)), *others)
+
+
+def _merges(expr: Expr) -> Iterator[tuple[Expr, str, Expr, Expr]]:
+    """Yield the calls that put a list together: the call, its name, the list and the dimension."""
+    if expr.op in {"lambda", "comprehension", "format", "other"}:
+        return
+    for part in expr.parts:
+        yield from _merges(part)
+    if expr.op != "call" or len(expr.parts) < 2 or expr.labels[0] != "":
+        return
+    callee, items, *rest = expr.parts
+    zero = Expr(op="constant", name="0", kind="python")
+    if callee.op == "name" and callee.name == "sum" and not callee.dotted and not rest:
+        yield expr, "sum", items, zero
+    elif expr.role == "torch" and callee.dotted in _MERGES and expr.labels[1:] in _DIMENSIONS:
+        yield expr, _MERGES[callee.dotted], items, rest[0] if rest else zero
+
+
+def _is_consumed(last: Stmt, node: Expr, name: str, live: frozenset[str]) -> bool:
+    """Say whether the list is for this call alone, which is the first thing the statement does."""
+    order, own = list(effects(last.exprs[0])), list(effects(node))
+    gone = name not in live or name in bound_names(last)
+    read = sum(count_name(expr, name) for expr in (*last.exprs, *last.targets))
+    rebound = sum(target.op == "name" and target.name == name for target in last.targets)
+    return gone and read - rebound == 1 and order[: len(own)] == own
+
+
+def _comprehension(items: Expr, node: Expr, merge: str, dim: Expr) -> Collected | None:
+    # A generator would compute one value after the other is summed up: another order.
+    if items.name != "list" or items.labels != ("in", "for", ""):
+        return None
+    iterable, target, element = items.parts
+    return _unwrapped(
+        Collected(
+            node=node, merge=merge, dim=dim, target=target, iterable=iterable, element=element
+        )
+    )
+
+
+def _loop(tail: Block, live: frozenset[str], found: Collected) -> Collected | None:
+    """Complete what is known with the loop or the comprehension before the last statement."""
+    if len(tail) < 2:
+        return None
+    loop, last = tail[-2:]
+    if loop.op == "assign" and _is_list_of(loop, found.name, "comprehension"):
+        made = _comprehension(loop.exprs[0], found.node, found.merge, found.dim)
+        return made and replace(
+            made, name=found.name, count=2, loop=loop.sources, earlier=tail[:-2]
+        )
+    if loop.op != "for" or loop.orelse or not loop.body:
+        return None
+    start = _list_start(tail, found.name)
+    element = _appended(loop.body[-1], found.name)
+    if start is None or element is None:
+        return None
+    lead, element = _inlined(loop.body[:-1], element, last, live)
+    parts = (*(expr for stmt in lead for expr in stmt.exprs), element, *loop.exprs)
+    if any(count_name(part, found.name) for part in parts) or not _is_plain(lead):
+        return None
+    if names_read(loop.targets[0]) & (live | frozenset().union(*map(names_read, last.exprs))):
+        return None
+    between = tail[start + 1 : -2]
+    return _unwrapped(
+        replace(
+            found, target=loop.targets[0], iterable=loop.exprs[0], element=element, lead=lead,
+            count=len(tail) - start, between=between, earlier=tail[:start],
+            loop=loop.sources if between else (*tail[start].sources, *loop.sources),
+        )
+    )  # fmt: skip
+
+
+def _is_list_of(stmt: Stmt, name: str, op: str) -> bool:
+    single = stmt.op == "assign" and len(stmt.targets) == 1 and stmt.targets[0].op == "name"
+    return single and stmt.targets[0].name == name and stmt.exprs[0].op == op
+
+
+def _list_start(tail: Block, name: str) -> int | None:
+    """Return where the list is made, empty; only simple statements may stand before its loop."""
+    lowest = max(0, len(tail) - 3 - _MOST_BETWEEN)
+    for at in range(len(tail) - 3, lowest - 1, -1):
+        stmt = tail[at]
+        if _is_list_of(stmt, name, "list"):
+            return at if not stmt.exprs[0].parts else None
+        used = any(expr.op == "name" and expr.name == name for expr in expressions((stmt,)))
+        if stmt.op not in {"assign", "expr"} or used:
+            return None
+    return None
+
+
+def _appended(stmt: Stmt, name: str) -> Expr | None:
+    """Return what `outs.append(value)` or `outs += [value]` adds to the list."""
+    value = stmt.exprs[0] if len(stmt.exprs) == 1 else None
+    if value is None:
+        return None
+    if stmt.op == "augment" and stmt.name == "+" and value.op == "list" and len(value.parts) == 1:
+        target = stmt.targets[0]
+        return value.parts[0] if target.op == "name" and target.name == name else None
+    if stmt.op != "expr" or value.op != "call" or len(value.parts) != 2:
+        return None
+    callee = value.parts[0]
+    own = callee.op == "attribute" and callee.name == "append" and callee.parts[0].name == name
+    return value.parts[1] if own and value.labels == ("",) else None
+
+
+def _inlined(lead: Block, element: Expr, last: Stmt, live: frozenset[str]) -> tuple[Block, Expr]:
+    """Put what is only made to be appended into its place: `y = m(x); outs.append(y)`."""
+    while lead and lead[-1].op == "assign" and len(lead[-1].targets) == 1:
+        target, value = lead[-1].targets[0], lead[-1].exprs[0]
+        read = [expr for stmt in lead for expr in stmt.exprs]
+        if target.op != "name" or count_name(element, target.name) != 1:
+            break
+        wanted = (live - bound_names(last)) | frozenset().union(*map(names_read, last.exprs))
+        if target.name in wanted or any(count_name(expr, target.name) for expr in read):
+            break
+        joint = substitute(element, target.name, value)
+        if list(effects(joint)) != [*effects(value), *effects(element)]:
+            break
+        lead, element = lead[:-1], joint
+    return lead, element
+
+
+def _is_plain(lead: Block) -> bool:
+    return all(stmt.op == "assign" for stmt in statements(lead))
+
+
+def _unwrapped(found: Collected) -> Collected:
+    """Read `torch.cat` of values that got a new dimension of size 1 there as `torch.stack`."""
+    element = found.element
+    if found.merge != "Cat" or element.op != "call" or len(element.parts) != 2:
+        return found
+    callee, where = element.parts
+    dim = integer(where)
+    if callee.op != "attribute" or callee.name != "unsqueeze" or element.role != "method":
+        return found
+    if dim is None or dim != integer(found.dim):
+        return found
+    return replace(found, merge="Stack", element=callee.parts[0])
