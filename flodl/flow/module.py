@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 # From so many plans on, a size asked inside a flow no longer ties a plan to the shapes of its inputs.
 MANY_PLANS = 8
+_PLAIN = (bool, int, float, str)
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
@@ -123,9 +124,11 @@ class FlowModule(AbstractPlanMethods, Graph, metaclass=FlowMeta):
         if recorder is not None and recorder.module is self:
             recorder.attributes.write(name, value)
             return
+        is_same = _is_same(self.__dict__.get(name), value)
         super().__setattr__(name, value)
         if (
-            name == "training"
+            is_same
+            or name == "training"
             or name in _live(type(self))
             or (isinstance(value, torch.Tensor) and not _is_new(self, name))
         ):
@@ -192,6 +195,11 @@ def subflow(method: Method) -> Method:
     """
     vars(method)["__flodl_subflow__"] = True
     return method
+
+
+def _is_same(before: Any, value: Any) -> bool:
+    """Say whether setting an attribute to a plain value changes nothing: no plan has to go."""
+    return type(before) is type(value) and type(value) in _PLAIN and bool(before == value)
 
 
 def _is_new(module: nn.Module, name: str) -> bool:

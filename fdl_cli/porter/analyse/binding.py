@@ -65,7 +65,7 @@ def bind_loop(env: Environment, target: Expr, iterable: Expr) -> None:
     if _callee_name(iterable) == "range":
         bind_kind(env, target, "size" if iterable.kind == "size" else "python")
         return
-    bind_kind(env, target, element_kind(iterable.kind))
+    bind_kind(env, target, _element_of(iterable))
 
 
 def _element_kinds(iterable: Expr) -> list[Kind] | None:
@@ -74,12 +74,21 @@ def _element_kinds(iterable: Expr) -> list[Kind] | None:
     if name == "enumerate" and arguments:
         return ["python", element_kind(arguments[0].kind)]
     if name == "zip":
-        return [element_kind(argument.kind) for argument in arguments]
+        return [_element_of(argument) for argument in arguments]
     if name == "items" and iterable.parts[0].parts:
         return ["python", element_kind(iterable.parts[0].parts[0].kind)]
     if name in {"named_children", "named_modules"}:
         return ["python", "module"]
+    if name in {"named_parameters", "named_buffers"}:
+        return ["python", "parameter"]
     return None
+
+
+def _element_of(iterable: Expr) -> Kind:
+    """Return the kind of what a value gives one by one."""
+    if _callee_name(iterable) in {"parameters", "buffers"} and iterable.parts[0].op == "attribute":
+        return "parameter"
+    return element_kind(iterable.kind)
 
 
 def _callee_name(expr: Expr) -> str:

@@ -10,6 +10,14 @@ from fdl_cli.porter.analyse.environment import FLOWING, Environment, join
 from fdl_cli.porter.analyse.lower import ExpressionReader, narrowed, none_tests, operator_symbol
 from fdl_cli.porter.analyse.names import add_import
 from fdl_cli.porter.analyse.nested import argument_names, is_called_only, is_plain
+from fdl_cli.porter.analyse.stores import (
+    as_call,
+    as_new_object,
+    filled_names,
+    is_elsewhere,
+    is_recorded,
+    paired,
+)
 from fdl_cli.porter.ir.expressions import Expr, Kind
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block, Stmt, StmtOp, expressions
@@ -103,11 +111,39 @@ class BlockReader:
         return Stmt(op=op, targets=targets, exprs=exprs, name=name, sources=(span,), lead=lead)
 
     def _assign(self, node: ast.Assign) -> Stmt:
-        value = self.expressions.read(node.value)
+        value = self._made(node, self.expressions.read(node.value))
+        elsewhere = self._set_elsewhere(node, value)
+        if elsewhere is not None:
+            return elsewhere
         targets = tuple(self.expressions.bind(target, value) for target in node.targets)
         for target in targets:
             self._check_target(target, value, node.lineno)
         return self._make(node, "assign", targets=targets, exprs=(value,))
+
+    def _made(self, node: ast.Assign, value: Expr) -> Expr:
+        """Return a value; an object whose attributes are set afterwards is made by a step."""
+        target = node.targets[0]
+        if self.env.method is None or not isinstance(target, ast.Name):
+            return value
+        return as_new_object(value) if target.id in filled_names(self.env.method) else value
+
+    def _set_elsewhere(self, node: ast.Assign, value: Expr) -> Stmt | None:
+        """Return the steps that set attributes of layers, or of what else outlives the call."""
+        if len(node.targets) != 1:
+            return None
+        pairs = paired(self.expressions.read(node.targets[0]), value)
+        for target, part in pairs:
+            if target.op != "attribute" or self.env.is_self(target.parts[0]):
+                return None
+            if is_recorded(self.env, target) or not is_elsewhere(self.env, target):
+                return None
+            if part.kind in {"module", "modules"}:
+                return None
+        span = self.env.source.span(node)
+        calls = tuple(as_call(target, part, span) for target, part in pairs)
+        self.env.set_elsewhere |= {target.name: node.lineno for target, _ in pairs}
+        both = Expr(op="tuple", parts=calls, kind="python", role="function", span=span)
+        return self._make(node, "expr", exprs=calls if len(calls) == 1 else (both,))
 
     def _annotated(self, node: ast.AnnAssign) -> Stmt:
         if node.value is None:
@@ -139,10 +175,11 @@ class BlockReader:
             if own or (filled and self.env.is_self(owner.parts[0])):
                 if own and value.kind in {"module", "modules"}:
                     self.env.refuse(line, "FDL309", "a layer of the object is changed")
+            elif part.op == "attribute" and is_recorded(self.env, part):
+                continue
             elif part.op in {"attribute", "index"} and self.env.is_self(root):
-                if not _is_tensor_data(part):
-                    self.env.refuse(line, "FDL309", "something inside the object is changed")
-            elif part.op == "attribute" and not _is_tensor_data(part):
+                self.env.refuse(line, "FDL309", "something inside the object is changed")
+            elif part.op == "attribute":
                 self.env.refuse(line, "FDL309", f"the attribute `.{part.name}` is set")
             elif part.op == "index" and value.kind in FLOWING:
                 known = self.env.kinds.get(root.name) if root.op == "name" else None
@@ -294,10 +331,6 @@ class BlockReader:
         body, orelse = self.read(node.body), self.read(node.orelse)
         span = self.env.source.span(node)
         return Stmt(op="while", exprs=(test,), body=body, orelse=orelse, sources=(span,))
-
-
-def _is_tensor_data(part: Expr) -> bool:
-    return part.name in {"data", "requires_grad"} and part.parts[0].kind in {"flow", "parameter"}
 
 
 def _operations(block: Block) -> int:

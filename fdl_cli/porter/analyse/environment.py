@@ -82,6 +82,7 @@ class Environment:
     opaque: dict[int, int] = field(default_factory=dict)
     local_functions: dict[str, Kind] = field(default_factory=dict)
     handed: dict[str, Kind] = field(default_factory=dict)
+    set_elsewhere: dict[str, int] = field(default_factory=dict)
     given: list[tuple[str, tuple[tuple[str, Kind], ...]]] = field(default_factory=list)
 
     def refuse(self, line: int, code: str, message: str) -> None:

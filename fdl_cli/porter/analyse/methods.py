@@ -87,6 +87,7 @@ class MethodReader:
             refusals=tuple(sorted(env.refusals)),
             own_calls=tuple(dict.fromkeys(env.own_calls)),
             opaque=tuple(sorted(env.opaque.items())),
+            set_elsewhere=tuple(sorted(env.set_elsewhere.items())),
         )
         return method, result or "none"
 

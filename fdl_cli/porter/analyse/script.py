@@ -19,6 +19,7 @@ from fdl_cli.porter.analyse.kinship import ALONE, Kinship, method_nodes
 from fdl_cli.porter.analyse.methods import MethodReader
 from fdl_cli.porter.analyse.module_classes import is_model, module_classes
 from fdl_cli.porter.analyse.names import FunctionNode, Names, collect
+from fdl_cli.porter.analyse.stores import reads_of
 from fdl_cli.porter.analyse.values import sequential_values
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.findings import Reason
@@ -276,7 +277,10 @@ class _Script:
         return ModelIR(
             facts=facts,
             methods=methods,
-            refusals=_refusals(facts, node, methods, self.source.tree),
+            refusals=(
+                *_refusals(facts, node, methods, self.source.tree),
+                *_read_again(methods, [nodes[name] for name in wanted]),
+            ),
         )
 
 
@@ -360,6 +364,15 @@ def _refusals(
             Reason(line=facts.span.line, code="FDL207", message="the class has its own `__call__`")
         )
     return tuple(dict.fromkeys(found))
+
+
+def _read_again(methods: tuple[MethodIR, ...], nodes: list[FunctionNode]) -> Iterator[Reason]:
+    """Find attributes of other objects that are set by steps and read while the flow is recorded."""
+    for method in methods:
+        for name, line in method.set_elsewhere:
+            if any(True for _ in reads_of(nodes, name)):
+                message = f"the attribute `.{name}` of another object is set, and read"
+                yield Reason(line=line, code="FDL309", message=message)
 
 
 def _binds(node: ast.Assign, names: set[str]) -> bool:

@@ -44,6 +44,7 @@ class MethodIR:
     decorator; `annotations` are the places that say `torch.Tensor`; `refusals` say why it cannot
     be described, if so; `own_calls` are the methods of the same object which it calls. `opaque` are
     the operations inside functions that are handed to others, and where those stand.
+    `set_elsewhere` are the attributes of other objects that steps set, and where.
     """
 
     name: str
@@ -57,6 +58,7 @@ class MethodIR:
     refusals: tuple[Reason, ...]
     own_calls: tuple[str, ...]
     opaque: tuple[tuple[int, int], ...] = ()
+    set_elsewhere: tuple[tuple[str, int], ...] = ()
 
 
 @final

@@ -38,6 +38,8 @@ def to_words(expr: Expr) -> Expr:
     if expr.asked:
         return _asked(expr)
     inner = rebuilt(expr, tuple(to_words(part) for part in expr.parts))
+    if inner.role == "function" and inner.op == "tuple":
+        return replace(inner, span=None, origin=place(expr))
     if inner.op == "call" and inner.role == "value":
         return straighten(_value_of(inner))
     if inner.op == "call" and inner.role == "own":

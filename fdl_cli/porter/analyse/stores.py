@@ -1,0 +1,161 @@
+"""Attributes of other objects that a forward sets: on values of the graph, on layers, on new objects."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fdl_cli.porter.analyse.environment import Environment
+from fdl_cli.porter.analyse.names import FunctionNode
+from fdl_cli.porter.ir.expressions import Expr
+from fdl_cli.porter.ir.source import Span
+
+# Properties of tensors: torch itself tells a recording when they are set.
+_TENSOR_DATA = frozenset({"data", "requires_grad", "grad"})
+
+
+def is_recorded(env: Environment, target: Expr) -> bool:
+    """Say whether setting an attribute as it is written is a step of the graph."""
+    owner = target.parts[0]
+    if target.name in _TENSOR_DATA and owner.kind in {"flow", "parameter", "maybe"}:
+        return True
+    if owner.kind == "flow":
+        return True
+    root = owner
+    while root.op in {"attribute", "index"}:
+        root = root.parts[0]
+    given = env.method is not None and root.op == "name" and root.name in handed_in(env.method)
+    return owner.kind == "maybe" and given
+
+
+def is_elsewhere(env: Environment, target: Expr) -> bool:
+    """Say whether an attribute belongs to a layer, to something the object holds, or to a library."""
+    owner = target.parts[0]
+    if owner.kind == "module" or owner.dotted:
+        return True
+    root, depth = owner, 0
+    while root.op == "attribute":
+        root, depth = root.parts[0], depth + 1
+    return depth > 0 and env.is_self(root)
+
+
+def paired(target: Expr, value: Expr) -> tuple[tuple[Expr, Expr], ...]:
+    """Return what is set to what; `a.x, a.y = b, c` sets two, where nothing is computed for it."""
+    if target.op != "tuple" or value.op != "tuple" or len(target.parts) != len(value.parts):
+        return ((target, value),)
+    quiet = all(part.op in {"name", "constant"} for part in value.parts)
+    return tuple(zip(target.parts, value.parts, strict=True)) if quiet else ((target, value),)
+
+
+def as_call(target: Expr, value: Expr, span: Span) -> Expr:
+    """Return `call(setattr, owner, "name", value)`: done to that very object in every call."""
+    name = Expr(op="name", name="setattr", kind="python")
+    word = Expr(op="constant", name=f'"{target.name}"', kind="python")
+    return Expr(
+        op="call",
+        parts=(name, target.parts[0], word, value),
+        labels=("", "", ""),
+        kind="none",
+        role="function",
+        span=span,
+    )
+
+
+def reads_of(methods: list[FunctionNode], name: str) -> Iterator[ast.Attribute]:
+    """Yield where methods read an attribute of that name from anything but their own object."""
+    for method in methods:
+        own = method.args.args[0].arg if method.args.args else ""
+        for node in ast.walk(method):
+            if not isinstance(node, ast.Attribute) or node.attr != name:
+                continue
+            on_self = isinstance(node.value, ast.Name) and node.value.id == own
+            if isinstance(node.ctx, ast.Load) and not on_self:
+                yield node
+
+
+def filled_names(method: FunctionNode) -> frozenset[str]:
+    """Return the variables of which a method sets attributes."""
+    return frozenset(
+        node.value.id
+        for node in ast.walk(method)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+    )
+
+
+def handed_in(method: FunctionNode) -> frozenset[str]:
+    """Return the variables that are only ever parameters of a method, or elements of those."""
+    arguments = [*method.args.posonlyargs, *method.args.args, *method.args.kwonlyargs]
+    found = {argument.arg for argument in arguments[1:]}
+    sources = list(_sources(method))
+    bound = {name for name, _ in sources}
+    changed = True
+    while changed:
+        changed = False
+        for name in sorted(bound - found):
+            if all(root in found for each, root in sources if each == name):
+                found.add(name)
+                changed = True
+    return frozenset(
+        name for name in found if all(root in found for each, root in sources if each == name)
+    )
+
+
+def _sources(method: FunctionNode) -> Iterator[tuple[str, str]]:
+    """Yield every variable that is bound, and the variable whose element it becomes, if it does."""
+    for node in ast.walk(method):
+        if isinstance(node, ast.For | ast.comprehension):
+            yield from _elements(node.target, node.iter)
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                for name in _names(target):
+                    yield name, _root(node.value)
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
+            for name in _names(node.target):
+                yield name, ""
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            for name in _names(node.optional_vars):
+                yield name, ""
+
+
+def _elements(target: ast.expr, iterable: ast.expr) -> Iterator[tuple[str, str]]:
+    match target, iterable:
+        case ast.Tuple(elts=parts), ast.Call(func=ast.Name(id="zip"), args=given):
+            for part, each in zip(parts, given, strict=False):
+                yield from _elements(part, each)
+        case ast.Tuple(elts=[count, part]), ast.Call(
+            func=ast.Name(id="enumerate"), args=[each, *_]
+        ):
+            for name in _names(count):
+                yield name, ""
+            yield from _elements(part, each)
+        case _:
+            for name in _names(target):
+                yield name, _root(iterable)
+
+
+def _root(node: ast.expr) -> str:
+    """Return the variable of which a value is an element or an attribute."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _names(target: ast.expr) -> Iterator[str]:
+    for node in ast.walk(target):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def as_new_object(value: Expr) -> Expr:
+    """Return the making of an object that is filled afterwards: a step, whose result is recorded."""
+    if value.op != "call" or value.role not in {"python", "function"}:
+        return value
+    if value.kind not in {"maybe", "flow"} and not _is_class(value.parts[0]):
+        return value
+    return replace(value, role="function", kind="flow")
+
+
+def _is_class(callee: Expr) -> bool:
+    name = callee.name if callee.op in {"name", "attribute"} else ""
+    return name.lstrip("_")[:1].isupper()
