@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, nn, optim
 
 from flodl.step.refusal import RefusedStepError
 from flodl.step.rules import Clock, Flags, rule_of
@@ -38,7 +38,8 @@ class Binding:
     Attributes:
         trained: parameters that get gradients and are updated.
         flat: everything a captured step takes before its numbers and the batch.
-        aliases: the same memory without autograd.
+        used: those of them, the first ones, that forward and backward use.
+        aliases: `flat`, the same memory without autograd.
     """
 
     def __init__(self, recipe: Recipe, layout: tuple[tuple[int, int], ...] | None = None) -> None:
@@ -65,6 +66,7 @@ class Binding:
         held = [each for state in self.states for each in state.values()]
         self.flat = [*self.trained, *self.others, *held, *averages]
         _refuse_shared_memory(self.flat)
+        self.used = [*self.trained, *self.others]
         self.aliases = [each.detach() for each in self.flat]
         self._outdated = False
         self._watch = Watch(recipe, self.trained)
@@ -172,6 +174,16 @@ class Binding:
         """Undo `numbers()` when the step was not made."""
         for cohort in self.cohorts:
             cohort.clock.step -= 1.0
+
+
+def has_state(optimizer: optim.Optimizer) -> bool:
+    """Say whether an optimizer has made its first update, where it keeps anything from one to the next."""
+    for group in optimizer.param_groups:
+        if isinstance(optimizer, optim.SGD) and not group["momentum"]:
+            continue
+        if not all(optimizer.state.get(p) for p in group["params"] if p.grad is not None):
+            return False
+    return True
 
 
 def _refuse_shared_memory(tensors: list[Tensor]) -> None:

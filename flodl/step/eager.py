@@ -15,17 +15,24 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from flodl.step.gathered import Gathered
+
 
 @final
 class EagerStep:
     """Forward, loss, backward, and after `accumulate` batches: unscale, clip, update, average.
 
     Nothing here waits for the device.
+
+    Attributes:
+        position: how many batches of the accumulation are gathered.
+        elsewhere: holds what compiled steps have gathered, until `collect`.
     """
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.position = 0
+        self.elsewhere: Gathered | None = None
         self.scaler = recipe.loss_scaler()
         self.metrics: Mapping[str, Tensor] = {}
         self.gradient_norm: Tensor | None = None
@@ -33,6 +40,7 @@ class EagerStep:
     def __call__(self, batch: Any) -> Tensor:
         """Run one batch and return its loss."""
         recipe = self.recipe
+        self.collect()
         if self.position == 0:
             recipe.optimizer.zero_grad(set_to_none=True)
         with recipe.autocast() or nullcontext():
@@ -50,6 +58,7 @@ class EagerStep:
     def update(self) -> None:
         """End the accumulation: clip, update the parameters and the averages."""
         recipe = self.recipe
+        self.collect()
         self.position = 0
         if recipe.clip_norm is not None:
             if self.scaler is not None:
@@ -64,8 +73,31 @@ class EagerStep:
         if recipe.ema is not None:
             recipe.ema.update()
 
+    def collect(self) -> None:
+        """Let parameters have the gradients that compiled steps have gathered."""
+        if self.elsewhere is not None and self.position:
+            self.elsewhere.give_back()
+        self.elsewhere = None
+
+    def rescale(self, broken: Tensor) -> None:
+        """Let the scale of the losses follow from whether an update had to be skipped."""
+        scaler = self.scaler
+        assert scaler is not None
+        scale, growth_tracker = scaler._scale, scaler._growth_tracker
+        assert scale is not None
+        assert growth_tracker is not None
+        torch._amp_update_scale_(
+            scale,
+            growth_tracker,
+            broken.float(),
+            scaler.get_growth_factor(),
+            scaler.get_backoff_factor(),
+            scaler.get_growth_interval(),
+        )
+
     def gradients(self) -> list[Tensor | None]:
         """Return copies of what an unfinished accumulation has gathered."""
+        self.collect()
         held = self.recipe.trained()
         return [None if each.grad is None else each.grad.detach().clone() for each in held]
 
@@ -75,6 +107,7 @@ class EagerStep:
         Raises:
             ValueError: the gradients are those of another set of parameters.
         """
+        self.elsewhere = None
         held = self.recipe.trained()
         if position and len(gradients) != len(held):
             raise ValueError(

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 import torch
 
 from flodl.step.artifact import Compilation, compiler_missing
-from flodl.step.binding import Binding
+from flodl.step.binding import Binding, has_state
 from flodl.step.captured import GraphStep, make_capturable, prove_graph
-from flodl.step.compiled import CompiledStep
-from flodl.step.program import record
-from flodl.step.proof import prove
+from flodl.step.gathered import Gathered
+from flodl.step.program import record_all
+from flodl.step.proof import bound, prove
 from flodl.step.reading import Key, read
 from flodl.step.refusal import RefusedStepError
 from flodl.step.watch import hooks_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from flodl.step.compiled import AbstractCompiledStep
     from flodl.step.eager import EagerStep
 
 Rung: TypeAlias = Literal["graph", "compiled"]
@@ -49,8 +50,8 @@ class Attempt:
         self.seen = 0
         self.spent = 0.0
         self.batches: deque[Any] = deque(maxlen=_PROOF_STEPS)
-        self.compilation: Compilation | None = None
-        self.step: CompiledStep | GraphStep | None = None
+        self.compilations: tuple[Compilation, ...] = ()
+        self.step: AbstractCompiledStep | GraphStep | None = None
         self.evidence = ""
         self.times: dict[str, list[float]] = {"eager": [], "captured": []}
 
@@ -58,6 +59,19 @@ class Attempt:
     def rung(self) -> Rung:
         """What is tried, or runs, instead of eager."""
         return self.rungs[0]
+
+    def made(self) -> str:
+        """Say how what was compiled came about."""
+        if not self.compilations:
+            return ""
+        if all(each.cached for each in self.compilations):
+            return "; compiled from an earlier run"
+        return f"; compiled in {max(each.seconds for each in self.compilations):.0f} s"
+
+    def stop(self) -> None:
+        """End what is being compiled."""
+        for each in self.compilations:
+            each.stop()
 
 
 def _call(method: weakref.WeakMethod[Callable[[], None]]) -> None:
@@ -97,6 +111,7 @@ class Ladder:
         self._rungs = rungs
         self._attempts: dict[Key, Attempt] = {}
         self._binding: Binding | None = None
+        self._gathered: Gathered | None = None
         self._closed = False
         self._hooked = False
         self._crowded = False
@@ -154,6 +169,13 @@ class Ladder:
             self._say(f"eager: {why}")
         return self._run_eagerly(batch)
 
+    def update(self) -> None:
+        """Update with the batches of an unfinished accumulation."""
+        self.mode = "eager"
+        if self._binding is not None:
+            self._binding.stepped_outside()
+        self._eager.update()
+
     # ---- on the way ---------------------------------------------------------------------------
 
     def _otherwise(
@@ -192,6 +214,9 @@ class Ladder:
         return self._hooked
 
     def _worth_trying(self, attempt: Attempt) -> bool:
+        # What an optimizer keeps, and how gradients come in, is known after its first update.
+        if self._eager.position or not has_state(self._recipe.optimizer):
+            return False
         if self._patient:
             return True
         often = attempt.seen >= _SEEN_BEFORE_TRYING
@@ -226,18 +251,21 @@ class Ladder:
         start = time.perf_counter()
         if self._binding is None:
             self._binding = Binding(self._recipe)
-        program = record(self._recipe, self._binding.layout, batch)
-        attempt.compilation = Compilation(program, quietly=not self._patient)
+            self._gathered = Gathered(self._binding.trained) if self._recipe.in_parts else None
+        programs = record_all(self._recipe, self._binding.layout, batch)
+        quietly = not self._patient
+        attempt.compilations = tuple(Compilation(each, quietly=quietly) for each in programs)
         attempt.phase = "compiling"
         if self._closed:  # while it was recorded
-            attempt.compilation.stop()
+            attempt.stop()
         seconds = time.perf_counter() - start
         if self._patient:
-            attempt.compilation.wait()
+            for each in attempt.compilations:
+                each.wait()
             attempt.batches.extend([batch] * (_PROOF_STEPS - 1))
-            self._prove(attempt, attempt.compilation)
-        elif not attempt.compilation.cached:
-            count = len(program.graph.graph.nodes)
+            self._prove(attempt)
+        elif not all(each.cached for each in attempt.compilations):
+            count = sum(len(each.graph.graph.nodes) for each in programs)
             self._say(
                 f"eager, while a step of {count} operations is compiled beside it "
                 f"(recorded in {seconds:.1f} s)"
@@ -254,34 +282,26 @@ class Ladder:
             self._say(f"eager: {str(error).splitlines()[0]}")
 
     def _while_compiling(self, attempt: Attempt, batch: Any) -> Tensor:
-        compilation = attempt.compilation
-        assert compilation is not None
         loss = self._run_eagerly(batch)
         attempt.batches.append(batch)
-        if compilation.poll() and len(attempt.batches) == _PROOF_STEPS:
-            self._attempt(attempt, lambda: self._prove(attempt, compilation))
+        ended = all(each.poll() for each in attempt.compilations)
+        if ended and len(attempt.batches) == _PROOF_STEPS and not self._eager.position:
+            self._attempt(attempt, lambda: self._prove(attempt))
         return loss
 
-    def _prove(self, attempt: Attempt, compilation: Compilation) -> None:
-        program, binding = compilation.program, self._binding
-        call = compilation.result()
+    def _prove(self, attempt: Attempt) -> None:
+        binding = self._binding
+        made = [(each.program, each.result()) for each in attempt.compilations]
         if binding is None or binding.stale():
             self._start_over((binding and binding.stale()) or "the optimizer's state was loaded")
             return
         batches = list(attempt.batches)
         attempt.batches.clear()
-        attempt.evidence = prove(self._recipe, binding.layout, program, call, batches)
-        attempt.step = CompiledStep(program, call, binding)
+        attempt.evidence = prove(self._eager, binding.layout, made, batches)
+        attempt.step = bound(made, binding, self._eager, self._gathered)
         attempt.phase = "trial" if self._measured else "running"
         if not self._measured:
-            self._say(f"compiled: {attempt.evidence}{self._made(compilation)}")
-
-    @staticmethod
-    def _made(compilation: Compilation | None) -> str:
-        if compilation is None:
-            return ""
-        how = "from an earlier run" if compilation.cached else f"in {compilation.seconds:.0f} s"
-        return f"; compiled {how}"
+            self._say(f"compiled: {attempt.evidence}{attempt.made()}")
 
     def _trial(self, attempt: Attempt, batch: Any, tensors: list[Tensor]) -> Tensor:
         """Run real steps in both ways in turn; each of them counts."""
@@ -308,7 +328,7 @@ class Ladder:
         # The first of each pays for what later ones find ready.
         medians = {name: statistics.median(each[2:]) for name, each in attempt.times.items()}
         eager, captured = medians["eager"], medians["captured"]
-        made = self._made(attempt.compilation)
+        made = attempt.made()
         figures = f"{captured * 1e3:.3g} ms against {eager * 1e3:.3g} ms eager"
         if captured < eager * _FASTER:
             attempt.phase = "running"
@@ -328,15 +348,15 @@ class Ladder:
 
     def _forget(self) -> None:
         for attempt in self._attempts.values():
-            if attempt.compilation is not None:
-                attempt.compilation.stop()
+            attempt.stop()
         self._attempts.clear()
         self._binding = None
+        self._gathered = None
 
     def close(self) -> None:
         """End background work, also one that is being waited for; later steps run as they would now."""
         self._closed = True
         for attempt in self._attempts.values():
-            if attempt.phase == "compiling" and attempt.compilation is not None:
-                attempt.compilation.stop()
+            if attempt.phase == "compiling":
+                attempt.stop()
                 attempt.phase = "refused"

@@ -1,4 +1,4 @@
-"""A whole step - forward, loss, backward, clip, update, averages - recorded as one flat list of operations.
+"""A step - forward, loss, backward, clip, update, averages - recorded as one flat list of operations, or two.
 
 The step is run once on copies while every operation is written down; what Python decided on the way is
 fixed from then on.  A step that depends on more than its tensors is refused.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import warnings
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -17,15 +16,17 @@ from torch import Tensor, fx, nn
 
 from flodl.step.attention import without_weights
 from flodl.step.binding import Binding, twin
+from flodl.step.convolutions import lowered
+from flodl.step.parts import gather, update, whole
 from flodl.step.reading import read
-from flodl.step.recipe import loss_and_metrics
 from flodl.step.refusal import RefusedStepError
 from flodl.step.snapshot import attributes_of
 from flodl.step.tags import Layout, Tags
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from flodl.step.parts import Part
     from flodl.step.recipe import Recipe
     from flodl.step.rules import Flags
 
@@ -35,11 +36,11 @@ _MOST_OPERATIONS = 12_000
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """The recorded step.
+    """The recorded step, or one part of it.
 
     Attributes:
-        graph: takes the tensors of the binding, the numbers, the batch, then `constants`;
-            returns the loss, the metrics, and the gradient norm if it clips.
+        graph: takes the tensors of the binding that the part works on, the numbers, the batch, then
+            `constants`; returns what the part says in `flodl.step.parts`, then the tagged values.
         metrics: names of the metrics, in order of output.
         tags: how the tagged values, which come last, belong together.
         flags: what the update was specialised for.
@@ -55,7 +56,21 @@ class Program:
     constants: tuple[Tensor, ...]
 
 
-def record(recipe: Recipe, layout: tuple[tuple[int, int], ...], batch: Any) -> Program:
+def record_all(
+    recipe: Recipe, layout: tuple[tuple[int, int], ...], batch: Any
+) -> tuple[Program, ...]:
+    """Record the parts of a step: one, or gathering and updating.
+
+    Raises:
+        RefusedStepError: as in `record`.
+    """
+    parts: tuple[Part, ...] = ("gather", "update") if recipe.in_parts else ("whole",)
+    return tuple(record(recipe, layout, batch, part) for part in parts)
+
+
+def record(
+    recipe: Recipe, layout: tuple[tuple[int, int], ...], batch: Any, part: Part = "whole"
+) -> Program:
     """Record the step of a recipe on a batch, without touching its model, optimizer or random numbers.
 
     Raises:
@@ -68,16 +83,14 @@ def record(recipe: Recipe, layout: tuple[tuple[int, int], ...], batch: Any) -> P
         copied = twin(recipe)
         if without_weights(copied.model):
             try:
-                program = _record(copied, live, Binding(copied, layout), batch)
+                program = _record(Binding(copied, layout), live, batch, part)
             except RefusedStepError:  # somebody reads them
-                copied = twin(recipe)
-                program = _record(copied, live, Binding(copied, layout), batch)
+                program = _record(Binding(twin(recipe), layout), live, batch, part)
         else:
-            program = _record(copied, live, Binding(copied, layout), batch)
+            program = _record(Binding(copied, layout), live, batch, part)
         if _has_opaque_recurrence(program):
             with torch.backends.mkldnn.flags(enabled=False):
-                copied = twin(recipe)
-                program = _record(copied, live, Binding(copied, layout), batch)
+                program = _record(Binding(twin(recipe), layout), live, batch, part)
     count = len(program.graph.graph.nodes)
     if count > _MOST_OPERATIONS:
         raise RefusedStepError(
@@ -101,51 +114,93 @@ def _devices(recipe: Recipe) -> list[int]:
     return [device.index or 0] if device.type == "cuda" else []
 
 
-def _record(recipe: Recipe, live: Tags, binding: Binding, batch: Any) -> Program:
-    from torch.fx.experimental.proxy_tensor import make_fx
+@final
+class _Recording:
+    """One part of a step on copies, as a function of a flat list of tensors."""
 
-    values, flags = binding.numbers()
-    numbers = torch.tensor(values, dtype=torch.float64, device=recipe.device())
-    tensors, _ = read(batch)
-    inputs = [*binding.flat, numbers, *tensors]
-    names: list[str] = []
-    layouts: list[Layout] = []
-    tags = Tags(recipe.model)
-    tags.follow(live)
+    def __init__(self, binding: Binding, live: Tags, batch: Any, part: Part) -> None:
+        self.binding = binding
+        self.batch = batch
+        self.part = part
+        self.names: list[str] = []
+        self.tags = Tags(binding.recipe.model)
+        self.tags.follow(live)
+        self.layout = Layout.of([])
+        values, flags = binding.numbers()
+        self.flags: Flags = () if part == "gather" else flags
+        if part == "gather":
+            values = [1.0]
+        elif part == "update":
+            values = [*values, 1.0]
+        self.numbers = torch.tensor(values, dtype=torch.float64, device=binding.recipe.device())
+        self.held = [] if part == "whole" else [torch.zeros_like(t) for t in binding.trained]
 
-    def run(flat: Sequence[Tensor]) -> list[Tensor]:
-        tags.forget()
-        outputs = _step(recipe, binding, flat[len(binding.flat)], batch, flags, names)
-        kept, layout = tags.gather()
-        layouts.append(layout)
+    def inputs(self) -> list[Tensor]:
+        """Return what the part works on, in the order of its arguments."""
+        bound = self.binding.used if self.part == "gather" else self.binding.flat
+        tensors = [] if self.part == "update" else read(self.batch)[0]
+        return [*bound, *self.held, self.numbers, *tensors]
+
+    def __call__(self, flat: Sequence[Tensor]) -> list[Tensor]:
+        """Run the part; the tensors are those of `inputs`."""
+        del flat
+        binding, numbers = self.binding, self.numbers
+        if self.part == "update":
+            return update(binding, self.held, numbers, self.flags)
+        self.tags.forget()
+        if self.part == "gather":
+            outputs = gather(binding, self.held, numbers, self.batch, self.names)
+        else:
+            outputs = whole(binding, numbers, self.batch, self.flags, self.names)
+        kept, self.layout = self.tags.gather()
         return [*outputs, *kept]
 
+    def settle(self) -> None:
+        """Run the forward once: the first one of some modules makes plans and caches for later ones."""
+        if self.part != "update":
+            with torch.no_grad():
+                self.binding.recipe.train_fn(self.binding.recipe.model, self.batch)
+
+
+def _record(binding: Binding, live: Tags, batch: Any, part: Part) -> Program:
+    model = binding.recipe.model
+    recording = _Recording(binding, live, batch, part)
+    inputs = recording.inputs()
     before: dict[str, Any] = {}
     try:
-        # The first forward of some modules makes things (plans, caches) that later ones only use.
-        with torch.no_grad():
-            recipe.train_fn(recipe.model, batch)
-        before = attributes_of(recipe.model)
-        graph = make_fx(run, tracing_mode="real", _allow_non_fake_inputs=True)(inputs)
+        recording.settle()
+        before = attributes_of(model)
+        graph = _traced(recording, inputs)
     except RefusedStepError:
         raise
     except Exception as error:
         raise RefusedStepError(_first_line(error)) from error
-    changed = sorted(before.keys() ^ attributes_of(recipe.model).keys() | {
-        name for name, each in attributes_of(recipe.model).items() if before.get(name) != each
-    })  # fmt: skip
+    after = attributes_of(model)
+    changed = sorted(
+        before.keys() ^ after.keys() | {n for n, each in after.items() if before.get(n) != each}
+    )
     if changed:
         raise RefusedStepError(f"the forward changes `{changed[0]}` of the model")
-    examples = tuple(each.detach() for each in inputs)
     constants = _lift_constants(graph)
     return Program(
         graph=graph,
-        metrics=tuple(names),
-        tags=layouts[0],
-        flags=flags,
-        examples=(*examples, *(each.detach() for each in constants)),
+        metrics=tuple(recording.names),
+        tags=recording.layout,
+        flags=recording.flags,
+        examples=tuple(each.detach() for each in (*inputs, *constants)),
         constants=constants,
     )
+
+
+def _traced(run: Callable[..., list[Tensor]], inputs: list[Tensor]) -> fx.GraphModule:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    return make_fx(
+        run,
+        decomposition_table=lowered(inputs[0].device),
+        tracing_mode="real",
+        _allow_non_fake_inputs=True,
+    )(inputs)
 
 
 def _first_line(error: Exception) -> str:
@@ -153,69 +208,6 @@ def _first_line(error: Exception) -> str:
     if "_local_scalar_dense" in text:
         return "the step reads the value of a tensor (.item(), if, int())"
     return f"{type(error).__name__}: {text.splitlines()[0] if text else 'no message'}"
-
-
-def _step(
-    recipe: Recipe,
-    binding: Binding,
-    numbers: Tensor,
-    batch: Any,
-    flags: Flags,
-    names: list[str],
-) -> list[Tensor]:
-    autocast = recipe.autocast()
-    with autocast or nullcontext():
-        loss, metrics = loss_and_metrics(recipe.train_fn(recipe.model, batch))
-    gradients = _gradients(loss, binding)
-    with torch.no_grad():
-        outputs = [loss.detach(), *(each.detach() for each in metrics.values())]
-        names.extend(metrics)
-        if recipe.clip_norm is not None:
-            norm, gradients = _clipped(gradients, recipe.clip_norm)
-            outputs.append(norm)
-        _update(binding, gradients, numbers, flags)
-        if recipe.ema is not None:
-            averages, parameters = recipe.ema.pairs()
-            for average, parameter in zip(averages, parameters, strict=True):
-                average.lerp_(parameter, 1.0 - recipe.ema.decay)
-    return outputs
-
-
-def _gradients(loss: Tensor, binding: Binding) -> tuple[Tensor, ...]:
-    found: Sequence[Tensor | None] = torch.autograd.grad(loss, binding.trained, allow_unused=True)
-    given = tuple(each for each in found if each is not None)
-    if len(given) < len(found):
-        missing = next(t for t, each in zip(binding.trained, found, strict=True) if each is None)
-        raise RefusedStepError(
-            f"the loss does not depend on `{binding.names[id(missing)]}` of the model that "
-            "train_fn is given"
-        )
-    return given
-
-
-def _clipped(gradients: Sequence[Tensor], limit: float) -> tuple[Tensor, tuple[Tensor, ...]]:
-    norms = torch.stack([torch.linalg.vector_norm(each) for each in gradients])
-    total = torch.linalg.vector_norm(norms)
-    factor = torch.clamp(limit / (total + 1e-6), max=1.0)
-    return total, tuple(each * factor for each in gradients)
-
-
-def _update(binding: Binding, gradients: Sequence[Tensor], numbers: Tensor, flags: Flags) -> None:
-    each_number = numbers.unbind()
-    start = 0
-    groups = binding.recipe.optimizer.param_groups
-    for cohort, assumed in zip(binding.cohorts, flags, strict=True):
-        count = len(binding.rule.host(groups[cohort.group], cohort.clock)[1])
-        mine = each_number[start : start + count]
-        start += count
-        for member in cohort.members:
-            binding.rule.update(
-                binding.trained[member],
-                gradients[member],
-                binding.states[member],
-                mine,
-                assumed,  # type: ignore[arg-type]
-            )
 
 
 def _lift_constants(graph: fx.GraphModule) -> tuple[Tensor, ...]:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from flodl.step.binding import Binding, twin
-from flodl.step.compiled import CompiledStep
+from flodl.step.compiled import SplitStep, WholeStep
 from flodl.step.eager import EagerStep
+from flodl.step.gathered import Gathered
 from flodl.step.reading import read
 from flodl.step.refusal import RefusedStepError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flodl.step.artifact import Compiled
-    from flodl.step.program import Program
-    from flodl.step.recipe import Recipe
+    from flodl.step.compiled import AbstractCompiledStep, Made
 
 LOSS_TOLERANCE = 1e-4
 """Largest relative difference of a loss in full precision."""
@@ -27,13 +28,23 @@ STATE_TOLERANCE = 1e-2
 """Largest relative difference, in norm, of what the steps changed in full precision."""
 _HALF_PRECISION = 20.0  # bfloat16 keeps 8 bits; fusing rounds less often than eager does
 _AGREED = 1e-3
+_GATHERED = 2  # batches of an accumulation: what a third one adds, it adds as the second one does
+_SCALE = 256.0  # of losses: small enough that updates are made, and can be compared
+
+
+def bound(
+    made: Made, binding: Binding, eager: EagerStep, gathered: Gathered | None
+) -> AbstractCompiledStep:
+    """Return the step that the compiled parts make on the tensors of a binding."""
+    if gathered is None:
+        return WholeStep(made, binding)
+    return SplitStep(made, binding, eager, gathered)
 
 
 def prove(
-    recipe: Recipe,
+    live: EagerStep,
     layout: tuple[tuple[int, int], ...],
-    program: Program,
-    call: Compiled,
+    made: Made,
     batches: Sequence[Any],
 ) -> str:
     """Run both ways on copies and return how far they differ, in words.
@@ -41,30 +52,47 @@ def prove(
     Raises:
         RefusedStepError: they differ by more than rounding explains.
     """
+    recipe = live.recipe
     device = recipe.device()
     devices = [device.index or 0] if device.type == "cuda" else []
+    if recipe.accumulate > 1:
+        batches = list(itertools.islice(itertools.cycle(batches), 2 * _GATHERED))
     with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        one, other = twin(recipe), twin(recipe)
-        bound = Binding(one, layout)
-        start = [each.clone() for each in bound.aliases]
-        compiled = CompiledStep(program, call, bound)
-        eager = EagerStep(other)
+        one, other = _copy(live), _copy(live)
+        copied = Binding(one.recipe, layout)
+        start = [each.clone() for each in copied.aliases]
+        held = Gathered(copied.trained) if recipe.in_parts else None
+        compiled = bound(made, copied, one, held)
         state = torch.get_rng_state()
         try:
             losses = [compiled(read(batch)[0]) for batch in batches]
         except RuntimeError as error:
             raise RefusedStepError(f"it fails: {str(error).splitlines()[0]}") from error
         torch.set_rng_state(state)
-        expected = [eager(batch) for batch in batches]
+        expected = [other(batch) for batch in batches]
     slack = _HALF_PRECISION if recipe.precision else 1.0
     worst = max(_relative(a, b) for a, b in zip(losses, expected, strict=True))
     if not worst <= LOSS_TOLERANCE * slack:
         raise RefusedStepError(f"its losses differ from eager ones by {worst:.1e}")
-    moved = _difference(Binding(other, layout), bound, start)
+    moved = _difference(Binding(other.recipe, layout), copied, start)
     if not moved <= STATE_TOLERANCE * slack:
         raise RefusedStepError(f"its updates differ from eager ones by {moved:.1e}")
     return f"losses within {worst:.0e} and updates within {moved:.0e} of eager in {len(batches)} steps"
+
+
+def _copy(live: EagerStep) -> EagerStep:
+    """Return a step on copies that updates soon and often, so that updates can be compared."""
+    recipe = live.recipe
+    device = recipe.device()
+    scaler = torch.amp.GradScaler(device.type) if recipe.scaled else None
+    often = min(recipe.accumulate, _GATHERED)
+    step = EagerStep(replace(twin(recipe), accumulate=often, scaler=scaler))
+    if live.scaler is not None and scaler is not None:
+        known = live.scaler.state_dict()
+        scaler.load_state_dict({**known, "scale": min(known["scale"], _SCALE)})
+        scaler.scale(torch.ones((), device=device))  # makes its tensors
+    return step
 
 
 def _relative(found: Tensor | None, expected: Tensor) -> float:

@@ -47,6 +47,18 @@ class Recipe:
             return each.device
         return torch.device("cpu")
 
+    @property
+    def scaled(self) -> bool:
+        """Whether losses are scaled, so that small gradients survive in half precision."""
+        if self.scaler is not None:
+            return self.scaler.is_enabled()
+        return self.precision == "fp16"
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether Python decides between backward and update: to go on gathering, or to skip the update."""
+        return self.accumulate > 1 or self.scaled
+
     def autocast(self) -> torch.autocast | None:
         """Return a fresh scope of the wanted precision, or nothing for full precision."""
         if self.precision is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final, get_args
 
+import torch
+
 from flodl.step.captured import require_cuda
 from flodl.step.eager import EagerStep
 from flodl.step.fusing import fuse
@@ -13,13 +15,13 @@ from flodl.step.recipe import Precision, Recipe, TrainFn
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import torch
     from torch import Tensor, nn, optim
 
     from flodl.step.ema import Ema
 
 Mode: TypeAlias = Literal["eager", "graph", "compiled", "auto"]
 Report: TypeAlias = "Callable[[str], object]"
+_SCALERS = (torch.amp.GradScaler, torch.cuda.amp.GradScaler)
 
 
 @final
@@ -78,7 +80,10 @@ class TrainStep:
         """Update with the batches of an unfinished accumulation; return whether there were any."""
         if self.at_boundary:
             return False
-        self._eager.update()
+        if self._ladder is None:
+            self._eager.update()
+        else:
+            self._ladder.update()
         return True
 
     def say(self, line: str) -> None:
@@ -115,15 +120,20 @@ class TrainStep:
     def climb(self) -> None:
         """Get ready for what was asked for beyond eager steps."""
         recipe = self._recipe
-        if recipe.accumulate > 1:
-            self.say(f"{self.decision}: accumulating over batches runs eagerly")
-        elif self._eager.scaler is not None:
-            self.say(f"{self.decision}: scaling losses for fp16 runs eagerly")
+        cuda = recipe.device().type == "cuda"
+        if recipe.scaled and cuda:
+            why = "whether an fp16 update is skipped is known on the GPU, and a captured step would wait"
+            self.say(f"{self.decision}: {why}; precision='bf16' needs no such decision")
+        elif recipe.scaler is not None and type(recipe.scaler) not in _SCALERS:
+            self.say(f"{self.decision}: how a {type(recipe.scaler).__name__} scales is its own")
+        elif recipe.accumulate > 1 and self.asked == "graph":
+            why = "a CUDA graph holds a whole step, and this one gathers gradients over batches"
+            self.say(f"{self.decision}: {why}; use mode='compiled' or 'auto'")
         else:
             rungs: tuple[Rung, ...] = ("compiled",)
             if self.asked == "graph":
                 rungs = ("graph",)
-            elif self.asked == "auto" and recipe.device().type == "cuda":
+            elif self.asked == "auto" and cuda and not recipe.in_parts:
                 rungs = ("graph", "compiled")
             wanted = self.asked != "auto"
             self._ladder = Ladder(
@@ -157,7 +167,7 @@ def make_step(  # noqa: PLR0913  # each is one decision of the caller
         accumulate: update after this many batches, with the mean of their gradients.
         ema: averages that follow the weights.
         scaler: scales the loss; without one, `fp16` makes one.
-        fused: use the fused kernel of the optimizer where there is one and it was left open.
+        fused: use the fused kernel of the optimizer where it was left open.
         report: called with one line whenever another way of running the step is chosen.
 
     Raises:
@@ -176,15 +186,9 @@ def make_step(  # noqa: PLR0913  # each is one decision of the caller
     """
     _check(mode, precision, accumulate, clip_norm)
     recipe = Recipe(
-        model=model,
-        optimizer=optimizer,
-        train_fn=train_fn,
-        clip_norm=clip_norm,
-        precision=precision,
-        accumulate=accumulate,
-        ema=ema,
-        scaler=scaler,
-    )
+        model=model, optimizer=optimizer, train_fn=train_fn, clip_norm=clip_norm,
+        precision=precision, accumulate=accumulate, ema=ema, scaler=scaler,
+    )  # fmt: skip
     if mode == "graph":
         require_cuda(recipe)
     update = fuse(optimizer) if fused else type(optimizer).__name__

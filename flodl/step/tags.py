@@ -83,3 +83,8 @@ class Layout:
     def __init__(self, tree: Any) -> None:
         self.tree = tree
         self.count: int = tree.num_leaves
+
+    @classmethod
+    def of(cls, values: list[Any]) -> Layout:
+        """Return the layout of some values."""
+        return cls(pytree.tree_flatten(values)[1])

@@ -402,17 +402,6 @@ def test_batches_of_other_things_run_eagerly():
     assert step.decision == "eager: a batch holds a set, not only tensors and plain values"
 
 
-@pytest.mark.parametrize(
-    ("settings", "why"),
-    [({"accumulate": 2}, "accumulating"), ({"precision": "fp16"}, "fp16")],
-)
-def test_what_is_not_compiled_yet_says_so(settings, why):
-    model = net()
-    step, _ = compiled_step(model, **settings)
-    assert step.mode == "eager"
-    assert why in step.decision
-
-
 def test_a_difference_is_found_before_it_does_harm(monkeypatch):
     class Wrong(Replay):
         def result(self):
