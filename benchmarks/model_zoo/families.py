@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-BATCHES = (2, 3)
+BATCHES = (1, 2)
+TRAINED = 2  # a batch of one is too small for many normalisations
 IMAGE_SIZES = (32, 64, 96, 128, 160, 224, 256, 320)
 
 
@@ -72,18 +73,18 @@ def recognise(root: Path) -> Family:
 
 
 def chosen(family: Family, patterns: list[str], most: int | None) -> list[str]:
-    """Return the names that match; of too many, an equal share of every group."""
+    """Return the names that match; of at most some, one of every group after the other."""
     names = family.names()
     if patterns:
         names = [n for n in names if any(fnmatch.fnmatchcase(n, p) for p in patterns)]
-    if most is None or len(names) <= most:
+    if most is None:
         return names
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(family.group(name), []).append(name)
     turns = max(map(len, groups.values()))
     spread = [g[turn] for turn in range(turns) for g in groups.values() if turn < len(g)]
-    return sorted(spread[:most], key=names.index)
+    return spread[:most]
 
 
 class OnlyForward:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from benchmarks.model_zoo.families import BATCHES, Family, Shape, recognise
+from benchmarks.model_zoo.families import BATCHES, TRAINED, Family, Shape, recognise
 from benchmarks.parity.case import attempt, describe, seed_all, tensors
 
 if TYPE_CHECKING:
@@ -93,19 +93,16 @@ def fitting(family: Family, model: nn.Module) -> Shape:
     """
     last: BaseException | None = None
     for shape in family.shapes(model):
-        for batch in BATCHES:
-            _, last = attempt(_try, family, model, shape, batch)
-            if last is not None:
-                break
-        else:
+        _, last = attempt(_try, family, model, shape)
+        if last is None:
             return shape
     raise NoInputError(describe(last) if last is not None else "nothing to try")
 
 
-def _try(family: Family, model: nn.Module, shape: Shape, batch: int) -> None:
+def _try(family: Family, model: nn.Module, shape: Shape) -> None:
     with torch.no_grad():
-        model.eval()(*family.inputs(shape, batch, training=False))
-        model.train()(*family.inputs(shape, batch, training=True))
+        model.eval()(*family.inputs(shape, BATCHES[0], training=False))
+        model.train()(*family.inputs(shape, TRAINED, training=True))
 
 
 def observe(root: Path, name: str, shape: Shape | None, max_params: int) -> dict[str, Any]:
@@ -169,7 +166,7 @@ def trained(family: Family, model: nn.Module, shape: Shape, seen: dict[str, Any]
     losses = []
     for step in range(STEPS):
         seed_all(CALL_SEED + step)
-        output = model(*family.inputs(shape, BATCHES[0], training=True))
+        output = model(*family.inputs(shape, TRAINED, training=True))
         draws = torch.get_rng_state()
         loss = loss_of(output)
         optimizer.zero_grad()

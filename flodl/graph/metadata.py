@@ -120,7 +120,15 @@ def shaped_nodes(
 ) -> frozenset[int]:
     """Return the nodes whose value follows from the shapes of the inputs, as far as can be told."""
     shaped: set[int] = set()
-    data_sized: set[int] = set()
+    # A plan is tied to the shapes of tensors, not to what an object holds that is an argument.
+    checks = " and ".join(each.check for each in spec.inputs)
+    data_sized = {
+        node.index
+        for node in spec.nodes
+        if node.kind == "input"
+        and not node.plain
+        and f"isinstance({node.target}, torch.Tensor)" not in checks
+    }
     for node in spec.nodes:
         if any(ref in data_sized for ref in node_refs(node)) or _has_size_of_data(node):
             data_sized.add(node.index)

@@ -220,3 +220,38 @@ def test_what_is_unpacked_or_deleted_before_a_fork():
         expected = x + sum(seen) if low > 0 else x - x.size(1)
         assert torch.equal(keeps(x), expected)
         assert keeps.seen == seen
+
+
+class Pictures:
+    """An argument that is no tensor: nothing ties a plan to what it holds."""
+
+    def __init__(self, sizes):
+        self.tensors, self.sizes = torch.ones(len(sizes), 3), sizes
+
+
+class Cut(nn.Module):
+    def forward(self, pictures):
+        return [each * 2 for each in pictures.tensors]
+
+
+@pytest.mark.parametrize("ask", [len, list], ids=["len", "list"])
+def test_how_many_parts_an_object_holds_is_asked_in_every_call(ask):
+    def forward(self, pictures):
+        parts = self.cut(pictures)
+        ask(parts)
+        return [self.a(part) for part in parts], len(parts)
+
+    def build(self):
+        super(type(self), self).__init__()
+        torch.manual_seed(0)
+        self.a, self.cut = nn.Linear(3, 3), Cut()
+
+    plain = type("PlainCut", (nn.Module,), {"__init__": build, "forward": forward})()
+    flow = type("FlowCut", (FlowModule,), {"__init__": build, "flow": forward})()
+    for count in (2, 2, 3, 1, 3, 0):
+        (ours, number), (theirs, expected) = (
+            flow(Pictures([1] * count)),
+            plain(Pictures([1] * count)),
+        )
+        assert number == expected == count
+        assert [each.tolist() for each in ours] == [each.tolist() for each in theirs]

@@ -164,3 +164,16 @@ def test_only_some_stages_see_the_syntax_tree():
         for file in (root / room).glob("*.py"):
             text = file.read_text(encoding="utf-8")
             assert not re.search(r"^\s*(import|from) (ast|libcst)\b", text, re.MULTILINE), file
+
+
+def test_weights_of_torchvision_are_no_modules():
+    names = (
+        "models.ResNet",
+        "ops.MLP",
+        "models._api.WeightsEnum",
+        "models.ResNet18_Weights",
+        "models.resnet18",
+    )
+    found = [torch_names.is_foreign_module(f"torchvision.{name}") for name in names]
+    assert found == [True, True, False, False, False]
+    assert not torch_names.is_foreign_module("models.ResNet")

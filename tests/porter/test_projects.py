@@ -180,8 +180,14 @@ def test_a_demoted_base_keeps_its_heirs_everywhere():
          ("graph", [])),
         ({"a.py": "from b import X\nclass Y(X):\n    def forward(self, x):\n        return x\n",
           "b.py": "class X(:\n"}, ("kept", ["FDL203"])),
+        # The full name of a package that is known: it is the project itself.
+        ({"torchvision/models/q.py": "from torchvision.models import b\nclass Y(b.X):\n    pass\n",
+          "torchvision/models/__init__.py": "",
+          "torchvision/__init__.py": "",
+          "torchvision/models/b.py": "from torch import nn\nclass X(nn.Module):\n"
+          "    def forward(self, x):\n        return x + 1\n"}, ("graph", [])),
     ],
-    ids=["circle", "unknown", "plain", "metaclass", "ported", "broken"],
+    ids=["circle", "unknown", "plain", "metaclass", "ported", "broken", "itself"],
 )  # fmt: skip
 def test_kinds_of_bases(files, wanted):
     names = {Path("/p") / name: text.encode() for name, text in files.items()}

@@ -55,7 +55,16 @@ def class_facts(
         module_inits=tuple(_module_inits(source, names, node)),
         metaclass=next((ast.unparse(k.value) for k in node.keywords if k.arg == "metaclass"), ""),
         top_level=top,
+        overloads=tuple(_overloads(source, node)),
     )
+
+
+def _overloads(source: SourceFile, node: ast.ClassDef) -> Iterator[Span]:
+    """Yield the names of all definitions of `forward` but the last, which is the one that counts."""
+    found = [n for n in node.body if isinstance(n, FunctionNode) and n.name == "forward"]
+    for item in found[:-1]:
+        start = source.text.index(item.name, source.span(item).start + len("def "))
+        yield Span(start=start, end=start + len(item.name), line=item.lineno)
 
 
 def _base(source: SourceFile, names: Names, node: ast.expr) -> BaseFact:

@@ -66,7 +66,8 @@ class MethodIR:
 class ClassFacts:
     """One class statement, as far as it can be known without running it.
 
-    `module_inits` are the places that say `nn.Module` in `nn.Module.__init__(self)`.
+    `module_inits` are the places that say `nn.Module` in `nn.Module.__init__(self)`;
+    `overloads` are the names of definitions of `forward` which a later one replaces.
     """
 
     name: str
@@ -78,6 +79,7 @@ class ClassFacts:
     module_inits: tuple[Span, ...]
     metaclass: str
     top_level: bool
+    overloads: tuple[Span, ...] = ()
 
     def attribute(self, name: str) -> AttributeFact | None:
         """Find an attribute by name."""

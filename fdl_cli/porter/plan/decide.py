@@ -159,7 +159,9 @@ def _class_edits(model: ModelIR, blocks: list[tuple[MethodIR, Block]]) -> Iterat
     for method, block in blocks:
         describes = bool(block_words(block))
         if method.name == "forward":
-            yield ReplaceWord(span=method.name_span, word="flow")
+            # An overload for a type checker or for TorchScript that kept its name would hide the flow.
+            for span in (*model.facts.overloads, method.name_span):
+                yield ReplaceWord(span=span, word="flow")
         elif describes:
             yield Decorate(at=method.span.start, word="subflow")
         if method.name == "forward" or describes:
