@@ -12,7 +12,7 @@ from fdl_cli.context import Context
 from fdl_cli.porter.ir.port_data import PortData
 from fdl_cli.result import CommandResult
 
-TrainingLevel = Literal["keep", "setup"]
+TrainingLevel = Literal["keep", "setup", "builder"]
 
 
 @final
@@ -69,7 +69,7 @@ def parse(
         typer.Option("--example", help='How to call a class: "Net(10): torch.randn(2, 3)".'),
     ] = None,
     training: Annotated[
-        TrainingLevel, typer.Option("--training", help="How far training code moves.")
+        TrainingLevel, typer.Option("--training", help="How far training loops move onto Trainer.")
     ] = "keep",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
     show_plan: Annotated[

@@ -9,12 +9,12 @@ from typing import final
 from fdl_cli.porter.analyse.file_facts import import_place
 from fdl_cli.porter.analyse.loops import training_loops
 from fdl_cli.porter.analyse.script import analyse
-from fdl_cli.porter.emit.training import with_setup
+from fdl_cli.porter.emit.training import with_training
 from fdl_cli.porter.emit.write import Written, write
 from fdl_cli.porter.ir.edits import ClassPlan, PortPlan
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import ScriptIR
-from fdl_cli.porter.ir.training import LoopIR
+from fdl_cli.porter.ir.training import LoopIR, TrainingLevel
 from fdl_cli.porter.parse.reader import SourceFile, read
 from fdl_cli.porter.plan.decide import decide, only
 
@@ -30,6 +30,7 @@ class Draft:
     text: str
     data: bytes
     loops: tuple[LoopIR, ...] = ()
+    level: TrainingLevel = "keep"
 
 
 def understand(data: bytes) -> tuple[SourceFile, ScriptIR]:
@@ -76,15 +77,15 @@ def _faulty(
         yield from _faulty(source, script, plan, half)
 
 
-def move_training(made: Draft) -> Draft:
-    """Move the training loops of a drafted port onto `Trainer.setup`, where they are simple."""
+def move_training(made: Draft, level: TrainingLevel) -> Draft:
+    """Move the training loops of a drafted port onto `Trainer`, as far as they can."""
     source = read(made.data)
     loops = training_loops(source)
-    text = with_setup(source, loops, import_place(source))
+    text = with_training(source, loops, import_place(source), level)
     bom = codecs.BOM_UTF8 if made.data.startswith(codecs.BOM_UTF8) else b""
     data = bom + text.removeprefix("\ufeff").encode(source.module.encoding.removesuffix("-sig"))
     try:
         ast.parse(text)
     except SyntaxError:
         return made
-    return replace(made, text=text, data=data, loops=loops)
+    return replace(made, text=text, data=data, loops=loops, level=level)

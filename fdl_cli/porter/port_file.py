@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.porter.analyse.intents import training_blocks
-from fdl_cli.porter.analyse.loops import training_loops
 from fdl_cli.porter.bench import Bench, Placement
 from fdl_cli.porter.ir.edits import ClassPlan
 from fdl_cli.porter.ir.evidence import (
@@ -24,12 +23,12 @@ from fdl_cli.porter.ir.findings import (
     FileWarning,
     Reason,
     ScriptFinding,
-    TrainingFinding,
     VerifyFinding,
 )
 from fdl_cli.porter.ir.pretty import script_text
 from fdl_cli.porter.pipeline import Draft
 from fdl_cli.porter.project import Project
+from fdl_cli.porter.training_report import loop_findings, put_back
 
 Verify = Callable[[VerifyRequest], VerifyOutcome]
 ProveScript = Callable[[ScriptRequest], ScriptOutcome]
@@ -83,17 +82,17 @@ def port_member(
         evidence, warnings = _prove(project, path, proving)
     script = None
     project.move_training(path)
-    wanted = any(not loop.trouble for loop in project.draft(path).loops)
+    differed: list[Reason] = []
     if proving is not None and proving.prove_script is not None:
-        script = _prove_script(project, path, proving, evidence)
+        script = _prove_script(project, path, proving, evidence, differed)
     made = project.draft(path)
-    loops = _loop_findings(made, script, wanted=wanted)
+    loops = loop_findings(made, project.training, script, differed)
     outcome = FileOutcome(
         status=_status(made),
         text=made.text,
         classes=tuple(_outcome(item, evidence, proving) for item in made.plan.classes),
         on_flodl=made.script.on_flodl,
-        training=training_blocks(made.source, loops),
+        training=training_blocks(made.source, loops.findings, loops.taken),
         warnings=warnings,
         error=None,
         plan="\n".join(item.reading for item in made.plan.classes),
@@ -103,24 +102,6 @@ def port_member(
         evidence=tuple(evidence.values()),
     )
     return outcome, made.data
-
-
-def _loop_findings(
-    made: Draft, script: ScriptFinding | None, *, wanted: bool
-) -> tuple[TrainingFinding, ...]:
-    """Report every training loop: by its line in the source, and what became of it."""
-    moved = iter(made.loops)
-    found = []
-    for loop in training_loops(made.source):
-        now = next(moved, None)
-        action = f"kept: {loop.trouble}" if loop.trouble else "kept"
-        if now is not None and not now.trouble:
-            proved = script is not None and script.status == "equal"
-            action = "moved to Trainer.setup" if proved else "moved to Trainer.setup, not verified"
-        elif wanted and not loop.trouble:
-            action = "kept: moved, it did not train equally"
-        found.append(TrainingFinding(kind="loop", line=loop.line, action=action, name=loop.model))
-    return tuple(found)
 
 
 def failed(error: FileError) -> FileOutcome:
@@ -176,19 +157,23 @@ def _prove(
 
 
 def _prove_script(
-    project: Project, path: Path, proving: Proving, evidence: Mapping[str, ClassEvidence]
+    project: Project,
+    path: Path,
+    proving: Proving,
+    evidence: Mapping[str, ClassEvidence],
+    differed: list[Reason],
 ) -> ScriptFinding | None:
-    """Run a training script as a whole; classes are put back until it trains as it did."""
+    """Run a training script as a whole; loops and classes are put back until it trains as it did.
+
+    `differed` receives what was wrong with each level that its loops were moved to.
+    """
     made = project.draft(path)
     if not made.script.starts or not _concerned(project, path, proving):
         return None
     if not project.trains(path):
         return None
     unproved = {n for n in _ported(made) if n not in evidence or evidence[n].status != "equal"}
-    found = _run_script(project, path, proving)
-    if found.status == "different" and made.loops:
-        project.keep_training(path)
-        found = _run_script(project, path, proving)
+    found = _run_lowering(project, path, proving, differed)
     # First those that nothing else has proved, then all of this file.
     for blamed in (unproved, set(_ported(made))):
         if found.status != "different" or not blamed:
@@ -198,6 +183,21 @@ def _prove_script(
         project.demote(
             path, {n: Reason(line=lines[n], code="FDL321", message=message) for n in blamed}
         )
+        # The loops may have been put back for what a class did.
+        differed.clear()
+        project.move_training(path)
+        found = _run_lowering(project, path, proving, differed)
+    return found
+
+
+def _run_lowering(
+    project: Project, path: Path, proving: Proving, differed: list[Reason]
+) -> ScriptFinding:
+    """Run a training script as a whole; its loops move less far until it trains as it did."""
+    found = _run_script(project, path, proving)
+    while found.status == "different" and project.draft(path).level != "keep":
+        differed.append(put_back(project.draft(path), found.detail))
+        project.lower_training(path)
         found = _run_script(project, path, proving)
     return found
 

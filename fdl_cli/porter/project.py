@@ -9,6 +9,7 @@ from fdl_cli.porter.analyse.kinship import Kinship, Relative, Survey, SurveyedCl
 from fdl_cli.porter.analyse.script import analyse
 from fdl_cli.porter.ir.findings import FileError, Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ScriptIR
+from fdl_cli.porter.ir.training import LOWER, TrainingLevel
 from fdl_cli.porter.knowledge.torch_names import is_foreign_module
 from fdl_cli.porter.module_map import ModuleMap
 from fdl_cli.porter.parse.reader import SourceFile, UnreadableError, read
@@ -43,7 +44,7 @@ class _Member:
     draft: Draft | None = None
     kept: frozenset[str] = frozenset()
     extended: frozenset[str] = frozenset()
-    moves: bool = False
+    level: TrainingLevel = "keep"
 
 
 @final
@@ -51,13 +52,17 @@ class Project:
     """The files that are ported together.
 
     With `linked` off every file stands for itself: its port will not see the ports of the others.
-    With `moves` on simple training loops become steps of a `Trainer.setup`.
+    `training` says how far training loops move.
     """
 
     def __init__(
-        self, files: Mapping[Path, bytes], *, linked: bool = True, moves: bool = False
+        self,
+        files: Mapping[Path, bytes],
+        *,
+        linked: bool = True,
+        training: TrainingLevel = "keep",
     ) -> None:
-        self._moves = moves
+        self.training = training
         self._errors: dict[Path, FileError] = {}
         self._members: dict[Path, _Member] = {}
         for path, data in files.items():
@@ -111,13 +116,14 @@ class Project:
     def move_training(self, path: Path) -> None:
         """Move the training loops of a file, if that is wanted; its classes are proved before."""
         member = self._members[path]
-        if self._moves and not member.moves:
-            member.moves = True
+        if member.level != self.training:
+            member.level = self.training
             self._forget(path)
 
-    def keep_training(self, path: Path) -> None:
-        """Leave the training loops of a file as they are."""
-        self._members[path].moves = False
+    def lower_training(self, path: Path) -> None:
+        """Move the training loops of a file less far."""
+        member = self._members[path]
+        member.level = LOWER[member.level]
         self._forget(path)
 
     def trains(self, path: Path) -> bool:
@@ -317,7 +323,7 @@ class Project:
     def _draft(self, path: Path, member: _Member) -> Draft:
         try:
             made = draft(member.source, self._assumed(member), member.demoted)
-            return move_training(made) if member.moves else made
+            return made if member.level == "keep" else move_training(made, member.level)
         except RecursionError:
             self._errors[path] = _TOO_DEEP
             nothing = replace(self._script(member), models=(), values=())

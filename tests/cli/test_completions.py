@@ -72,7 +72,7 @@ def ask(fdl, folder, *words, shell="zsh", **environ):
         (("why", "g"), ["greet"]),
         (("--env", ""), ["ci"]),
         (("--color", "al"), ["always"]),
-        (("port", "--training", ""), ["keep", "setup"]),
+        (("port", "--training", ""), ["keep", "setup", "builder"]),
         (("port", "--training=k"), ["--training=keep"]),
         (("port", "--verify-o"), ["--verify-only"]),
         (("skill", "rem"), ["remove"]),

@@ -10,7 +10,7 @@ from fdl_cli.app import main
 from fdl_cli.porter.analyse.file_facts import import_place
 from fdl_cli.porter.analyse.intents import training_blocks
 from fdl_cli.porter.analyse.loops import training_loops
-from fdl_cli.porter.emit.training import with_setup
+from fdl_cli.porter.emit.training import with_training
 from fdl_cli.porter.parse.reader import read
 
 HEAD = """\
@@ -48,7 +48,7 @@ for epoch in range(3):
 
 def moved(text):
     source = read(text.encode())
-    return with_setup(source, training_loops(source), import_place(source))
+    return with_training(source, training_loops(source), import_place(source), "setup")
 
 
 def test_a_simple_loop_moves_and_nothing_else():
@@ -104,7 +104,7 @@ class Trainer:
     ("text", "wanted"),
     [
         (FUNCTION, "    training = Trainer.setup(net, opt)\n    for i,"),
-        (TRAINER, "        training = Trainer.setup(self.net, self.optimizer, max_grad_norm=self.limit)\n"
+        (TRAINER, "        training = FlodlTrainer.setup(self.net, self.optimizer, max_grad_norm=self.limit)\n"
                   "        for x, y in self.data:"),
         ("if True:\n" + textwrap.indent(LOOP, "    "), "    training = Trainer.setup(model, optimizer,"),
         (LOOP.replace("for epoch", "training = 3\nfor epoch"), "training_session = Trainer.setup("),
@@ -120,38 +120,39 @@ def test_shapes_of_loops(text, wanted):
     compile(made, "made", "exec")
 
 
-TWICE = LOOP.replace(
-    "        loss.backward()\n",
-    "        loss.backward(retain_graph=True)\n        loss.backward()\n",
-)
-
-
 @pytest.mark.parametrize(
     ("text", "trouble"),
     [
-        (TWICE, "several backward passes"),
-        (LOOP.replace("loss.backward()", "scaler.scale(loss).backward()"), "scales gradients"),
-        (LOOP.replace("loss.backward()", "loss.backward(torch.ones(()))"), "has arguments"),
-        (LOOP.replace("        optimizer.step()", "        if epoch:\n            optimizer.step()"), "another statement"),
-        (LOOP.replace("optimizer.step()", "optimizer.step(lambda: loss)"), "closure"),
-        (LOOP.replace("        optimizer.zero_grad()  # forget\n", ""), "another statement"),
-        (LOOP.replace("print(loss.item())", "print(model.weight.grad)"), "gradients by hand"),
-        (LOOP.replace("optimizer.step()", "optimizer.step(); other.step(); other.zero_grad()"), "several optimizer"),
-        (LOOP.replace("optimizer.zero_grad()  # forget", "optimizer.zero_grad(); z = 1"), "a line of its own"),
-        (LOOP.replace("optimizer.", "unknown.opt."), "clear|cleared"),
-        (LOOP.replace("        loss.backward()", "        with x:\n            loss.backward()"), "another statement"),
+        (LOOP.replace("loss.backward()", "scaler.scale(loss).backward()"), "FDL407 the loss is scaled by hand"),
+        (LOOP.replace("        optimizer.step()", "        if epoch:\n            optimizer.step()"), "FDL404"),
+        (LOOP.replace("        optimizer.step()", "        with x:\n            optimizer.step()"), "FDL404 the optimizer steps inside"),
+        (LOOP.replace("optimizer.step()", "optimizer.step(lambda: loss)"), "FDL406 gradients are cleared outside of the closure"),
+        (LOOP.replace("optimizer.step()", "optimizer.step(loss=loss)"), "FDL406"),
+        (LOOP.replace("zero_grad()", "zero_grad(set_to_none=False)"), "FDL404 `zero_grad(set_to_none=False)`"),
+        (LOOP.replace("zero_grad()", "zero_grad(False)"), "FDL404 `zero_grad(set_to_none=False)`"),
+        (LOOP.replace("        loss.backward()\n", "").replace("print(loss.item())", "loss.backward()"), "FDL404 the optimizer steps before"),
+        (LOOP.replace("        optimizer.step()", "        optimizer.zero_grad()\n        optimizer.step()"), "FDL404 it calls `zero_grad` more than once"),
+        (LOOP.replace("        print(loss.item())", "        yield loss"), "FDL405"),
+        (LOOP.replace("        optimizer.zero_grad()  # forget\n", ""), "FDL404"),
+        (LOOP.replace("print(loss.item())", "print(model.weight.grad)"), "FDL405 it reads or changes gradients by hand"),
+        (LOOP.replace("optimizer.step()", "optimizer.step(); other.step(); other.zero_grad()"), "FDL403 it has several optimizer steps"),
+        (LOOP.replace("optimizer.zero_grad()  # forget", "optimizer.zero_grad(); z = 1"), "FDL409 a part of its step does not have a line of its own"),
+        (LOOP.replace("optimizer.", "unknown.opt."), "FDL408"),
+        (LOOP.replace("        optimizer.step()", "        model.weight.data -= model.weight.grad").replace("optimizer.zero_grad()", "model.zero_grad()"), "FDL402"),
     ],
 )  # fmt: skip
 def test_other_loops_stay_and_say_why(text, trouble):
     text = HEAD + text
-    if "unknown" in trouble or "clear|" in trouble:
+    if trouble in {"FDL408", "FDL402"}:
         text = text.replace(
             "        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n", ""
         )
     source = read(text.encode())
     (loop,) = training_loops(source)
-    assert any(part in loop.trouble for part in trouble.split("|")), loop
-    assert with_setup(source, (loop,), import_place(source)) == text
+    (reason,) = loop.reasons("setup")
+    assert f"{reason.code} {reason.message}".startswith(trouble), reason
+    for level in ("setup", "builder"):
+        assert with_training(source, (loop,), import_place(source), level) == text
 
 
 def test_clipping_in_another_place_stays_where_it_is():
@@ -266,4 +267,7 @@ def test_a_loop_that_would_train_differently_is_put_back(port):
     assert "Trainer" not in made
     assert file["script"]["status"] == "equal"
     (loop,) = [item for item in file["training"] if item["kind"] == "loop"]
-    assert "did not train equally" in loop["action"]
+    assert loop["action"] == "kept"
+    (reason,) = loop["reasons"]
+    assert reason["code"] == "FDL411"
+    assert "Trainer.setup, it did not train equally: loss 1 is" in reason["message"]

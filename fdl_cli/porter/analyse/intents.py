@@ -1,6 +1,8 @@
 """Recognise the blocks of a training script by the library calls that they are made of."""
 
 import ast
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from fdl_cli.porter.analyse.names import Names, collect
@@ -12,9 +14,14 @@ _MODULE_ROOTS: Final = ("torch.nn.", "flodl.")
 
 
 def training_blocks(
-    source: SourceFile, loops: tuple[TrainingFinding, ...] = ()
+    source: SourceFile,
+    loops: tuple[TrainingFinding, ...] = (),
+    taken: Mapping[int, str] = MappingProxyType({}),
 ) -> tuple[TrainingFinding, ...]:
-    """Return the training code outside of models; only its loops are ever moved."""
+    """Return the training code outside of models.
+
+    `loops` are known already; `taken` says of the lines that moved with them what became of them.
+    """
     names = collect(source.tree)
     inside = {
         id(inner)
@@ -31,7 +38,8 @@ def training_blocks(
         kind, name = _block(names, node)
         line = vars(node).get("lineno", 0)
         if kind and (line, kind) not in found:
-            found[(line, kind)] = TrainingFinding(kind=kind, line=line, action="kept", name=name)
+            action = taken.get(line, "kept")
+            found[(line, kind)] = TrainingFinding(kind=kind, line=line, action=action, name=name)
     return tuple(found[key] for key in sorted(found))
 
 

@@ -1,27 +1,39 @@
-"""Write recognised training loops as `Trainer.setup` has them; all other lines stay."""
+"""Write recognised training loops with `Trainer.setup` or `Trainer.builder`; all other lines stay."""
 
 import ast
 import re
 from collections.abc import Iterator
 
 from fdl_cli.porter.emit.apply import Patch
+from fdl_cli.porter.emit.built import FreeNames, built_patch
 from fdl_cli.porter.ir.source import Span
-from fdl_cli.porter.ir.training import LoopIR
+from fdl_cli.porter.ir.training import LoopIR, SetupIR, TrainingLevel
 from fdl_cli.porter.parse.reader import SourceFile
 
 _NAMES = ("training", "training_session", "flodl_training")
+_TRAINER, _OTHER_TRAINER = "Trainer", "FlodlTrainer"
 _IMPORT = re.compile(r"^from flodl import (?P<names>[\w, ]+)$", re.MULTILINE)
 
 
-def with_setup(source: SourceFile, loops: tuple[LoopIR, ...], import_at: int) -> str:
-    """Return the text with the loops moved; loops with trouble stay as they are."""
-    moved = [loop for loop in loops if not loop.trouble]
+def with_training(
+    source: SourceFile, loops: tuple[LoopIR, ...], import_at: int, level: TrainingLevel
+) -> str:
+    """Return the text with the loops moved as far as is wanted and possible."""
+    moved = [loop for loop in loops if loop.reached(level) != "keep"]
     if not moved:
         return source.text
-    used = {node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name)}
-    name = next((item for item in _NAMES if item not in used), f"{_NAMES[-1]}_")
-    patches = [patch for loop in moved for patch in _patches(source, loop, name)]
-    patches.append(_import(source, import_at))
+    used = _used_names(source)
+    session = next((item for item in _NAMES if item not in used), f"{_NAMES[-1]}_")
+    free = FreeNames(used)
+    trainer = _OTHER_TRAINER if _is_taken(source) else _TRAINER
+    patches = [_import(source, import_at, trainer)]
+    for loop in moved:
+        if loop.reached(level) == "builder":
+            assert loop.built is not None
+            patches.append(built_patch(source, loop.built, loop.model, free.functions(), trainer))
+        else:
+            assert loop.setup is not None
+            patches += _set_up(source, loop.setup, loop.model, session, trainer)
     pieces, at = [], 0
     for patch in sorted(set(patches)):
         pieces += [source.text[at : patch.start], patch.text]
@@ -29,18 +41,50 @@ def with_setup(source: SourceFile, loops: tuple[LoopIR, ...], import_at: int) ->
     return "".join([*pieces, source.text[at:]])
 
 
-def _patches(source: SourceFile, loop: LoopIR, name: str) -> Iterator[Patch]:
-    assert loop.zero_grad is not None
-    assert loop.step is not None
-    limit = f", max_grad_norm={loop.max_norm}" if loop.max_norm else ""
-    setup = f"{name} = Trainer.setup({loop.model}, {loop.optimizer}{limit})"
-    indent = source.indent_at(loop.before)
-    yield Patch(loop.before, loop.before, f"{setup}{source.newline}{indent}", "")
-    yield _without(source, loop.zero_grad)
-    if loop.clip is not None:
-        yield _without(source, loop.clip)
-    step = loop.step
-    yield Patch(step.start, step.end, f"{name}.step()", source.text[step.start : step.end])
+def _used_names(source: SourceFile) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).partition(".")[0])
+    return found
+
+
+def _is_taken(source: SourceFile) -> bool:
+    """Say whether the file calls something of its own `Trainer`."""
+    for node in ast.walk(source.tree):
+        match node:
+            case ast.ImportFrom(module="flodl"):
+                continue
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) if name == _TRAINER:
+                return True
+            case ast.Name(id=name, ctx=ast.Store()) if name == _TRAINER:
+                return True
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                if any((item.asname or item.name) == _TRAINER for item in names):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _set_up(
+    source: SourceFile, setup: SetupIR, model: str, name: str, trainer: str
+) -> Iterator[Patch]:
+    arguments = ", ".join([model, setup.optimizer, *setup.options])
+    indent = source.indent_at(setup.before)
+    made = f"{name} = {trainer}.setup({arguments}){source.newline}{indent}"
+    yield Patch(setup.before, setup.before, made, "")
+    for span in setup.removed:
+        yield _without(source, span)
+    step = setup.step
+    written = source.text[step.start : step.end]
+    yield Patch(step.start, step.end, f"{name}.step({setup.closure})", written)
 
 
 def _without(source: SourceFile, span: Span) -> Patch:
@@ -53,13 +97,14 @@ def _without(source: SourceFile, span: Span) -> Patch:
     return Patch(start, end, "", before)
 
 
-def _import(source: SourceFile, import_at: int) -> Patch:
+def _import(source: SourceFile, import_at: int, trainer: str) -> Patch:
+    wanted = _TRAINER if trainer == _TRAINER else f"{_TRAINER} as {trainer}"
     known = _IMPORT.search(source.text)
     if known is not None:
         names = known["names"].split(", ")
-        if "Trainer" in names:
+        if wanted in names:
             return Patch(known.end(), known.end(), "", "")
-        return Patch(known.end(), known.end(), ", Trainer", "")
+        return Patch(known.end(), known.end(), f", {wanted}", "")
     at = next(end for end in source.statement_ends if end >= import_at)
-    line = f"from flodl import Trainer{source.newline}"
+    line = f"from flodl import {wanted}{source.newline}"
     return Patch(at, at, line if at == 0 or source.text[at - 1] in "\r\n" else f"\n{line}", "")

@@ -46,12 +46,16 @@ class ClassOutcome:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingFinding:
-    """One recognised block of training code (`name` is what it calls), and what was done with it."""
+    """One recognised block of training code (`name` is what it calls), and what was done with it.
+
+    `reasons` say why a loop was not moved as far as was asked for.
+    """
 
     kind: str
     line: int
     action: str
     name: str
+    reasons: tuple[Reason, ...] = ()
 
 
 @final

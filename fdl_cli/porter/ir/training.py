@@ -1,29 +1,114 @@
 """What is known about the training loops of a file, and how they are to be moved."""
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Final, Literal, final
 
+from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.source import Span
 
 TrainingLevel = Literal["keep", "setup", "builder"]
+# What a loop is moved to when a level is not equal, or not possible.
+LOWER: Final[dict[TrainingLevel, TrainingLevel]] = {
+    "builder": "setup",
+    "setup": "keep",
+    "keep": "keep",
+}
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupIR:
+    """A loop whose step becomes one call of a session of `Trainer.setup`.
+
+    `before` is where the session is made: where the loop, or the loop around it, starts. `options`
+    are keyword arguments of `setup`; `removed` are statements that become part of the step; `closure`
+    is what the step is called with, `taken` the lines of what the session does.
+    """
+
+    before: int
+    optimizer: str
+    options: tuple[str, ...]
+    removed: tuple[Span, ...]
+    step: Span
+    closure: str
+    taken: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartIR:
+    """Lines of a loop that become the body of a function.
+
+    `lines` are ranges (first and last, both included) without the statements `removed`; `replaced`
+    are words inside them that are written otherwise. `opening` comes first, `closing` last. `shared`
+    are the names that it sets for the other functions and for what follows.
+    """
+
+    lines: tuple[tuple[int, int], ...]
+    removed: tuple[Span, ...] = ()
+    replaced: tuple[tuple[Span, str], ...] = ()
+    opening: tuple[str, ...] = ()
+    closing: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    empty: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltIR:
+    """A loop that `Trainer.builder` takes over, with the loop over epochs around it if that is plain.
+
+    `first` and `last` are the lines that it stands on. `parameter`, `batch`, `loss`, `training` and
+    `epoch_parameter` are what the functions call their arguments. `taken` are the
+    lines of what the builder does itself. `globals_` are names that they share
+    through the module, all others belong to the function around the loop; those in `unbound` are
+    named nowhere else in it. `calls` are the decisions for the builder, in their order.
+    """
+
+    first: int
+    last: int
+    optimizer: str
+    parameter: str
+    loss: str
+    calls: tuple[str, ...]
+    train: PartIR
+    after_step: PartIR
+    before_epoch: PartIR
+    after_epoch: PartIR
+    epoch_parameter: str
+    training: str
+    batch: str
+    taken: tuple[int, ...]
+    globals_: frozenset[str]
+    unbound: tuple[str, ...]
+    unit: str
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopIR:
-    """A loop that takes one optimizer step for each backward pass.
-
-    `model` and `optimizer` are expressions of the source. `before` is where the loop (or the loop
-    around it) starts; `zero_grad` and `clip` are statements that become part of the step.
-    `max_norm` is the text of the clipping limit. `trouble` says why the loop stays as it is.
-    """
+    """A loop with a backward pass: how its step or the whole of it moves, or why it does not."""
 
     line: int
-    before: int
     model: str
-    optimizer: str
-    zero_grad: Span | None
-    clip: Span | None
-    max_norm: str
-    step: Span | None
-    trouble: str
+    setup: SetupIR | None
+    not_set_up: Reason | None
+    built: BuiltIR | None
+    not_built: Reason | None
+
+    def reached(self, level: TrainingLevel) -> TrainingLevel:
+        """Return how far this loop moves when a level is wanted."""
+        if level == "builder" and self.built is not None:
+            return "builder"
+        return "keep" if level == "keep" or self.setup is None else "setup"
+
+    def taken(self, level: TrainingLevel) -> tuple[int, ...]:
+        """Return the lines of what is done by the library at a level."""
+        if level == "builder" and self.built is not None:
+            return self.built.taken
+        return () if level == "keep" or self.setup is None else self.setup.taken
+
+    def reasons(self, level: TrainingLevel) -> tuple[Reason, ...]:
+        """Return why the loop does not move as far as is wanted."""
+        wanted = {"keep": (), "setup": (self.not_set_up,), "builder": (self.not_built,)}[level]
+        return tuple(reason for reason in wanted if reason is not None)

@@ -42,7 +42,6 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
         "`forward` or `__call__` is not a plain method",
         "define `forward` with a plain `def` in the class body",
     ),
-    ("FDL208", "a layer is created inside `forward`", "create it in `__init__`"),
     (
         "FDL209",
         "the file could not be checked as a whole",
@@ -67,13 +66,8 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ("FDL305", "`yield`, `await` or an async method", "return a list instead"),
     (
         "FDL306",
-        "a `with` block in forward that is not about gradients, autocast, profiling or warnings",
+        "a `with` block that ends errors, whose manager is no call, or with a decision inside",
         "put the block around the call of the model",
-    ),
-    (
-        "FDL307",
-        "printing or logging a text made of tensors",
-        "print the value itself, or tag and observe it",
     ),
     (
         "FDL308",
@@ -87,19 +81,19 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "FDL310",
-        "a function that is handed on stays one opaque step",
+        "a function that is handed on, or a decorated helper, stays one opaque step",
         "hand on a module, or call the function in the flow, to see what is inside",
     ),
     ("FDL311", "`global` or `nonlocal` in forward", "pass the value as an argument"),
     (
         "FDL312",
-        "a function defined inside forward is handed around, or reads a name that changes",
+        "a function defined inside forward is handed on, and changes what is around it",
         "make it a method",
     ),
     (
         "FDL313",
-        "a lambda that uses other values of the graph",
-        "write the call where the lambda is used",
+        "a lambda that changes what is around it",
+        "let it return the value",
     ),
     (
         "FDL314",
@@ -111,7 +105,7 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ("FDL318", "a statement which a flow cannot contain", "move it out of forward"),
     (
         "FDL319",
-        "the gradient mode or a hook is changed in forward",
+        "the gradient mode is changed in forward",
         "do it around the call of the model",
     ),
     (
@@ -125,6 +119,92 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
         "see the message; the class was left as it was",
     ),
     ("FDL401", "training code is left as it is", "a graph is a torch module: the loop works"),
+    (
+        "FDL402",
+        "no optimizer both clears and applies the gradients of a loop",
+        "let an optimizer step in the loop; a loop that updates weights by hand stays one",
+    ),
+    (
+        "FDL403",
+        "several optimizers step in one turn",
+        "nothing to do: such a loop works as it is; a session has one optimizer",
+    ),
+    (
+        "FDL404",
+        "gradients are not cleared and applied at places that every step passes",
+        "call `zero_grad()` once, first in the turn or right behind `optimizer.step()`",
+    ),
+    (
+        "FDL405",
+        "gradients are used by hand",
+        "use them between `backward()` and `step()`; a session forgets them with the step",
+    ),
+    (
+        "FDL406",
+        "a closure that is not called as `optimizer.step(closure)`, or does not clear by itself",
+        "write the step as a statement, and call `zero_grad()` inside the closure",
+    ),
+    (
+        "FDL407",
+        "a loss scaler is not used as `scale`, `step`, `update`",
+        "write `scaler.scale(loss).backward()`, `scaler.step(optimizer)`, `scaler.update()`",
+    ),
+    (
+        "FDL408",
+        "it is not clear which model an optimizer trains",
+        "make the optimizer outside of the loop, with `model.parameters()`",
+    ),
+    (
+        "FDL409",
+        "a part of the training step shares its line with something else",
+        "give each statement a line of its own",
+    ),
+    (
+        "FDL411",
+        "the moved loop trained differently",
+        "compare what is said to differ; the loop was put back",
+    ),
+    (
+        "FDL421",
+        "the loop is no plain `for` over batches",
+        "write it as `for batch in data:`, or move it with `--training setup`",
+    ),
+    (
+        "FDL422",
+        "a turn of the loop can be left before its gradients are applied, or by `return`",
+        "leave bad batches out of the data, or move the loop with `--training setup`",
+    ),
+    (
+        "FDL423",
+        "the loop adds up gradients over several turns",
+        "`.accumulate(n)` does that with means; `--training setup` keeps the loop's own way",
+    ),
+    (
+        "FDL424",
+        "something has to happen between the backward pass and the update",
+        "`--training setup` leaves it there",
+    ),
+    (
+        "FDL425",
+        "the backward pass is not one statement, `loss.backward()`",
+        "add the losses up first, or move the loop with `--training setup`",
+    ),
+    ("FDL426", "the optimizer steps with a closure", "move the loop with `--training setup`"),
+    (
+        "FDL427",
+        "the loop asks for its own names",
+        "put them into a dictionary, or move the loop with `--training setup`",
+    ),
+    (
+        "FDL428",
+        "the training runs in several processes",
+        "`Trainer` trains in one; the loop works as it is",
+    ),
+    (
+        "FDL429",
+        "Ctrl-C is caught around the loop",
+        "the builder ends a run after Ctrl-C by itself: take the handler out",
+    ),
 )
 
 REASONS: Final[dict[str, ReasonCode]] = {

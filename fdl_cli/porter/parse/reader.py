@@ -99,6 +99,12 @@ class SourceFile:
         assert found is not None
         return found.group()
 
+    def is_alone(self, span: Span) -> bool:
+        """Say whether nothing else stands on the lines of a place, a comment behind it excepted."""
+        before = self.text[self.line_start(span.start) : span.start]
+        after = self.text[span.end : self.line_end(span.end)].strip()
+        return not before.strip() and (not after or after.startswith("#"))
+
     @property
     def newline(self) -> str:
         """The line break that the file uses."""

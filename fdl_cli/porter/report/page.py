@@ -161,7 +161,12 @@ def _training(findings: tuple[TrainingFinding, ...]) -> Iterator[str]:
         yield f"<dt>{kind}</dt>"
         for item in items:
             action = "" if item.action == "kept" else f" &mdash; {escape(item.action)}"
-            yield f"<dd>line {item.line} <code>{escape(item.name)}</code>{action}</dd>"
+            yield f"<dd>line {item.line} <code>{escape(item.name)}</code>{action}"
+            for reason in item.reasons:
+                known = REASONS[reason.code]
+                yield f"<br><b>{reason.code}</b> line {reason.line}: {escape(reason.message)}."
+                yield f" To do: {escape(known.advice)}."
+            yield "</dd>"
     yield "</dl></article>"
 
 

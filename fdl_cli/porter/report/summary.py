@@ -26,9 +26,12 @@ def summary_lines(name: str, outcome: FileOutcome, written: str | None) -> Itera
 def _training(outcome: FileOutcome) -> Iterator[str]:
     loops = [item for item in outcome.training if item.kind == "loop"]
     for item in loops:
-        if item.action != "kept":
+        if item.action != "kept" or item.reasons:
             yield f"  training loop, line {item.line}: {item.action}"
-    kept = {item.kind for item in outcome.training if item.action.startswith("kept")}
+        for reason in item.reasons:
+            yield f"           line {reason.line}: {reason.code} {reason.message}"
+            yield f"           hint: {REASONS[reason.code].advice}"
+    kept = {item.kind for item in outcome.training if item.action == "kept"}
     kinds = [kind for kind in KINDS if kind in kept]
     if kinds:
         yield f"  training code kept: {', '.join(kinds)}"

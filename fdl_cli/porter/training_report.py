@@ -1,0 +1,69 @@
+"""Say what became of every training loop of a file, and why one did not move as far as was asked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+from fdl_cli.porter.analyse.loops import training_loops
+from fdl_cli.porter.ir.findings import Reason, ScriptFinding, TrainingFinding
+from fdl_cli.porter.ir.training import LoopIR, TrainingLevel
+from fdl_cli.porter.pipeline import Draft
+
+_ACTIONS: Final[dict[TrainingLevel, str]] = {
+    "keep": "kept",
+    "setup": "moved to Trainer.setup",
+    "builder": "moved to Trainer.builder",
+}
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopReport:
+    """The loops of a file, and the lines of their steps with what was done with them."""
+
+    findings: tuple[TrainingFinding, ...]
+    taken: Mapping[int, str]
+
+
+def put_back(made: Draft, detail: str) -> Reason:
+    """Return the reason for loops that trained differently at the level of a draft."""
+    line = next((loop.line for loop in made.loops if loop.reached(made.level) != "keep"), 1)
+    message = f"{_ACTIONS[made.level]}, it did not train equally: {detail}"
+    return Reason(line=line, code="FDL411", message=message)
+
+
+def loop_findings(
+    made: Draft, wanted: TrainingLevel, script: ScriptFinding | None, differed: Sequence[Reason]
+) -> LoopReport:
+    """Return what became of every training loop, by its line in the source."""
+    moved = iter(made.loops)
+    proved = script is not None and script.status == "equal"
+    findings: list[TrainingFinding] = []
+    taken: dict[int, str] = {}
+    for loop in training_loops(made.source):
+        now = next(moved, None)
+        reached: TrainingLevel = "keep" if now is None else now.reached(made.level)
+        action = _ACTIONS[reached]
+        if reached != "keep" and not proved:
+            action += ", not verified"
+        reasons = _reasons(loop, wanted, reached, differed)
+        taken |= dict.fromkeys(loop.taken(reached), action)
+        findings.append(
+            TrainingFinding(
+                kind="loop", line=loop.line, action=action, name=loop.model, reasons=reasons
+            )
+        )
+    return LoopReport(findings=tuple(findings), taken=taken)
+
+
+def _reasons(
+    loop: LoopIR, wanted: TrainingLevel, reached: TrainingLevel, differed: Sequence[Reason]
+) -> tuple[Reason, ...]:
+    if reached == wanted:
+        return ()
+    known = loop.reasons(wanted)
+    if loop.reached(wanted) != reached:  # it was moved further, and put back
+        known += tuple(
+            Reason(line=loop.line, code=item.code, message=item.message) for item in differed
+        )
+    return known

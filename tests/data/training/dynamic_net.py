@@ -1,0 +1,35 @@
+# expected: setup builder
+# jcjohnson: a model whose depth is drawn anew in every call.
+import random
+import torch
+
+random.seed(0)
+torch.manual_seed(0)
+
+
+class DynamicNet(torch.nn.Module):
+    def __init__(self, D_in, H, D_out):
+        super(DynamicNet, self).__init__()
+        self.input_linear = torch.nn.Linear(D_in, H)
+        self.middle_linear = torch.nn.Linear(H, H)
+        self.output_linear = torch.nn.Linear(H, D_out)
+
+    def forward(self, x):
+        h_relu = self.input_linear(x).clamp(min=0)
+        for _ in range(random.randint(0, 3)):
+            h_relu = self.middle_linear(h_relu).clamp(min=0)
+        y_pred = self.output_linear(h_relu)
+        return y_pred
+
+
+x, y = torch.randn(16, 10), torch.randn(16, 3)
+model = DynamicNet(10, 8, 3)
+criterion = torch.nn.MSELoss(reduction='sum')
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
+for t in range(12):
+    y_pred = model(x)
+    loss = criterion(y_pred, y)
+    print(t, loss.item())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
