@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dis
-import inspect
 import threading
 import weakref
 from contextlib import contextmanager
-from functools import lru_cache
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -17,7 +14,6 @@ from torch import nn
 from flodl.errors import FlowError
 from flodl.flow.callsite import call_site
 from flodl.flow.containers import DICTS, LISTS
-from flodl.flow.describable import methods_by_name
 from flodl.flow.handle import Flow
 from flodl.flow.values import leaves
 
@@ -27,12 +23,6 @@ if TYPE_CHECKING:
     from flodl.flow.recorder import Recorder
     from flodl.spec.graph import Site
 
-_MUTATORS = frozenset({
-    "append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "popitem",
-    "appendleft", "popleft", "add", "discard", "sort", "reverse",
-})  # fmt: skip
-_SKIPPED = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "PRECALL", "COPY", "SWAP"})
-_LOADS = frozenset({"LOAD_FAST", "LOAD_DEREF"})
 _NUMBERS = (int, float)
 _PLAIN = (bool, str, type(None))
 # What may be stored as it is; anything else would be one object for all calls.
@@ -46,68 +36,6 @@ class _Missing:
 
 
 MISSING = _Missing()
-
-
-@lru_cache(maxsize=4096)
-def live_names(function: Any, owner: type) -> frozenset[str]:
-    """Return the attributes which a flow, or a method that it reaches, sets or fills.
-
-    Args:
-        function: the method that describes.
-        owner: the class of the object; its methods are followed by name.
-    """
-    found: set[str] = set()
-    seen: set[CodeType] = set()
-    queue = [inspect.unwrap(function)]
-    while queue:
-        current = queue.pop()
-        code = current.__code__ if isinstance(current, FunctionType) else None
-        if code is None or code in seen:
-            continue
-        seen.add(code)
-        for inner in _nested(code):
-            found |= _stored(inner)
-            queue += [each for name in inner.co_names for each in methods_by_name(name, owner)]
-    return frozenset(found)
-
-
-def _nested(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for const in code.co_consts:
-        if isinstance(const, CodeType):
-            yield from _nested(const)
-
-
-def _stored(code: CodeType) -> set[str]:
-    """Return the names of attributes that a piece of code sets, or fills if they are containers."""
-    steps = [step for step in dis.get_instructions(code) if step.opname not in _SKIPPED]
-    found: set[str] = set()
-    for position, step in enumerate(steps):
-        if step.opname == "STORE_ATTR":
-            found.add(str(step.argval))
-        elif step.opname == "LOAD_METHOD" and step.argval in _MUTATORS:
-            found |= _attribute_at(steps, position - 1)
-        elif step.opname in ("STORE_SUBSCR", "DELETE_SUBSCR"):
-            found |= _attribute_at(steps, _before_key(steps, position))
-    return found
-
-
-def _before_key(steps: list[dis.Instruction], position: int) -> int:
-    """Return the position of the last instruction that makes the container of a subscript."""
-    missing = 1
-    while position > 0 and missing:
-        position -= 1
-        try:
-            missing -= dis.stack_effect(steps[position].opcode, steps[position].arg)
-        except ValueError:
-            return -1
-    return position - 1
-
-
-def _attribute_at(steps: list[dis.Instruction], position: int) -> set[str]:
-    if position < 1 or steps[position].opname != "LOAD_ATTR":
-        return set()
-    return {str(steps[position].argval)} if steps[position - 1].opname in _LOADS else set()
 
 
 @final

@@ -70,6 +70,7 @@ class FlowList(list[Any]):
     """A list that was passed to a flow."""
 
     origin: Origin | None = None
+    __class__ = property(lambda _: list)
 
     def through(self, stage: Stage, *extra: Any, **named: Any) -> Any:
         """Pass the whole list to a stage: `stage(values, *extra, **named)`."""
@@ -92,6 +93,7 @@ class FlowTuple(tuple[Any, ...]):
     """A tuple that was passed to a flow."""
 
     __slots__ = ()
+    __class__ = property(lambda _: tuple)
 
     def through(self, stage: Stage, *extra: Any, **named: Any) -> Any:
         """Pass the whole tuple to a stage: `stage(values, *extra, **named)`."""
@@ -103,6 +105,7 @@ class FlowDict(dict[Any, Any]):
     """A dict that was passed to a flow."""
 
     origin: Origin | None = None
+    __class__ = property(lambda _: dict)
 
     def through(self, stage: Stage, *extra: Any, **named: Any) -> Any:
         """Pass the whole dict to a stage: `stage(values, *extra, **named)`."""

@@ -13,6 +13,7 @@ from flodl.flow import composites, stages
 from flodl.flow.callsite import assigned_names, call_site, unpack_size, user_frame
 from flodl.flow.class_questions import answers_class
 from flodl.flow.operators import install_operators
+from flodl.flow.values import PLAIN_KINDS
 from flodl.graph.metadata import METADATA_ATTRIBUTES
 
 if TYPE_CHECKING:
@@ -307,6 +308,10 @@ class Flow:
         return format(self._recorder.questions.ask(self, lambda value: value, "the text"), spec)
 
     def __hash__(self) -> int:
+        value = object.__getattribute__(self, "_value")
+        if type(value) in PLAIN_KINDS:
+            # A number is looked up by what it is.
+            return hash(self._recorder.questions.ask(self, lambda known: known, "the hash"))
         return id(self)
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from torch import nn
 
 from flodl.errors import FlowError, GraphError
 from flodl.flow.arguments import Definition, admit, describe_parameter
-from flodl.flow.attributes import live_names, live_reads
+from flodl.flow.attributes import live_reads
 from flodl.flow.definitions import install_definitions
 from flodl.flow.describable import is_describable, mentioned_names
 from flodl.flow.interception import intercept_calls
@@ -22,6 +22,7 @@ from flodl.flow.questions import NeedsValueError
 from flodl.flow.readings import unwrap
 from flodl.flow.recorder import Recorder, current_recorder
 from flodl.flow.scopes import recorded_scopes
+from flodl.flow.stored_names import live_names
 from flodl.flow.values import map_leaves
 from flodl.graph.divergence import NOTHING, Divergence, Replay
 from flodl.graph.graph import Graph

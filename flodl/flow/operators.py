@@ -52,6 +52,24 @@ def install_operators(flow: type[Flow]) -> None:
     for name in ("neg", "pos", "invert"):
         setattr(flow, f"__{name}__", _unary(name, getattr(operator, name)))
     flow.__abs__ = _abs  # type: ignore[attr-defined]
+    flow.__round__ = _round  # type: ignore[attr-defined]
+    flow.__divmod__ = _divmod  # type: ignore[operator]
+    flow.__rdivmod__ = _reflected_divmod  # type: ignore[attr-defined]
+
+
+def _round(self: Flow, *digits: Any) -> Any:
+    recorder: Recorder = object.__getattribute__(self, "_recorder")
+    return recorder.step("function", "round", (self, *digits), compute=round)
+
+
+def _divmod(self: Flow, other: Any) -> Any:
+    recorder: Recorder = object.__getattribute__(self, "_recorder")
+    return recorder.step("function", "divmod", (self, other), compute=divmod)
+
+
+def _reflected_divmod(self: Flow, other: Any) -> Any:
+    recorder: Recorder = object.__getattribute__(self, "_recorder")
+    return recorder.step("function", "divmod", (other, self), compute=divmod)
 
 
 def _abs(self: Flow) -> Any:

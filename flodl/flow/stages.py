@@ -67,8 +67,30 @@ def call_stage(
     if not callable(stage):
         message = f"{call_site()}: `{stage!r}` is not a stage; give a module, a callable, or a tuple of those"
         raise FlowError(message)
+    if _is_of_no_tensor(recorder, stage, args):
+        return getattr(args[0], stage.__name__)(*args[1:], **named)
     target = recorder.encoder.callable_name(stage)
     return recorder.step("function", target, args, named, compute=stage)
+
+
+def _is_of_no_tensor(recorder: Recorder, stage: Any, args: tuple[Any, ...]) -> bool:
+    """Say whether `torch.Tensor.item` or the like is given a number or array of numpy, which has it, too.
+
+    Raises:
+        NeedsValueError: that is not known yet; a step before made something else than tensors.
+    """
+    name = getattr(stage, "__name__", "")
+    if name not in VALUE_METHODS or not args or not _is_flow(args[0]):
+        return False
+    if getattr(torch.Tensor, name, None) is not stage:
+        return False
+    if recorder.valued:
+        return not isinstance(object.__getattribute__(args[0], "_value"), torch.Tensor)
+    if any(node.target == "torch.Tensor.numpy" for node in recorder.nodes):
+        from flodl.flow.questions import NeedsValueError
+
+        raise NeedsValueError
+    return False
 
 
 def call_module(

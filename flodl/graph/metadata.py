@@ -29,6 +29,7 @@ METADATA_METHODS = frozenset(
     {"size", "dim", "numel", "nelement", "ndimension", "is_floating_point", "is_complex",
      "is_contiguous", "stride", "element_size", "get_device", "__len__", "index"}
 )  # fmt: skip
+_OF_NUMBERS = frozenset({"bool", "int", "float", "round", "divmod"})
 _IN_PLACE = frozenset({"setitem", "delitem"})
 
 
@@ -45,8 +46,8 @@ def metadata_nodes(spec: GraphSpec) -> frozenset[int]:
 
 
 def _is_number_of_number(spec: GraphSpec, node: NodeSpec) -> bool:
-    """Say whether a node is `bool(n)`, `int(n)` or `float(n)` of what is a number already."""
-    if node.kind != "function" or node.target not in ("bool", "int", "float"):
+    """Say whether a node is `int(n)`, `round(n)` or the like of what is a number already."""
+    if node.kind != "function" or node.target not in _OF_NUMBERS:
         return False
     return all(spec.nodes[ref].plain for ref in node_refs(node))
 

@@ -165,3 +165,34 @@ def test_a_question_about_other_tensors_is_still_an_error(question):
     _, flow = twins(f"return x if {question} else -x")
     with pytest.raises(FlowError, match="the truth of a tensor"):
         flow(torch.ones(2, 2), torch.tensor(1.0))
+
+
+NUMBERS_OF_PYTHON = [
+    "return round(x.size(0) / 3, 1), round(x.size(1) * 0.6), divmod(x.size(0), 2), divmod(7, x.size(0))",
+    "table = {1: x, 2: x + 1, 3: x - 1}\n    return table[x.size(0)], x.size(1) in table",
+    "return {x.size(0): x}[x.size(0)], {(x.size(0), 'a'): x}[x.size(0), 'a']",
+]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("body", NUMBERS_OF_PYTHON)
+def test_a_size_is_a_number_to_python(body):
+    plain, flow = twins(body, "x")
+    for count in (2, 3, 1, 2):
+        x = torch.ones(count, 3)
+        assert result(flow, x) == result(plain, x)
+
+
+@pytest.mark.torch
+def test_value_methods_of_numpy_are_those_of_numpy():
+    body = "return torch.as_tensor(step(step(x, 'numpy').max(), 'item') * x)"
+    plain, flow = twins(body, "x")
+    names = {
+        "forward": lambda value, name: getattr(value, name)(),
+        "flow": lambda value, name: value.through(getattr(torch.Tensor, name)),
+    }
+    for model, kind in ((plain, "forward"), (flow, "flow")):
+        vars(type(model))[kind].__globals__["step"] = names[kind]
+    for last in (3.0, 5.0, 3.0):
+        x = torch.tensor([1.0, last])
+        assert result(flow, x) == result(plain, x)

@@ -162,6 +162,8 @@ def _builtin(env: Environment, name: str, arguments: tuple[Expr, ...], line: int
                 env.refuse(line, "FDL303", f"`{name}(...)` asks for the values of several tensors")
             return Call(role="function", kind="size")
         return Call(role="python", kind="size" if _any(arguments, MAY_FLOW) else "python")
+    elif name == "type" and len(arguments) == 1 and _any(arguments, MAY_FLOW):
+        return Call(role="class", kind="python")
     elif name in py.FOLDING_BUILTINS:
         return Call(role="python", kind=_folded(name, arguments))
     return Call(role="python", kind=_container(name, arguments))
@@ -268,18 +270,32 @@ def _on_object(env: Environment, callee: Expr, arguments: tuple[Expr, ...]) -> C
     receiver = callee.parts[0]
     if receiver.op in {"list", "dict", "tuple", "constant", "format"} or receiver.kind == "flows":
         return _on_container(env, callee, arguments)
-    if receiver.op == "name" and receiver.name in env.kinds:
+    if _variable_of(env, receiver) and (receiver.op == "name" or callee.name in py.MUTATORS):
         return _on_container(env, callee, arguments)
     if receiver.op == "name" and receiver.name in env.names.classes:
         return Call(role="function", kind="flow")
     return _opaque(env, arguments)
 
 
+def _variable_of(env: Environment, expr: Expr) -> str:
+    """Return the variable whose value, or an item of it, an expression is: `groups[k]`, `groups.get(k)`."""
+    while True:
+        if expr.op == "index":
+            expr = expr.parts[0]
+        elif expr.op == "call" and expr.role == "python" and expr.parts[0].op == "attribute":
+            expr = expr.parts[0].parts[0]
+        else:
+            break
+    is_variable = expr.op == "name" and expr.name in env.kinds and not env.is_self(expr)
+    return expr.name if is_variable else ""
+
+
 def _on_container(env: Environment, callee: Expr, arguments: tuple[Expr, ...]) -> Call:
     receiver = callee.parts[0]
+    variable = _variable_of(env, receiver)
     grows = callee.name in {"append", "extend", "insert", "update", "add", "setdefault"}
-    if grows and receiver.op == "name" and _any(arguments, MAY_FLOW - {"size"}):
-        env.kinds[receiver.name] = "flows"
+    if grows and variable and _any(arguments, MAY_FLOW - {"size"}):
+        env.kinds[variable] = "flows"
     if callee.name in {"pop", "get"} and receiver.kind == "flows":
         return Call(role="python", kind="flow")
     kind: Kind = "flows" if receiver.kind == "flows" else "python"

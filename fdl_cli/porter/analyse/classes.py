@@ -183,6 +183,8 @@ def stored_on_self(method: FunctionNode) -> set[str]:
                 continue
         else:
             continue
+        while isinstance(target, ast.Subscript):
+            target = target.value
         if isinstance(target, ast.Attribute) and _is_name(target.value, self_name):
             found.add(target.attr)
     return found

@@ -112,6 +112,8 @@ class Renderer:
                 callee, *arguments = expr.parts
                 texts = self.arguments(tuple(arguments), expr.labels)
                 return f"{self.names['call']}({', '.join([self.operand(callee, 1), *texts])})"
+            case "attribute":
+                return f"{self.head(expr.parts[0])}.{expr.name}"
             case "tuple":
                 inside = ", ".join(self.operand(part, 1) for part in expr.parts)
                 return f"({inside},)" if len(expr.parts) == 1 else f"({inside})"

@@ -25,10 +25,12 @@ Kind = Literal[
 one, a raw parameter, a submodule (or a container of them), a number taken from a shape, plain
 Python, or None."""
 
-Role = Literal["", "submodule", "function", "torch", "method", "own", "python", "state", "value"]
+Role = Literal[
+    "", "submodule", "function", "torch", "method", "own", "python", "state", "value", "class"
+]
 """Whom a call calls: a submodule, a function of the script or of a library, the torch API, a
 method of a tensor, a method of the class itself, or plain Python; `value` is a method that needs
-the value of its tensor; `state` is no call but the read
+the value of its tensor, `class` is `type(x)`; `state` is no call but the read
 of an attribute that methods change."""
 
 

@@ -42,6 +42,8 @@ def to_words(expr: Expr) -> Expr:
         return replace(inner, span=None, origin=place(expr))
     if inner.op == "call" and inner.role == "value":
         return straighten(_value_of(inner))
+    if inner.op == "call" and inner.role == "class":
+        return _class_of(inner)
     if inner.op == "call" and inner.role == "own":
         return rebuilt(inner, (_flow_of_base(inner.parts[0]), *inner.parts[1:]))
     if inner.op == "call" and inner.role in {"submodule", "function"}:
@@ -73,6 +75,17 @@ def _value_of(expr: Expr) -> Expr:
         op="through" if is_flow else "apply",
         parts=(receiver, method, *arguments) if is_flow else (method, receiver, *arguments),
         labels=expr.labels if is_flow else ("", *expr.labels),
+        kind=expr.kind,
+        origin=place(expr),
+    )
+
+
+def _class_of(expr: Expr) -> Expr:
+    """Write `type(x)` as `x.__class__`: that of the value, not of the handle that stands for it."""
+    return Expr(
+        op="attribute",
+        parts=expr.parts[1:],
+        name="__class__",
         kind=expr.kind,
         origin=place(expr),
     )
