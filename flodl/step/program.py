@@ -193,14 +193,19 @@ def _record(binding: Binding, live: Tags, batch: Any, part: Part) -> Program:
 
 
 def _traced(run: Callable[..., list[Tensor]], inputs: list[Tensor]) -> fx.GraphModule:
+    from torch._guards import TracingContext, tracing
+    from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    return make_fx(
-        run,
-        decomposition_table=lowered(inputs[0].device),
-        tracing_mode="real",
-        _allow_non_fake_inputs=True,
-    )(inputs)
+    # It notes the shape of each value; without a mode for all of them it makes one for each: half the time.
+    mode = FakeTensorMode(allow_fallback_kernels=True)
+    with tracing(TracingContext(mode)):
+        return make_fx(
+            run,
+            decomposition_table=lowered(inputs[0].device),
+            tracing_mode="real",
+            _allow_non_fake_inputs=True,
+        )(inputs)
 
 
 def _first_line(error: Exception) -> str:
