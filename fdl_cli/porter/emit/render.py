@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import final
 
-from fdl_cli.porter.ir.expressions import Expr
+from fdl_cli.porter.ir.expressions import Expr, place
 from fdl_cli.porter.ir.source import Span
 
 # From loosest to tightest, as Python's grammar has them.
@@ -38,33 +38,34 @@ class Renderer:
         """Return the expression in parentheses when it binds looser than its surroundings."""
         text = self.flat(expr)
         loose = precedence(expr) < level or (level >= _ATOM and _is_number(expr))
+        loose = loose or (level > 0 and expr.op == "tuple" and not _is_enclosed(text))
         return f"({text})" if loose or breaks_outside(text) else text
 
     def head(self, expr: Expr) -> str:
         """Return the expression as something that a step can be applied to."""
         return self.operand(expr, _ATOM)
 
-    def arguments(
-        self, parts: tuple[Expr, ...], labels: tuple[str, ...], *, ours: bool = False
-    ) -> list[str]:
-        """Return the arguments of a call; unpacked ones carry their stars in the source.
+    def arguments(self, expr: Expr, labels: tuple[str, ...], *, ours: bool = False) -> list[str]:
+        """Return the arguments of a made call: all its parts but the first.
 
-        Keywords of the source keep their spacing; `ours` are not from there.
+        Unpacked ones carry their stars in the source. Keywords of the source keep their spacing;
+        `ours` are not from there.
         """
         texts = []
-        for label, part in zip(labels, parts, strict=True):
+        for label, part in zip(labels, expr.parts[1:], strict=True):
             text = self.operand(part, 1)
             if label == "**":
                 text = f"**{text}"
             elif label and label != "*":
-                sign = "=" if ours else self._equals(part)
+                sign = "=" if ours else self._equals(expr, part)
                 text = f"{label}{sign}{text}"
             texts.append(text)
         return texts
 
-    def _equals(self, part: Expr) -> str:
+    def _equals(self, expr: Expr, part: Expr) -> str:
         """Return the sign between a keyword and its value, spaced as the author does it."""
-        if part.span is None:
+        call = place(expr)
+        if part.span is None or call is None or not call.start < part.span.start < call.end:
             return "="
         return " = " if self.text[: part.span.start].endswith(" = ") else "="
 
@@ -74,11 +75,11 @@ class Renderer:
         match expr.op:
             case "through":
                 labels = ("", *expr.labels)
-                return [("through", self.arguments(parts, labels))]
+                return [("through", self.arguments(expr, labels))]
             case "also":
-                return [("also", self.arguments(parts, expr.labels))]
+                return [("also", self.arguments(expr, expr.labels))]
             case "also_with":
-                return [("also_with", self.arguments(parts, expr.labels, ours=True))]
+                return [("also_with", self.arguments(expr, expr.labels, ours=True))]
             case "merge":
                 return self._merge(expr)
             case "repeat":
@@ -109,11 +110,11 @@ class Renderer:
                 steps = "".join(f".{n}({', '.join(a)})" for n, a in self.step(expr))
                 return self.head(expr.parts[0]) + steps
             case "apply":
-                callee, *arguments = expr.parts
-                texts = self.arguments(tuple(arguments), expr.labels)
-                return f"{self.names['call']}({', '.join([self.operand(callee, 1), *texts])})"
+                texts = self.arguments(expr, expr.labels)
+                callee = self.operand(expr.parts[0], 1)
             case "attribute":
                 return f"{self.head(expr.parts[0])}.{expr.name}"
+                return f"{self.names['call']}({', '.join([callee, *texts])})"
             case "tuple":
                 inside = ", ".join(self.operand(part, 1) for part in expr.parts)
                 return f"({inside},)" if len(expr.parts) == 1 else f"({inside})"
@@ -204,12 +205,30 @@ def _is_number(expr: Expr) -> bool:
     return expr.op == "constant" and expr.name[:1].isdigit()
 
 
+def _is_enclosed(text: str) -> bool:
+    """Say whether a pair of brackets holds the whole text: `(a, b)`, but not `(a), (b)`."""
+    depth = 0
+    bare = _STRING.sub(_blank, text)
+    for position, char in enumerate(bare):
+        if char in _OPENERS:
+            depth += 1
+        elif char in _OPENERS.values():
+            depth -= 1
+        if depth == 0:
+            return position == len(bare) - 1 and char == ")"
+    return False
+
+
+def _blank(found: "re.Match[str]") -> str:
+    return "#" if found.group()[0] == "#" else "s"
+
+
 def breaks_outside(text: str) -> bool:
     """Say whether a text has a line break outside all brackets."""
     if "\n" not in text and "\r" not in text:
         return False
     depth = 0
-    bare = _STRING.sub(lambda found: "#" if found.group()[0] == "#" else "s", text)
+    bare = _STRING.sub(_blank, text)
     for position, char in enumerate(bare):
         if char in _OPENERS:
             depth += 1

@@ -25,9 +25,8 @@ Kind = Literal[
 one, a raw parameter, a submodule (or a container of them), a number taken from a shape, plain
 Python, or None."""
 
-Role = Literal[
-    "", "submodule", "function", "torch", "method", "own", "python", "state", "value", "class"
-]
+Role = Literal["", "submodule", "function", "torch", "method", "own", "python", "state", "value",
+               "class", "made"]  # fmt: skip
 """Whom a call calls: a submodule, a function of the script or of a library, the torch API, a
 method of a tensor, a method of the class itself, or plain Python; `value` is a method that needs
 the value of its tensor, `class` is `type(x)`; `state` is no call but the read
@@ -70,6 +69,8 @@ class Expr:
 FLOW_WORDS: frozenset[str] = frozenset(
     {"through", "apply", "also", "also_with", "merge", "repeat"}
 )
+# How many parts are evaluated whatever the others say.
+_ALWAYS: dict[str, int] = {"conditional": 1, "boolean": 1, "compare": 2}
 _SCOPES: frozenset[str] = frozenset({"lambda", "comprehension", "format", "other"})
 
 
@@ -102,6 +103,15 @@ def inside_scope(expr: Expr, name: str) -> bool:
     return any(
         node.op in _SCOPES and any(count_name(part, name) for part in node.parts)
         for node in walk(expr)
+    )
+
+
+def may_be_skipped(expr: Expr, name: str) -> bool:
+    """Say whether a variable is read where only one outcome of a condition gets to."""
+    always = _ALWAYS.get(expr.op, len(expr.parts))
+    sometimes = expr.parts[always:]
+    return any(count_name(part, name) for part in sometimes) or any(
+        may_be_skipped(part, name) for part in expr.parts[:always]
     )
 
 

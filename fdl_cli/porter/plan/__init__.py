@@ -5,21 +5,28 @@ from typing import Final
 from fdl_cli.porter.plan import (
     branches,
     chain,
+    choice,
     fixed_loop,
+    inline,
     module_branches,
     module_loop,
+    optional,
     residual,
     skip,
 )
 from fdl_cli.porter.plan.pattern import Pattern
 
 # Tried in this order at the end of a block, again and again, until none matches.
-PATTERNS: Final[tuple[Pattern, ...]] = (
+STRUCTURE: Final[tuple[Pattern, ...]] = (
     module_loop,
     fixed_loop,
     module_branches,
     residual,
     skip,
     branches,
+    choice,
+    optional,
     chain,
 )
+# Once the structure is found, what is left of its values may lose their names.
+PATTERNS: Final[tuple[Pattern, ...]] = (*STRUCTURE, inline)

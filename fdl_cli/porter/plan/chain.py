@@ -10,6 +10,7 @@ from fdl_cli.porter.ir.expressions import Expr, count_name, has_flow_word
 from fdl_cli.porter.ir.statements import SIMPLE, Block, Stmt, bound_names, read_names
 from fdl_cli.porter.plan.pattern import Case, Match
 from fdl_cli.porter.plan.spine import all_steps, head, replace_on_spine, spine, straighten
+from fdl_cli.porter.plan.width import width
 
 CASES = (
     Case(
@@ -88,6 +89,7 @@ LEFT_ALONE = (
 )
 
 _MAX_PARENTHESES = 1
+_MAX_WIDTH = 80
 
 
 def match(tail: Block, live: frozenset[str]) -> Match | None:
@@ -129,6 +131,8 @@ def _reads_well(joint: Expr, use: Expr, value: Expr) -> bool:
     nodes = spine(joint)
     inner = sum(1 for node in nodes[1:] if node.op == "binary")
     if inner > _MAX_PARENTHESES or (inner and nodes[0].op == "binary"):
+        return False
+    if nodes[0].op == "binary" and has_flow_word(nodes[0].parts[1]) and width(joint) > _MAX_WIDTH:
         return False
     base = nodes[-1]
     return base.op in {"name", "attribute", "index", "call", "apply", "tuple", "list"}

@@ -19,6 +19,7 @@ from fdl_cli.porter.ir.pretty import reading
 from fdl_cli.porter.ir.statements import Block, Stmt, expressions
 from fdl_cli.porter.ir.symbols import MethodIR, ModelIR, ScriptIR, ValueFact
 from fdl_cli.porter.knowledge.torch_names import SUBFLOW_BELOW
+from fdl_cli.porter.plan import PATTERNS, STRUCTURE
 from fdl_cli.porter.plan.counting import count_operations
 from fdl_cli.porter.plan.eligible import find_obstacles
 from fdl_cli.porter.plan.helper_steps import with_helper_steps
@@ -129,9 +130,8 @@ def _is_undecorable(method: MethodIR, block: Block | None = None) -> bool:
 
 def describe(method: MethodIR) -> Block:
     """Return the body of a method in flow words, as short as the patterns make it."""
-    short = shorten(write_words(method.body))
-    joined = join_residuals(short, method.params)
-    return short if joined == short else shorten(joined)
+    structured = shorten(write_words(method.body), STRUCTURE)
+    return shorten(join_residuals(structured, method.params), PATTERNS)
 
 
 def _value_plan(value: ValueFact, reason: Reason | None) -> ClassPlan:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fdl_cli.porter.ir.expressions import Expr, place
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Stmt
+from fdl_cli.porter.plan.stages import is_choice
 
 _QUIET = frozenset({"name", "constant", "tuple", "list", "slice", "starred", "attribute"})
 _WITH_STAGES = frozenset({"also", "also_with", "merge", "repeat"})
@@ -19,6 +20,10 @@ def effects(expr: Expr) -> Iterator[Span]:
         for part in expr.parts[2:]:
             yield from effects(part)
         yield from _stage_effects(expr.parts[1])
+    elif expr.op == "through" and is_choice(expr.parts[1]):
+        yield from effects(expr.parts[0])
+        yield from _stage_effects(expr.parts[1])
+        return
     elif expr.op in _WITH_STAGES:
         yield from effects(expr.parts[0])
         for part in expr.parts[1:]:

@@ -52,8 +52,7 @@ LEFT_ALONE = (
         after="""
             def flow(self, x):
                 skip = x.through(self.down)
-                out = skip.also(x.through(self.a))
-                return out, skip
+                return skip.also(x.through(self.a)), skip
         """,
     ),
     # Two values, two inputs.

@@ -45,9 +45,14 @@ def _stage(expr: Expr) -> Expr | None:
         stage = expr.parts[0]
     else:
         return None
-    if not is_pure(stage):
+    if not is_pure(stage) and not is_choice(stage):
         return None
     return replace(stage, origin=place(expr))
+
+
+def is_choice(stage: Expr) -> bool:
+    """Say whether a stage is one that `branch` made of a condition and the stages under it."""
+    return stage.op == "conditional" and stage.span is None
 
 
 def is_pure(expr: Expr) -> bool:

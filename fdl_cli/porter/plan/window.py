@@ -7,7 +7,13 @@ After:  self.conv(x) + x, if nothing else reads `identity` and `out`
 from dataclasses import dataclass, replace
 from typing import final
 
-from fdl_cli.porter.ir.expressions import Expr, count_name, inside_scope, substitute
+from fdl_cli.porter.ir.expressions import (
+    Expr,
+    count_name,
+    inside_scope,
+    may_be_skipped,
+    substitute,
+)
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, read_names
 from fdl_cli.porter.plan.effects import effects, statement_effects
@@ -50,7 +56,7 @@ class Window:
         reads = count_name(self.value, name)
         if reads == 0 or inside_scope(self.value, name):
             return None
-        if reads > 1 and value.op != "name":
+        if value.op != "name" and (reads > 1 or may_be_skipped(self.value, name)):
             return None
         joint = substitute(self.value, name, value)
         return replace(self, count=self.count + 1, value=joint)
@@ -104,11 +110,11 @@ def _definition(stmt: Stmt) -> tuple[str, Expr] | None:
     if stmt.op == "assign" and len(stmt.targets) == 1 and stmt.targets[0].op == "name":
         return stmt.targets[0].name, stmt.exprs[0]
     if stmt.op == "if":
-        return _choice(stmt)
+        return choice(stmt)
     return None
 
 
-def _choice(stmt: Stmt) -> tuple[str, Expr] | None:
+def choice(stmt: Stmt) -> tuple[str, Expr] | None:
     """Read `if c: y = a` (`else: y = b`) as y = a if c else b."""
     test = stmt.exprs[0]
     if test.kind != "python" or len(stmt.body) != 1 or len(stmt.orelse) > 1:

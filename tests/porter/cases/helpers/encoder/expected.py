@@ -36,8 +36,7 @@ class VAE(FlowModule):
 
     def flow(self, x: Flow) -> tuple[Flow, Flow]:
         z = self.encode(x.view(-1, 4))
-        noise = torch.randn_like(z)
-        y = self.decode(z + noise)
+        y = self.decode(z + torch.randn_like(z))
         return (self.shift(y) * self.weight).through(scale, self.fc1), z
 
     def sample(self, count):

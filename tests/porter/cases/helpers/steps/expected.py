@@ -28,8 +28,7 @@ class Family(FlowModule):
 
     @classmethod
     def split(cls, x, parts):
-        x = x.view(*x.size()[:-1], parts, -1)
-        return cls.double(x).transpose(-1, -2)
+        return cls.double(x.view(*x.size()[:-1], parts, -1)).transpose(-1, -2)
 
     @property
     def width(self):
@@ -40,8 +39,7 @@ class Family(FlowModule):
         self.a.in_features = value
 
     def flow(self, x, scale=1):
-        y = x.through(self.spread, self.a, scale=scale)
-        return self.split(y, 2).sum(-1) * self.width
+        return self.split(x.through(self.spread, self.a, scale=scale), 2).sum(-1) * self.width
 
 
 class Child(Family):

@@ -15,8 +15,7 @@ class Block(FlowModule):
         return x.through(self.second).through(F.relu)
 
     def flow(self, x, scale=1.0):
-        x = x.through(self.first) * scale
-        return self.widen(x)
+        return self.widen(x.through(self.first) * scale)
 
 
 class Residual(Block):
