@@ -112,9 +112,9 @@ class Renderer:
             case "apply":
                 texts = self.arguments(expr, expr.labels)
                 callee = self.operand(expr.parts[0], 1)
+                return f"{self.names['call']}({', '.join([callee, *texts])})"
             case "attribute":
                 return f"{self.head(expr.parts[0])}.{expr.name}"
-                return f"{self.names['call']}({', '.join([callee, *texts])})"
             case "tuple":
                 inside = ", ".join(self.operand(part, 1) for part in expr.parts)
                 return f"({inside},)" if len(expr.parts) == 1 else f"({inside})"
