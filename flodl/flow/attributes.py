@@ -140,6 +140,21 @@ class LiveAttributes:
         else:
             self._written[name] = value
 
+    def touched(self, function: Any, args: tuple[Any, ...]) -> None:
+        """Note that a step which is none of the flow's own may have set attributes: all are read anew."""
+        module = self._recorder.module
+        bound = getattr(function, "__self__", None) is module
+        if not self.names or not (bound or any(each is module for each in args)):
+            return
+        self.forget()
+
+    def forget(self) -> None:
+        """Read every attribute that the flow changes anew from now on."""
+        self._written.clear()
+        for name in self.names:
+            if name in self.entry:
+                self.entry[name] = ("inside", None, "")
+
     def settle(self) -> None:
         """Check that no container changed under another name after the flow had stored it.
 

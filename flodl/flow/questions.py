@@ -188,6 +188,13 @@ class Questions:
         found: dict[tuple[int, object], Guard] = {}
         for flow, value, site in self._guards:
             node = flow_node(flow)
+            if node not in entry and node not in shaped and _is_inside(spec, node):
+                message = (
+                    f"{site}: the flow goes on by a value inside a `with` block whose context a step has "
+                    "made, and that would be entered twice; ask before the block, or keep the block as a "
+                    "callable: x.through(function)"
+                )
+                raise FlowError(message)
             found.setdefault(
                 (node, repr(value)),
                 Guard(
@@ -212,3 +219,14 @@ class Questions:
         return InputSpec(
             name=each.name, check=" and ".join([each.check, *shapes]).removeprefix(" and ")
         )
+
+
+def _is_inside(spec: GraphSpec, index: int) -> bool:
+    """Say whether a node is inside a `with` block whose context is the value of a step."""
+    opened: list[bool] = []
+    for node in spec.nodes[: index + 1]:
+        if node.kind == "enter":
+            opened.append(not node.target)
+        elif node.kind == "exit":
+            opened.pop()
+    return any(opened)

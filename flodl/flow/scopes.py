@@ -1,7 +1,7 @@
 """`with` blocks of a flow: gradient and autocast modes, profiler labels, silenced warnings.
 
 While a flow is recorded, entering such a context is a node, and so is leaving it; the generated code has
-the same `with` block around the nodes in between.
+the same `with` block around the nodes in between.  Any other context manager is the value of a step.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from torch.amp.autocast_mode import autocast
 
+from flodl.errors import FlowError
 from flodl.flow.callsite import is_user_frame
-from flodl.flow.readings import grad_modes, unwrap
+from flodl.flow.handle import UNKNOWN, Flow
+from flodl.flow.questions import NeedsValueError
+from flodl.flow.readings import flow_value, grad_modes, unwrap
 from flodl.flow.recorder import current_recorder
-from flodl.flow.values import map_leaves
+from flodl.flow.values import map_leaves, recorder_of
+from flodl.graph.entered import swallowing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,6 +101,35 @@ def _unheard(recorder: Recorder, function: Callable[..., Any], *args: Any) -> An
     finally:
         recorder.listening = True
         recorder.modes = grad_modes()
+
+
+def _enter_value(self: Flow) -> Any:
+    """Enter a context manager that a step has made: `with call(model.locked) as held:`."""
+    recorder = recorder_of(self)
+    if flow_value(self) is UNKNOWN:
+        raise NeedsValueError
+    result = recorder.step(
+        "enter", "", (self,), compute=lambda context: type(context).__enter__(context)
+    )
+    recorder.modes = grad_modes()
+    recorder.scopes += 1
+    recorder.attributes.forget()
+    return result
+
+
+def _leave_value(self: Flow, *exc: Any) -> None:
+    recorder, context = recorder_of(self), flow_value(self)
+    swallowed = _unheard(recorder, type(context).__exit__, context, *exc)
+    recorder.scopes -= 1
+    recorder.attributes.forget()
+    if exc[0] is None:
+        recorder.step("exit", "", (), compute=None)
+    elif swallowed:
+        raise FlowError(swallowing(context)) from exc[1]
+
+
+Flow.__enter__ = _enter_value  # type: ignore[attr-defined]
+Flow.__exit__ = _leave_value  # type: ignore[attr-defined]
 
 
 @final

@@ -70,7 +70,9 @@ def call_stage(
     if _is_of_no_tensor(recorder, stage, args):
         return getattr(args[0], stage.__name__)(*args[1:], **named)
     target = recorder.encoder.callable_name(stage)
-    return recorder.step("function", target, args, named, compute=stage)
+    result = recorder.step("function", target, args, named, compute=stage)
+    recorder.attributes.touched(stage, args)
+    return result
 
 
 def _is_of_no_tensor(recorder: Recorder, stage: Any, args: tuple[Any, ...]) -> bool:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from flodl.spec.graph import GraphSpec, NodeSpec
 
 RESERVED = frozenset(
-    {"self", "m", "run", "torch", "F", "math", "operator", "expect", "unpack", "_kept", "_detached",
-     "_mark", "_is_exporting", "_other", "_values"}
+    {"self", "m", "run", "torch", "F", "math", "operator", "expect", "entered", "unpack", "_kept",
+     "_detached", "_mark", "_is_exporting", "_other", "_values"}
 )  # fmt: skip
 
 
@@ -228,7 +228,9 @@ def _effect(emitter: _Emitter, node: NodeSpec) -> None:
 def _scope(emitter: _Emitter, node: NodeSpec) -> None:
     if node.kind == "enter":
         arguments = emitter.writer.arguments(node.args, node.kwargs)
-        emitter.put(f"with {node.target}({arguments}):", node.index)
+        is_read = not node.target and emitter.live.last_use[node.index] != -1
+        name = f" as {_bind(emitter, node)}" if is_read else ""
+        emitter.put(f"with {node.target or 'entered'}({arguments}){name}:", node.index)
         emitter.depth += 1
         return
     if emitter.lines[-1].endswith(":"):

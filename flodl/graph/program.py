@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from flodl.errors import FlowError
 from flodl.graph.codegen import Code, generate
 from flodl.graph.divergence import Divergence
+from flodl.graph.entered import entered
 from flodl.nodes.fastcalls import run, run_plainly
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ class Program:
             "operator": operator,
             "run": call,
             "expect": expect,
+            "entered": entered,
             "_other": partial(Divergence, self),
             # No "__name__": torch.compile would take these globals for those of that module.
             "__builtins__": builtins,

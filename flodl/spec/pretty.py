@@ -61,7 +61,7 @@ def operation(node: NodeSpec, kinds: Mapping[str, str]) -> str:
     if node.kind in ("unpack", "exit"):
         return node.kind
     if node.kind == "enter":
-        return f"with {node.target}"
+        return f"with {node.target}".strip()
     return node.target or node.kind
 
 

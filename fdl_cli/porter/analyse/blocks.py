@@ -8,6 +8,7 @@ from typing import final
 from fdl_cli.porter.analyse.binding import bind_loop
 from fdl_cli.porter.analyse.environment import FLOWING, Environment, join
 from fdl_cli.porter.analyse.lower import ExpressionReader, narrowed, none_tests, operator_symbol
+from fdl_cli.porter.analyse.made import is_formatted, made_call
 from fdl_cli.porter.analyse.names import add_import
 from fdl_cli.porter.analyse.nested import argument_names, is_called_only, is_plain
 from fdl_cli.porter.analyse.stores import (
@@ -191,7 +192,13 @@ class BlockReader:
             return self._make(node, "docstring")
         value = self.expressions.read(node.value)
         if value.op == "call" and value.role == "python" and self._speaks(value.parts[0]):
-            value = replace(value, role="function")
+            assert isinstance(node.value, ast.Call)
+            formatted = is_formatted(value.parts[1:])
+            value = (
+                made_call(self.env, node.value, "none")
+                if formatted
+                else replace(value, role="function")
+            )
         return self._make(node, "expr", exprs=(value,))
 
     def _speaks(self, callee: Expr) -> bool:
@@ -302,21 +309,38 @@ class BlockReader:
         return Stmt(op="define", name=node.name, exprs=(captured,), body=body, sources=(span,))
 
     def _with(self, node: ast.With) -> Stmt:
-        managers = []
+        refusals = len(self.env.refusals)
+        managers, targets = [], []
         for item in node.items:
-            context = item.context_expr
-            called = context.func if isinstance(context, ast.Call) else context
-            if (
-                self.env.names.dotted(called) not in torch.CONTEXTS
-                or item.optional_vars is not None
-            ):
-                text = " ".join(self.env.source.slice(self.env.source.span(context)).split())
-                self.env.refuse(node.lineno, "FDL306", f"`with {text}`")
-            with self.env.scope_entry():
-                managers.append(self.expressions.read(context))
+            manager = self._manager(node, item)
+            managers.append(manager)
+            if item.optional_vars is not None:
+                value = replace(manager, kind="flow")
+                targets.append(self.expressions.bind(item.optional_vars, value))
         body = self.read(node.body)
+        made = any(manager.role in {"function", "method"} for manager in managers)
+        if made and len(self.env.refusals) == refusals and any(x.asked for x in expressions(body)):
+            # The block would be entered twice, once for each way to go on.
+            self.env.refuse(node.lineno, "FDL306", "a decision inside a `with` block")
         span = self.env.source.span(node)
-        return Stmt(op="with", exprs=tuple(managers), body=body, sources=(span,))
+        return Stmt(
+            op="with", targets=tuple(targets), exprs=tuple(managers), body=body, sources=(span,)
+        )
+
+    def _manager(self, node: ast.With, item: ast.withitem) -> Expr:
+        """Read a context manager: one of torch that stays as it is, or the value of a step."""
+        context = item.context_expr
+        called = context.func if isinstance(context, ast.Call) else context
+        if self.env.names.dotted(called) in torch.CONTEXTS and item.optional_vars is None:
+            with self.env.scope_entry():
+                return self.expressions.read(context)
+        manager = self.expressions.read(context)
+        if manager.op != "call" or _swallows(manager.parts[0]):
+            text = " ".join(self.env.source.slice(self.env.source.span(context)).split())
+            self.env.refuse(node.lineno, "FDL306", f"`with {text}`")
+        elif manager.role != "method" and manager.kind != "flow":
+            return replace(manager, role="function", kind="maybe")
+        return manager
 
     def _while(self, node: ast.While) -> Stmt:
         test = self.expressions.test(node.test)
@@ -331,6 +355,11 @@ class BlockReader:
         body, orelse = self.read(node.body), self.read(node.orelse)
         span = self.env.source.span(node)
         return Stmt(op="while", exprs=(test,), body=body, orelse=orelse, sources=(span,))
+
+
+def _swallows(callee: Expr) -> bool:
+    """Say whether a context manager is there to end errors."""
+    return callee.op in {"name", "attribute"} and callee.name in {"suppress", "raises"}
 
 
 def _operations(block: Block) -> int:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import final
 
 from fdl_cli.porter.analyse.environment import FLOWING, MAY_FLOW, Environment
-from fdl_cli.porter.ir.expressions import Expr, Kind, Role, walk
+from fdl_cli.porter.ir.expressions import Expr, Kind, Role
 from fdl_cli.porter.knowledge import python_names as py
 from fdl_cli.porter.knowledge import tensor_methods as methods
 from fdl_cli.porter.knowledge import torch_names as torch
@@ -37,7 +37,7 @@ def _named(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: in
     if callee.dotted:
         return by_dotted(env, callee.dotted, arguments, line)
     if name in env.names.classes:
-        return _constructor(env, name, line)
+        return _constructor(env, name)
     if name in env.names.functions:
         return _function(env, name, arguments)
     if name in py.BUILTINS and not env.names.is_own(name):
@@ -52,10 +52,9 @@ def _function(env: Environment, name: str, arguments: tuple[Expr, ...]) -> Call:
     return _opaque(env, arguments)
 
 
-def _constructor(env: Environment, name: str, line: int) -> Call:
+def _constructor(env: Environment, name: str) -> Call:
     if name in env.module_classes:
-        env.refuse(line, "FDL208", f"`{name}(...)` is created at every call of forward")
-        return Call(role="python", kind="module")
+        return Call(role="made", kind="module")
     return Call(role="python", kind="maybe")
 
 
@@ -79,7 +78,7 @@ def by_dotted(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: 
     if dotted.startswith(py.CLOCK_PREFIXES):
         return Call(role="function", kind="size")
     if dotted.startswith(py.LOGGING_PREFIXES) and not dotted.startswith("os."):
-        return _spoken(env, dotted, arguments, line)
+        return Call(role="function", kind="none")
     if dotted.startswith(py.NUMPY_PREFIX) and _any(arguments, FLOWING | {"size"}):
         # One step on arrays: numpy knows nothing of flows.
         return Call(role="function", kind="flow" if _any(arguments, FLOWING) else "size")
@@ -95,17 +94,6 @@ def _random(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: in
     scalar = dotted.startswith("random.") or dotted in py.NUMPY_SCALAR_DRAWS
     scalar = scalar and not _any(arguments, FLOWING)
     return Call(role="function", kind="size" if scalar else "flow")
-
-
-def _spoken(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int) -> Call:
-    """Classify printing and logging: a step at its place, unless it formats values of tensors."""
-    formats = [node for part in arguments for node in walk(part) if node.op == "format"]
-    formats += [part for part in arguments if part.op == "binary" and part.name == "%"]
-    if any(part.kind in MAY_FLOW - {"size"} for text in formats for part in text.parts) or any(
-        part.op == "call" and part.parts[0].name == "format" for part in arguments
-    ):
-        env.refuse(line, "FDL307", f"`{dotted}` formats the value of a tensor")
-    return Call(role="function", kind="none")
 
 
 def _mathematics(dotted: str, arguments: tuple[Expr, ...]) -> Call:
@@ -126,8 +114,9 @@ def _torch(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int
         env.refuse(line, "FDL319", f"`{dotted}` in forward")
         return Call(role="python", kind="python")
     last = dotted.rpartition(".")[2]
-    if dotted.startswith("torch.nn.") and last[:1].isupper():
-        return _layer(env, dotted, line)
+    is_nn = dotted.startswith("torch.nn.") and not dotted.startswith("torch.nn.utils.")
+    if is_nn and last[:1].isupper():
+        return _layer(last)
     if is_opaque_torch(dotted):
         return Call(role="function", kind="flow")
     if dotted == "torch.tensor" and _any(arguments, MAY_FLOW):
@@ -145,15 +134,16 @@ def is_opaque_torch(dotted: str) -> bool:
     return legacy or dotted in torch.OPAQUE or dotted.startswith(torch.OPAQUE_PREFIXES)
 
 
-def _layer(env: Environment, dotted: str, line: int) -> Call:
-    if dotted not in torch.STATELESS_LAYERS:
-        env.refuse(line, "FDL208", f"`{dotted}` is created at every call of forward")
-    return Call(role="python", kind="module")
+def _layer(name: str) -> Call:
+    """Classify the making of a layer: one with weights is made by a step, and draws them there."""
+    if f"torch.nn.{name}" in torch.STATELESS_LAYERS:
+        return Call(role="python", kind="module")
+    return Call(role="made", kind="flow" if name in {"Parameter", "Buffer"} else "module")
 
 
 def _builtin(env: Environment, name: str, arguments: tuple[Expr, ...], line: int) -> Call:
     if name in py.PRINTERS:
-        return _spoken(env, name, arguments, line)
+        return Call(role="function", kind="none")
     if name in py.FORBIDDEN_BUILTINS:
         env.refuse(line, "FDL318", f"`{name}(...)` in forward")
     elif name in py.NUMBER_BUILTINS:
@@ -251,8 +241,7 @@ def _on_value(env: Environment, callee: Expr, line: int) -> Call:
             env.refuse(line, "FDL303", f"`.{name}()` asks for the value of a tensor")
         return Call(role="value", kind="flow" if name == "numpy" else "size")
     if name in methods.HOOK_METHODS:
-        env.refuse(line, "FDL319", f"`.{name}(...)` in forward")
-        return Call(role="python", kind="python")
+        return Call(role="method", kind="maybe")
     if name in methods.SIZE_METHODS:
         return Call(role="method", kind="size")
     if name in methods.PYTHON_METHODS:

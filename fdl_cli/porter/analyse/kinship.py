@@ -75,7 +75,7 @@ def survey(source: SourceFile) -> Survey:
 def method_nodes(node: ast.ClassDef, *, module: bool = False) -> dict[str, FunctionNode]:
     """Return the methods of a class by name; the `__call__` of a `module` may be its forward."""
     methods = (item for item in node.body if isinstance(item, FunctionNode))
-    found = {item.name: item for item in methods if not _is_setter(item)}
+    found = {item.name: item for item in methods if not _is_left_out(item)}
     if module and "__call__" in found and "forward" not in found:
         names = {
             inner.attr for inner in ast.walk(found["__call__"]) if isinstance(inner, ast.Attribute)
@@ -87,9 +87,10 @@ def method_nodes(node: ast.ClassDef, *, module: bool = False) -> dict[str, Funct
     return found
 
 
-def _is_setter(node: FunctionNode) -> bool:
-    """Say whether a function is the other side of a property, which a read does not reach."""
+def _is_left_out(node: FunctionNode) -> bool:
+    """Say whether a function is no step of a forward: a setter, or the text of a context manager."""
     return any(
-        isinstance(each, ast.Attribute) and each.attr in {"setter", "deleter"}
+        (isinstance(each, ast.Attribute) and each.attr in {"setter", "deleter", "contextmanager"})
+        or (isinstance(each, ast.Name) and each.id == "contextmanager")
         for each in node.decorator_list
     )

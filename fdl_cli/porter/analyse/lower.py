@@ -8,6 +8,7 @@ from fdl_cli.porter.analyse.binding import bind, bind_loop
 from fdl_cli.porter.analyse.calls import classify
 from fdl_cli.porter.analyse.environment import ATTRIBUTE_KINDS, FLOWING, MAY_FLOW, Environment
 from fdl_cli.porter.analyse.kinds import arithmetic_kind, container_kind, stored_kind
+from fdl_cli.porter.analyse.made import is_formatted, made_call
 from fdl_cli.porter.analyse.nested import argument_names, is_plain
 from fdl_cli.porter.ir.expressions import Expr, Kind, Op, walk
 from fdl_cli.porter.ir.source import Span
@@ -315,6 +316,9 @@ class ExpressionReader:
         env.mapping = mapping
         arguments = (*positional, *keywords)
         verdict = classify(env, callee, arguments, node.lineno)
+        speaks = verdict.role == "function" and is_formatted(arguments)
+        if verdict.role == "made" or speaks:
+            return made_call(env, node, verdict.kind)
         labels = (
             *("*" if part.op == "starred" else "" for part in positional),
             *(keyword.arg or "**" for keyword in node.keywords),

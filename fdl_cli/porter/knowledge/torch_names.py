@@ -79,7 +79,7 @@ WRAPPERS: Final = frozenset(
 SUBFLOW_BELOW: Final = WRAPPERS | {"torch.jit.ignore", "torch.jit.unused", "torch.jit.export",
                                    "typing.override"}  # fmt: skip
 
-# Layers without parameters, buffers or a training mode: they may be created in a forward.
+# Layers without parameters or buffers: they may be created in a forward, always in training mode.
 STATELESS_LAYERS: Final = frozenset({
     "torch.nn.ReLU", "torch.nn.ReLU6", "torch.nn.LeakyReLU", "torch.nn.ELU", "torch.nn.SELU",
     "torch.nn.GELU", "torch.nn.SiLU", "torch.nn.Mish", "torch.nn.Tanh", "torch.nn.Sigmoid",
@@ -94,6 +94,12 @@ STATELESS_LAYERS: Final = frozenset({
     "torch.nn.MSELoss", "torch.nn.L1Loss", "torch.nn.CrossEntropyLoss", "torch.nn.BCELoss",
     "torch.nn.BCEWithLogitsLoss", "torch.nn.NLLLoss", "torch.nn.SmoothL1Loss",
     "torch.nn.KLDivLoss", "torch.nn.CosineSimilarity", "torch.nn.Unfold", "torch.nn.Fold",
+    "torch.nn.ConstantPad1d", "torch.nn.ConstantPad3d", "torch.nn.ZeroPad1d", "torch.nn.ZeroPad3d",
+    "torch.nn.ReflectionPad1d", "torch.nn.ReplicationPad1d", "torch.nn.ReplicationPad3d",
+    "torch.nn.Dropout", "torch.nn.Dropout1d", "torch.nn.Dropout2d", "torch.nn.Dropout3d",
+    "torch.nn.AlphaDropout", "torch.nn.CELU", "torch.nn.GLU", "torch.nn.Threshold",
+    "torch.nn.Hardsigmoid", "torch.nn.Hardswish", "torch.nn.Hardshrink", "torch.nn.Softshrink",
+    "torch.nn.Softsign", "torch.nn.Tanhshrink", "torch.nn.PixelUnshuffle", "torch.nn.HuberLoss",
 })  # fmt: skip
 
 # May hand back the very tensor they were given, so that `y += z` afterwards writes into it.

@@ -21,7 +21,7 @@ class Foreign(Backbone):
 
 class Parent(nn.Module):
     def forward(self, x):
-        x.register_hook(print)
+        torch.set_grad_enabled(True)
         return x
 
 

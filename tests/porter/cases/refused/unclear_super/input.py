@@ -1,9 +1,10 @@
+import torch
 import torch.nn as nn
 
 
 class Base(nn.Module):
     def forward(self, x):
-        x.register_hook(print)
+        torch.set_grad_enabled(True)
         return x * 2
 
 

@@ -1,0 +1,46 @@
+"""Calls that stay as they are written and are done by one step: layers and texts made in a forward.
+
+Before: nn.Linear(4, x.size(1)), print(f"mean {x.mean()}")
+After:  call(lambda x: nn.Linear(4, x.size(1)), x), call(lambda x: print(f"mean {x.mean()}"), x)
+"""
+
+import ast
+
+from fdl_cli.porter.analyse.environment import MAY_FLOW, Environment
+from fdl_cli.porter.ir.expressions import Expr, Kind, walk
+
+
+def made_call(env: Environment, node: ast.Call, kind: Kind) -> Expr:
+    """Return a call as the call of a function of the variables that it reads."""
+    bound = {
+        each.id
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.comprehension)
+        for each in ast.walk(inner.target)
+        if isinstance(each, ast.Name)
+    }
+    read = (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+    known = {*env.kinds, env.self_name}
+    names = [name for name in dict.fromkeys(read) if name in known and name not in bound]
+    inside = sum(isinstance(each, ast.Call) for each in ast.walk(node)) - 1
+    if kind == "none" and inside:
+        env.opaque[node.lineno] = inside
+    span = env.source.span(node)
+    head = f"lambda {', '.join(names)}" if names else "lambda"
+    made = Expr(op="name", name=f"{head}: {env.source.slice(span)}", kind="python")
+    return Expr(
+        op="call",
+        parts=(made, *(Expr(op="name", name=name, kind="python") for name in names)),
+        labels=("",) * len(names),
+        kind=kind,
+        role="function",
+        span=span,
+    )
+
+
+def is_formatted(arguments: tuple[Expr, ...]) -> bool:
+    """Say whether an argument is a text that holds values of the graph."""
+    texts = [node for part in arguments for node in walk(part) if node.op == "format"]
+    texts += [part for part in arguments if part.op == "binary" and part.name == "%"]
+    texts += [part for part in arguments if part.op == "call" and part.parts[0].name == "format"]
+    return any(node.kind in MAY_FLOW for text in texts for node in walk(text))
