@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import final
 
-from fdl_cli.porter.ir.expressions import STEP_WORDS, Expr, place
+from fdl_cli.porter.ir.expressions import Expr, place
 from fdl_cli.porter.ir.source import Span
 
 # From loosest to tightest, as Python's grammar has them.
@@ -76,8 +76,8 @@ class Renderer:
             case "through":
                 labels = ("", *expr.labels)
                 return [("through", self.arguments(expr, labels))]
-            case "also" | "tag" | "using":
-                return [(expr.op, self.arguments(expr, expr.labels))]
+            case "also":
+                return [("also", self.arguments(expr, expr.labels))]
             case "also_with":
                 return [("also_with", self.arguments(expr, expr.labels, ours=True))]
             case "merge":
@@ -106,7 +106,7 @@ class Renderer:
         match expr.op:
             case "name" | "constant":
                 return expr.name
-            case word if word in STEP_WORDS:
+            case "through" | "also" | "also_with" | "merge" | "repeat":
                 steps = "".join(f".{n}({', '.join(a)})" for n, a in self.step(expr))
                 return self.head(expr.parts[0]) + steps
             case "apply":
