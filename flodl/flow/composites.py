@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
+from torch import nn
+
 from flodl.errors import FlowError
 from flodl.flow.callsite import call_site
 from flodl.flow.values import recorder_of
@@ -36,12 +38,20 @@ def route(
     """Record a gate or a switch.
 
     Raises:
-        FlowError: fewer than two stages are given.
+        FlowError: fewer than two stages are given, or tagged values for weights that are there.
     """
-    found = stages[0] if len(stages) == 1 and not callable(stages[0]) else stages
-    found = list(found)
-    if len(found) < 2:
+    from flodl.flow import handle
+
+    # How long a list of modules is, is a setting of the model.
+    listed = len(stages) == 1 and issubclass(type(stages[0]), nn.ModuleList)
+    found = list(stages[0] if listed or (len(stages) == 1 and not callable(stages[0])) else stages)
+    if len(found) < (1 if listed else 2):
         message = f"{call_site()}: {kind} needs at least two stages"
+        raise FlowError(message)
+    if refs and type(router) is handle.Flow:
+        message = (
+            f"{call_site()}: {kind} by a value takes no further values; they are for a router"
+        )
         raise FlowError(message)
     result: Flow = node(x, gate if kind == "gate" else switch, router, found, refs)
     return result

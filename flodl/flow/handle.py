@@ -168,21 +168,21 @@ class Flow:
 
         return Loop(self, stage, None, extra, named)
 
-    def gate(self, router: Stage, *experts: Stage, **refs: Any) -> Flow:
+    def gate(self, router: Stage | Flow, *experts: Stage, **refs: Any) -> Flow:
         """Run all experts and add their results, weighted by the router (soft routing).
 
         Args:
-            router: gives weights `[..., N]` for N experts, for instance `SoftmaxRouter`.
+            router: gives weights `[..., N]` for N experts, for instance `SoftmaxRouter`; or the weights.
             *experts: at least two stages, or one list of them.
             **refs: further flows for the router.
         """
         return composites.route(self, "gate", router, experts, refs)
 
-    def switch(self, router: Stage, *branches: Stage, **refs: Any) -> Flow:
+    def switch(self, router: Stage | Flow, *branches: Stage, **refs: Any) -> Flow:
         """Run only the branch that the router chooses, for the batch or per sample (hard routing).
 
         Args:
-            router: gives one branch index, or `[B]` indices, for instance `ArgmaxSelector`.
+            router: gives one branch index, or `[B]`, for instance `ArgmaxSelector`; or the indices.
             *branches: at least two stages, or one list of them.
             **refs: further flows for the router.
         """

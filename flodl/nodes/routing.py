@@ -21,14 +21,14 @@ def gate(x: Any, router: Any, experts: Sequence[Any], refs: Mapping[str, Any]) -
 
     Args:
         x: the stream.
-        router: gives weights `[B, ..., N]` for N experts.
+        router: gives weights `[B, ..., N]` for N experts; or the weights themselves.
         experts: stages; their outputs must have one shape, of any rank, beginning with `[B, ...]`.
         refs: tagged values for the router.
 
     Raises:
         GraphError: the router gives another number of weights than there are experts.
     """
-    weights = apply_with(router, x, refs)
+    weights = _routes(router, x, refs)
     if weights.size(-1) != len(experts):
         message = (
             f"the router of a gate gave {weights.size(-1)} weights for {len(experts)} experts; "
@@ -36,6 +36,14 @@ def gate(x: Any, router: Any, experts: Sequence[Any], refs: Mapping[str, Any]) -
         )
         raise GraphError(message)
     return _weighted_sum(apply_each(experts, x), weights)
+
+
+def _routes(router: Any, x: Any, refs: Mapping[str, Any]) -> torch.Tensor:
+    """Return what a router says, or the tensor that stands in its place."""
+    if isinstance(router, torch.Tensor):
+        return router
+    said: torch.Tensor = apply_with(router, x, refs)
+    return said
 
 
 def _weighted_sum(values: Sequence[torch.Tensor], weights: torch.Tensor) -> torch.Tensor:
@@ -55,14 +63,15 @@ def switch(x: Any, router: Any, branches: Sequence[Any], refs: Mapping[str, Any]
 
     Args:
         x: the stream.
-        router: gives one index (for the whole batch) or `[B]` indices (one per sample).
+        router: gives one index (for the whole batch) or `[B]` indices (one per sample); or the
+            indices themselves.
         branches: stages; per sample, their outputs must agree in shape but for the batch.
         refs: tagged values for the router.
 
     Raises:
         GraphError: an index is not the number of a branch.
     """
-    chosen = apply_with(router, x, refs)
+    chosen = _routes(router, x, refs)
     if chosen.is_meta:
         # Only shapes are asked for, so nobody has chosen: every branch has to fit.
         first, *_ = [apply_stage(branch, x) for branch in branches]

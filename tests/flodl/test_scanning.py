@@ -244,6 +244,63 @@ def test_words_that_contradict_each_other():
         assert "test_scanning.py:" in str(caught.value)
 
 
+# ---- routing by a value ----------------------------------------------------------------------------
+
+
+class Routed(FlowModule):
+    def __init__(self, count=3):
+        super().__init__()
+        self.router = nn.Linear(4, count)
+        self.experts = nn.ModuleList(nn.Linear(4, 4) for _ in range(count))
+
+    def flow(self, x):
+        scores = x.through(self.router)
+        return x.switch(scores.mean(0).argmax(), self.experts), x.gate(scores, *self.experts)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_is_computed_already_routes(count):
+    if count == 1:
+        with pytest.raises(FlowError, match="gate needs at least two stages"):
+            Routed(1)(torch.randn(2, 4))
+        return
+    module = Routed(count)
+    seen = set()
+    for _ in range(20):
+        x = torch.randn(2, 4)
+        chosen, mixed = module(x)
+        scores = module.router(x)
+        index = scores.mean(0).argmax()
+        seen.add(int(index))
+        assert torch.equal(chosen, module.experts[index](x))
+        expected = sum(scores[:, i : i + 1] * each(x) for i, each in enumerate(module.experts))
+        torch.testing.assert_close(mixed, expected)
+    assert len(seen) > 1
+    assert module.code.count("def forward") == 1
+
+
+def test_a_switch_over_a_list_of_one_module():
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.experts = nn.ModuleList([nn.Linear(4, 4)])
+
+        def flow(self, x):
+            return x.switch(x.sum(1).argmax() * 0, self.experts)
+
+    net, x = Net(), torch.randn(2, 4)
+    assert torch.equal(net(x), net.experts[0](x))
+
+
+def test_values_for_a_router_that_is_none():
+    class Net(FlowModule):
+        def flow(self, x):
+            return x.gate(x, torch.relu, torch.tanh, memory=x)
+
+    with pytest.raises(FlowError, match="they are for a router"):
+        Net()(torch.ones(2, 2))
+
+
 # ---- lists of branches, loops with a context --------------------------------------------------------
 
 

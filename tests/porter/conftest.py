@@ -25,6 +25,8 @@ class Net(nn.Module):
         self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
         self.mix = nn.Bilinear(4, 4, 4)
         self.mixers = nn.ModuleList([nn.Bilinear(4, 4, 4), nn.Bilinear(4, 4, 4)])
+        self.cell = nn.GRUCell(4, 4)
+        self.lstm = nn.LSTMCell(4, 4)
         self.steps = 2
 
 """

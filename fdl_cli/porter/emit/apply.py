@@ -12,12 +12,14 @@ from fdl_cli.porter.ir.edits import (
     Decorate,
     Edit,
     PortPlan,
+    Remove,
     ReplaceExpression,
     ReplaceStatement,
     ReplaceWord,
     Wrap,
 )
-from fdl_cli.porter.ir.source import Comment
+from fdl_cli.porter.ir.expressions import Expr
+from fdl_cli.porter.ir.source import Comment, Span
 from fdl_cli.porter.ir.statements import Stmt
 from fdl_cli.porter.ir.symbols import ScriptIR
 from fdl_cli.porter.parse.reader import SourceFile
@@ -81,6 +83,8 @@ class _Writer:
                 yield self._expression(edit)
             case ReplaceStatement():
                 yield self._statement(edit.stmt)
+            case Remove():
+                yield self._removal(edit.span)
             case _:
                 assert_never(edit)
 
@@ -131,12 +135,29 @@ class _Writer:
         text = self.newline.join(lines).removeprefix(frame.indent)
         return self._patch(start, end, text)
 
+    def _removal(self, span: Span) -> Patch:
+        """Take a statement away, with its line if nothing else stands there."""
+        text = self.source.text
+        start, end = self.source.line_start(span.start), self.source.line_end(span.end)
+        before, after = text[start : span.start].strip(), text[span.end : end].strip()
+        if before or (after and not after.startswith("#")):
+            return self._patch(span.start, span.end, "pass")
+        if after:
+            return self._patch(span.start, text.index("#", span.end), "")
+        return self._patch(start, self.source.next_line(span.end), "")
+
     def _prefix(self, stmt: Stmt) -> str:
         if stmt.lead is not None:
             lead = self.source.slice(stmt.lead).rstrip(_LEAD_END)
             return f"{lead} " if lead else ""
-        targets = [self.renderer.flat(target) for target in stmt.targets]
+        targets = [self._target(target) for target in stmt.targets]
         return "".join(f"{target} = " for target in targets)
+
+    def _target(self, target: Expr) -> str:
+        """Return what is bound; several values that we gave names to stand without parentheses."""
+        if target.op != "tuple" or target.span is not None:
+            return self.renderer.flat(target)
+        return ", ".join(self.renderer.flat(part) for part in target.parts)
 
     def _unit(self, offset: int) -> str:
         return "\t" if self.source.indent_at(offset).startswith("\t") else "    "

@@ -4,10 +4,8 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from fdl_cli.porter.emit.render import Renderer
-from fdl_cli.porter.ir.expressions import Expr, place, walk
+from fdl_cli.porter.ir.expressions import STEP_WORDS, Expr, place, walk
 from fdl_cli.porter.ir.source import Comment
-
-STEP_WORDS = frozenset({"through", "also", "also_with", "merge", "repeat"})
 
 
 @final

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import final
 
-from fdl_cli.porter.ir.expressions import Expr, place
+from fdl_cli.porter.ir.expressions import STEP_WORDS, Expr, place
 from fdl_cli.porter.ir.source import Span
 
 # From loosest to tightest, as Python's grammar has them.
@@ -71,7 +72,6 @@ class Renderer:
 
     def step(self, expr: Expr) -> list[tuple[str, list[str]]]:
         """Return what a made step adds to its receiver: method names with their arguments."""
-        parts = expr.parts[1:]
         match expr.op:
             case "through":
                 labels = ("", *expr.labels)
@@ -82,12 +82,29 @@ class Renderer:
                 return [("also_with", self.arguments(expr, expr.labels, ours=True))]
             case "merge":
                 return self._merge(expr)
-            case "repeat":
-                stage, rounds = parts
-                body = [self.operand(stage, 1)]
-                return [("loop_body", body), ("for_n", [self.operand(rounds, 1)])]
             case _:
-                raise AssertionError(expr.op)
+                return self._over(expr)
+
+    def _over(self, expr: Expr) -> list[tuple[str, list[str]]]:
+        """Return the steps of words that run stages several times, or one of several."""
+        first, *others = expr.parts[1:]
+        if expr.op == "repeat":
+            rounds, *context = others
+            given = replace(expr, parts=(expr.parts[0], first, *context))
+            body = self.arguments(given, expr.labels)
+            return [("loop_body", body), ("for_n", [self.operand(rounds, 1)])]
+        if expr.op == "switch":
+            return [("switch", [self.operand(first, 1), *(self.operand(e, 1) for e in others)])]
+        named = dict(zip(expr.labels, expr.parts[1:], strict=True))
+        along = [self.operand(named["dim"], 1)]
+        if "out_dim" in named:
+            along.append(f"out_dim={self.operand(named['out_dim'], 1)}")
+        started = [self.operand(first, 1)]
+        if expr.op == "scan":
+            started.append(self.operand(others[0], 1))
+        if "readout" in named:
+            started.append(f"readout={self.operand(named['readout'], 1)}")
+        return [(expr.op, started), (expr.name or "along", along)]
 
     def _merge(self, expr: Expr) -> list[tuple[str, list[str]]]:
         ways = zip(expr.labels, expr.parts[1:], strict=True)
@@ -106,7 +123,7 @@ class Renderer:
         match expr.op:
             case "name" | "constant":
                 return expr.name
-            case "through" | "also" | "also_with" | "merge" | "repeat":
+            case word if word in STEP_WORDS:
                 steps = "".join(f".{n}({', '.join(a)})" for n, a in self.step(expr))
                 return self.head(expr.parts[0]) + steps
             case "apply":

@@ -19,6 +19,14 @@ class ReplaceStatement:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remove:
+    """The statement at `span` is gone: what it did is done by another one."""
+
+    span: Span
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceExpression:
     """The expression at `span` becomes `expr`; the rest of its statement stays."""
 
@@ -62,7 +70,7 @@ class Wrap:
     word: str
 
 
-Edit = ReplaceStatement | ReplaceExpression | ReplaceWord | AddBase | Decorate | Wrap
+Edit = ReplaceStatement | Remove | ReplaceExpression | ReplaceWord | AddBase | Decorate | Wrap
 
 
 @final
@@ -98,6 +106,7 @@ __all__ = [
     "Decorate",
     "Edit",
     "PortPlan",
+    "Remove",
     "ReplaceExpression",
     "ReplaceStatement",
     "ReplaceWord",

@@ -16,6 +16,7 @@ Op = Literal[
     "comprehension", "format", "assignment", "other",
     # the flow vocabulary
     "through", "apply", "also", "also_with", "merge", "repeat",
+    "scan", "map", "switch",
 ]  # fmt: skip
 
 Kind = Literal[
@@ -42,6 +43,10 @@ class Expr:
     positional one, `*` and `**` for unpacking, else the keyword. `through` has the value, the
     stage and further arguments; `also` the value and the stage; `also_with` and `merge` the value
     and the branches (`labels` are the keywords); a stage that is a chain is a tuple without span.
+    `repeat` has the value, the stage, the number of turns and further arguments; `scan` the value,
+    the cell, the state and by its labels `dim`, `out_dim` and `readout`, and is named by its result
+    (`along` or `last`); `map` the value, the stage and the same labels; `switch` the value, the index
+    and the list of branches.
     A comprehension is named by what it makes (`list`, `generator` ...); its labels say what each
     part is: `in` (iterable), `for` (target), `if`, `key`, and empty for the element.
     `format`, `lambda` and `other` stay verbatim; their parts are the names that they read.
@@ -67,8 +72,10 @@ class Expr:
 
 
 FLOW_WORDS: frozenset[str] = frozenset(
-    {"through", "apply", "also", "also_with", "merge", "repeat"}
+    {"through", "apply", "also", "also_with", "merge", "repeat", "scan", "map", "switch"}
 )
+# The words that continue a chain: their first part is the value so far.
+STEP_WORDS: frozenset[str] = FLOW_WORDS - {"apply"}
 # How many parts are evaluated whatever the others say.
 _ALWAYS: dict[str, int] = {"conditional": 1, "boolean": 1, "compare": 2}
 _SCOPES: frozenset[str] = frozenset({"lambda", "comprehension", "format", "other"})

@@ -179,8 +179,13 @@ def _steps(expr: Expr) -> str:
             text = " | ".join(_steps(part) for label, part in ways if not label)
             return f"{_steps(expr.parts[0])} · split {text} · merge {expr.name}"
         case "repeat":
-            start, stage, rounds = expr.parts
-            return f"{_steps(start)} · loop {_steps(stage)} · for_n {_steps(rounds)}"
+            start, stage, rounds, *context = expr.parts
+            given = ", ".join((_steps(stage), *map(_steps, context)))
+            return f"{_steps(start)} · loop {given} · for_n {_steps(rounds)}"
+        case "scan" | "map" | "switch":
+            given = ", ".join(map(_steps, expr.parts[1:]))
+            result = " · last" if expr.name == "last" else ""
+            return f"{_steps(expr.parts[0])} · {expr.op} {given}{result}"
         case "apply":
             return f"call {', '.join(_steps(part) for part in expr.parts)}"
         case _:

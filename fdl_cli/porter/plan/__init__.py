@@ -12,7 +12,10 @@ from fdl_cli.porter.plan import (
     module_loop,
     optional,
     residual,
+    routed,
+    scan,
     skip,
+    slice_map,
 )
 from fdl_cli.porter.plan.pattern import Pattern
 
@@ -20,7 +23,10 @@ from fdl_cli.porter.plan.pattern import Pattern
 STRUCTURE: Final[tuple[Pattern, ...]] = (
     module_loop,
     fixed_loop,
+    scan,
     module_branches,
+    slice_map,
+    routed,
     residual,
     skip,
     branches,

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
-from fdl_cli.porter.ir.expressions import Expr, count_name, names_read, substitute
+from fdl_cli.porter.ir.expressions import Expr, count_name, inside_scope, names_read, substitute
 from fdl_cli.porter.ir.source import Span
-from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, expressions, statements
+from fdl_cli.porter.ir.statements import SIMPLE, Block, Stmt, bound_names, expressions, statements
 from fdl_cli.porter.plan.effects import effects
 from fdl_cli.porter.plan.slices import integer
 
@@ -28,7 +28,7 @@ class Collected:
 
     `node` is that call, in the last statement of the tail. The last `count` statements belong to all
     this, `earlier` are those before them. `between` stand between the list and its loop, and stay;
-    `loop` are the places of the loop and, unless something is in between, of its list.
+    `loop` are the places of the loop and of its list, which is gone if something is in between.
     In every round `lead` is done, then `element` is collected.
     """
 
@@ -70,15 +70,6 @@ def swapped(expr: Expr, old: Expr, new: Expr) -> Expr:
     parts = tuple(swapped(part, old, new) for part in expr.parts)
     same = all(one is two for one, two in zip(parts, expr.parts, strict=True))
     return expr if same else replace(expr, parts=parts)
-
-
-def kept_between(found: Collected, tail: Block) -> Block:
-    """Return the statements between the list and its loop; the first of them takes the list's place."""
-    if not found.between:
-        return ()
-    first, *others = found.between
-    empty = tail[-found.count]
-    return (replace(first, sources=(*empty.sources, *first.sources)), *others)
 
 
 def _merges(expr: Expr) -> Iterator[tuple[Expr, str, Expr, Expr]]:
@@ -131,19 +122,20 @@ def _loop(tail: Block, live: frozenset[str], found: Collected) -> Collected | No
     if loop.op != "for" or loop.orelse or not loop.body:
         return None
     start = _list_start(tail, found.name)
-    element = _appended(loop.body[-1], found.name)
+    read = frozenset().union(*map(names_read, last.exprs))
+    *lead, end = folded(loop.body, (live - bound_names(last)) | read)
+    element = _appended(end, found.name)
     if start is None or element is None:
         return None
-    lead, element = _inlined(loop.body[:-1], element, last, live)
     parts = (*(expr for stmt in lead for expr in stmt.exprs), element, *loop.exprs)
     if any(count_name(part, found.name) for part in parts) or not _is_plain(lead):
         return None
-    if names_read(loop.targets[0]) & (live | frozenset().union(*map(names_read, last.exprs))):
+    if names_read(loop.targets[0]) & (live | read):
         return None
     between = tail[start + 1 : -2]
     return _unwrapped(
         replace(
-            found, target=loop.targets[0], iterable=loop.exprs[0], element=element, lead=lead,
+            found, target=loop.targets[0], iterable=loop.exprs[0], element=element, lead=tuple(lead),
             count=len(tail) - start, between=between, earlier=tail[:start],
             loop=loop.sources if between else (*tail[start].sources, *loop.sources),
         )
@@ -156,14 +148,14 @@ def _is_list_of(stmt: Stmt, name: str, op: str) -> bool:
 
 
 def _list_start(tail: Block, name: str) -> int | None:
-    """Return where the list is made, empty; only simple statements may stand before its loop."""
+    """Return where the list is made, empty; other statements may stand before its loop."""
     lowest = max(0, len(tail) - 3 - _MOST_BETWEEN)
     for at in range(len(tail) - 3, lowest - 1, -1):
         stmt = tail[at]
         if _is_list_of(stmt, name, "list"):
             return at if not stmt.exprs[0].parts else None
         used = any(expr.op == "name" and expr.name == name for expr in expressions((stmt,)))
-        if stmt.op not in {"assign", "expr"} or used:
+        if used:
             return None
     return None
 
@@ -183,31 +175,48 @@ def _appended(stmt: Stmt, name: str) -> Expr | None:
     return value.parts[1] if own and value.labels == ("",) else None
 
 
-def _inlined(lead: Block, element: Expr, last: Stmt, live: frozenset[str]) -> tuple[Block, Expr]:
-    """Put what is only made to be appended into its place: `y = m(x); outs.append(y)`."""
-    while lead and lead[-1].op == "assign" and len(lead[-1].targets) == 1:
-        target, value = lead[-1].targets[0], lead[-1].exprs[0]
-        read = [expr for stmt in lead for expr in stmt.exprs]
-        if target.op != "name" or count_name(element, target.name) != 1:
-            break
-        wanted = (live - bound_names(last)) | frozenset().union(*map(names_read, last.exprs))
-        if target.name in wanted or any(count_name(expr, target.name) for expr in read):
-            break
-        joint = substitute(element, target.name, value)
-        if list(effects(joint)) != [*effects(value), *effects(element)]:
-            break
-        lead, element = lead[:-1], joint
-    return lead, element
+def folded(body: Block, wanted: frozenset[str]) -> Block:
+    """Put every value of a round that is read once, by the next statement, into its place there.
+
+    `wanted` is read after the loop.
+    """
+    done: list[Stmt] = []
+    for stmt in body:
+        joint = _joined(done[-1], stmt, body, wanted) if done else None
+        if joint is not None:
+            done.pop()
+        done.append(joint or stmt)
+    return tuple(done)
 
 
-def _is_plain(lead: Block) -> bool:
-    return all(stmt.op == "assign" for stmt in statements(lead))
+def _joined(first: Stmt, stmt: Stmt, body: Block, wanted: frozenset[str]) -> Stmt | None:
+    single = first.op == "assign" and len(first.targets) == 1 and first.targets[0].op == "name"
+    if not single or stmt.op not in SIMPLE or len(stmt.exprs) != 1:
+        return None
+    name, value = first.targets[0].name, first.exprs[0]
+    reads = sum(expr.op == "name" and expr.name == name for expr in expressions(body))
+    bindings = sum(name in bound_names(one) for one in statements(body))
+    if name in wanted or bindings != 1 or reads - bindings != 1:
+        return None
+    if count_name(stmt.exprs[0], name) != 1 or inside_scope(stmt.exprs[0], name):
+        return None
+    joint = substitute(stmt.exprs[0], name, value)
+    if list(effects(joint)) != [*effects(value), *effects(stmt.exprs[0])]:
+        return None
+    return replace(stmt, exprs=(joint,))
+
+
+def _is_plain(lead: list[Stmt]) -> bool:
+    return all(stmt.op == "assign" for stmt in statements(tuple(lead)))
 
 
 def _unwrapped(found: Collected) -> Collected:
-    """Read `torch.cat` of values that got a new dimension of size 1 there as `torch.stack`."""
+    """Read `torch.cat` of values that got a new dimension of size 1 there as `torch.stack`.
+
+    Where a round needs the value of the round before, gradients would add up in another order.
+    """
     element = found.element
-    if found.merge != "Cat" or element.op != "call" or len(element.parts) != 2:
+    if found.lead or found.merge != "Cat" or element.op != "call" or len(element.parts) != 2:
         return found
     callee, where = element.parts
     dim = integer(where)

@@ -8,12 +8,13 @@ from fdl_cli.porter.ir.edits import (
     Decorate,
     Edit,
     PortPlan,
+    Remove,
     ReplaceExpression,
     ReplaceStatement,
     ReplaceWord,
     Wrap,
 )
-from fdl_cli.porter.ir.expressions import Expr
+from fdl_cli.porter.ir.expressions import FLOW_WORDS, Expr
 from fdl_cli.porter.ir.findings import ClassStatus, Reason
 from fdl_cli.porter.ir.pretty import reading
 from fdl_cli.porter.ir.statements import Block, Stmt, expressions
@@ -173,6 +174,10 @@ def _class_edits(model: ModelIR, blocks: list[tuple[MethodIR, Block]]) -> Iterat
 def _block_edits(before: Block, after: Block) -> Iterator[Edit]:
     """Return the edits that turn one block into the other."""
     originals = {stmt.sources[0]: stmt for stmt in before}
+    kept = {span for stmt in after for span in stmt.sources}
+    for span in originals:
+        if span not in kept:
+            yield Remove(span=span)
     for stmt in after:
         original = originals.get(stmt.sources[0])
         if original is None or len(stmt.sources) > 1 or original.op != stmt.op:
@@ -205,8 +210,7 @@ def _expression_edits(old: Expr, new: Expr) -> Iterator[Edit]:
 
 def block_words(block: Block) -> set[str]:
     """Return the flow words that a block uses."""
-    made = {"through", "apply", "also", "also_with", "merge", "repeat"}
-    return {expr.op for expr in expressions(block) if expr.op in made}
+    return {expr.op for expr in expressions(block) if expr.op in FLOW_WORDS}
 
 
 def _words(edits: tuple[Edit, ...], blocks: list[tuple[MethodIR, Block]]) -> Iterator[str]:

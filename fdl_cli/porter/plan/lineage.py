@@ -101,7 +101,10 @@ class Lineages:
 
 def _flowing(expr: Expr) -> Iterator[Expr]:
     """Yield the parts that hand values on: stages are not among them."""
-    stages = {"also": 2, "also_with": 3, "merge": len(expr.parts), "repeat": len(expr.parts)}
+    every = len(expr.parts)
+    stages = {
+        "also": 2, "also_with": 3, "merge": every, "repeat": 3, "scan": 2, "map": every, "switch": 1,
+    }  # fmt: skip
     if expr.op in stages:
         yield expr.parts[0]
         yield from expr.parts[stages[expr.op] :]

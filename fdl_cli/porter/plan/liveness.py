@@ -4,6 +4,8 @@ from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, read_names, s
 
 Names = frozenset[str]
 NOTHING: Names = frozenset()
+# After these the next statement is not the one that follows, or a variable is read later.
+_ELSEWHERE = frozenset({"break", "continue", "define"})
 
 
 def live_after(block: Block, after: Names, around: Names) -> tuple[Names, ...]:
@@ -35,14 +37,17 @@ def live_before(stmt: Stmt, live: Names, around: Names) -> Names:
 
 
 def loop_reads(stmt: Stmt) -> Names:
-    """Return everything that a loop reads in any of its rounds, from before the loop or a round.
+    """Return what a loop may read of what was bound before it, or in an earlier round.
 
     Its own target is bound anew in every round.
     """
-    found: set[str] = set()
-    for inner in statements((*stmt.body, *stmt.orelse)):
-        found |= read_names(inner)
-    return frozenset(found) - bound_names(stmt) | read_names(stmt)
+    inner = tuple(statements((*stmt.body, *stmt.orelse)))
+    every = NOTHING.union(*(read_names(each) for each in inner))
+    if not any(each.op in _ELSEWHERE for each in inner):
+        every = _block_before(stmt.body, NOTHING, every) | _block_before(
+            stmt.orelse, NOTHING, every
+        )
+    return every - bound_names(stmt) | read_names(stmt)
 
 
 def _block_before(block: Block, after: Names, around: Names) -> Names:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from fdl_cli.porter.ir.expressions import Expr, names_read, place
 from fdl_cli.porter.ir.statements import Block
-from fdl_cli.porter.plan.collected import Collected, collected, kept_between, swapped
+from fdl_cli.porter.plan.collected import Collected, collected, swapped
 from fdl_cli.porter.plan.module_loop import modules_of
 from fdl_cli.porter.plan.pattern import Case, Match
 from fdl_cli.porter.plan.spine import straighten
@@ -133,7 +133,7 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
     last = tail[-1]
     value = straighten(swapped(last.exprs[0], found.node, word))
     stmt = replace(last, exprs=(value,), sources=(*found.loop, *last.sources))
-    return Match(count=found.count, stmt=stmt, before=kept_between(found, tail))
+    return Match(count=found.count, stmt=stmt, before=found.between)
 
 
 def _split_merge(found: Collected) -> Expr | None:

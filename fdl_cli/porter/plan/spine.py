@@ -6,7 +6,7 @@ After:  head x, steps self.bn, F.relu, flatten
 
 from dataclasses import replace
 
-from fdl_cli.porter.ir.expressions import Expr, place
+from fdl_cli.porter.ir.expressions import STEP_WORDS, Expr, place
 
 _STILL = frozenset({"python", "size", "none", "module", "modules"})
 
@@ -24,7 +24,9 @@ def is_unary_torch(expr: Expr) -> bool:
 def receiver(expr: Expr) -> Expr | None:
     """Return the value that the last step of the expression is applied to."""
     match expr.op:
-        case "through" | "also" | "also_with" | "merge" | "repeat" | "index" | "binary":
+        case "index" | "binary":
+            return expr.parts[0]
+        case word if word in STEP_WORDS:
             return expr.parts[0]
         case "attribute":
             return expr.parts[0] if not expr.dotted else None
@@ -115,7 +117,7 @@ def _changed(nodes: list[Expr], index: int, result: Expr) -> bool:
 
 
 def _is_word(expr: Expr) -> bool:
-    return expr.op in {"through", "also", "also_with", "merge", "repeat"}
+    return expr.op in STEP_WORDS
 
 
 def _carried(nodes: list[Expr], index: int) -> bool:
