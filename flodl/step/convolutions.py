@@ -20,7 +20,7 @@ from torch import Tensor
 
 Sizes: TypeAlias = "Sequence[int]"
 # Multiplications and additions of one forward up to which the products were faster, compiled.
-_MOST_OPERATIONS = 1_000_000
+_MOST_OPERATIONS = 6_000_000
 
 
 def lowered(device: torch.device) -> dict[Any, Callable[..., Any]]:

@@ -6,6 +6,7 @@ import statistics
 import time
 import weakref
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 import torch
@@ -41,6 +42,16 @@ _FASTER = 0.98
 
 
 @final
+@dataclass(slots=True)
+class Turn:
+    """One way's turn in the trial: a batch, or as many as an accumulation has."""
+
+    way: Literal["captured", "eager"]
+    steps: int = 0
+    seconds: float = 0.0
+
+
+@final
 class Attempt:
     """What is known about one shape of batches."""
 
@@ -53,6 +64,7 @@ class Attempt:
         self.compilations: tuple[Compilation, ...] = ()
         self.step: AbstractCompiledStep | GraphStep | None = None
         self.evidence = ""
+        self.turn = Turn("eager")
         self.times: dict[str, list[float]] = {"eager": [], "captured": []}
 
     @property
@@ -305,17 +317,23 @@ class Ladder:
 
     def _trial(self, attempt: Attempt, batch: Any, tensors: list[Tensor]) -> Tensor:
         """Run real steps in both ways in turn; each of them counts."""
-        times = attempt.times
-        use_captured = len(times["captured"]) <= len(times["eager"])
+        times, turn = attempt.times, attempt.turn
+        if self._eager.position == 0:
+            behind = len(times["captured"]) <= len(times["eager"])
+            turn = attempt.turn = Turn("captured" if behind else "eager")
         self._synchronize()
         start = time.perf_counter()
-        loss = self._captured(attempt, tensors) if use_captured else None
+        loss = self._captured(attempt, tensors) if turn.way == "captured" else None
         if loss is None:
-            if use_captured:  # it went stale; this shape starts anew
+            if turn.way == "captured":  # it went stale; this shape starts anew
                 return self._run_eagerly(batch)
             loss = self._run_eagerly(batch)
         self._synchronize()
-        times["captured" if use_captured else "eager"].append(time.perf_counter() - start)
+        turn.seconds += time.perf_counter() - start
+        turn.steps += 1
+        # Batches of another shape may have taken part in the accumulation: then it says nothing.
+        if self._eager.position == 0 and turn.steps == self._recipe.accumulate:
+            times[turn.way].append(turn.seconds / turn.steps)
         if len(times["eager"]) == _TRIAL_ROUNDS:
             self._decide(attempt)
         return loss

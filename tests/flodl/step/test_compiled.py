@@ -56,6 +56,22 @@ def test_auto_finds_what_an_earlier_run_has_compiled(cache, monkeypatch):
 
 
 @needs_compiler
+def test_a_step_in_two_parts_is_compiled(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLODL_CACHE_DIR", str(tmp_path))
+    settings = {"accumulate": 2, "precision": "fp16"}
+    model, twin = net(), net()
+    step = make_step(model, Adam(model, 0.01), train_fn, mode="compiled", **settings)
+    losses = [step(batch) for batch in batches(12)]
+    expected = make_step(twin, Adam(twin, 0.01), train_fn, mode="eager", **settings)
+    torch.testing.assert_close(
+        torch.stack(losses), torch.stack([expected(batch) for batch in batches(12)]),
+        rtol=1e-2, atol=1e-2,
+    )  # fmt: skip
+    assert step.mode == "compiled", step.decision
+    assert len(list(tmp_path.glob("steps/*/*.so"))) == 2
+
+
+@needs_compiler
 def test_the_loop_goes_on_while_something_is_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("FLODL_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(ladder, "_SECONDS_BEFORE_TRYING", 0.0)
