@@ -64,6 +64,8 @@ def call_stage(
         return call_module(recorder, stage, args, named)
     if stage in _NUMBERS and len(args) == 1 and type(args[0]) in PLAIN_KINDS:
         return stage(*args)
+    if _is_method(stage):
+        return stage(*args, **named)
     if not callable(stage):
         message = f"{call_site()}: `{stage!r}` is not a stage; give a module, a callable, or a tuple of those"
         raise FlowError(message)
@@ -189,6 +191,13 @@ def _is_flow(part: Any) -> bool:
     from flodl.flow.handle import Flow
 
     return type(part) is Flow
+
+
+def _is_method(stage: Any) -> bool:
+    """Say whether a stage is a method of a Flow, such as `getattr(x, "exp")`: it records itself."""
+    from flodl.flow.handle import Method
+
+    return type(stage) is Method
 
 
 def run_branches(x: Flow, parts: tuple[Any, ...]) -> Branches:

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from flodl import FlowModule
+from flodl import FlowModule, call
 from flodl.errors import FlowError
 
 VALUES = [3, 2.0, torch.tensor(2), torch.tensor(1.5)]
@@ -196,3 +196,12 @@ def test_value_methods_of_numpy_are_those_of_numpy():
     for last in (3.0, 5.0, 3.0):
         x = torch.tensor([1.0, last])
         assert result(flow, x) == result(plain, x)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["exp", "mean", "neg"])
+def test_a_method_of_a_value_is_a_stage(name):
+    _, flow = twins(f"return x + call(getattr(x, {name!r})) + x.through(x.add)", "x")
+    vars(type(flow))["flow"].__globals__["call"] = call
+    x = torch.tensor([1.0, 2.0])
+    assert torch.equal(flow(x), x + getattr(x, name)() + (x + x))

@@ -117,7 +117,7 @@ def _torch(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int
     is_nn = dotted.startswith("torch.nn.") and not dotted.startswith("torch.nn.utils.")
     if is_nn and last[:1].isupper():
         return _layer(last)
-    if is_opaque_torch(dotted):
+    if is_opaque_torch(dotted) or dotted.startswith("torch.Tensor."):
         return Call(role="function", kind="flow")
     if dotted == "torch.tensor" and _any(arguments, MAY_FLOW):
         return Call(role="function", kind="flow")

@@ -1,6 +1,6 @@
 import torch
 from torch import nn
-from flodl import FlowModule
+from flodl import FlowModule, call
 
 
 class Several(FlowModule):
@@ -26,8 +26,15 @@ class Arrays(FlowModule):
         return x / largest, round(x.size(0) / 3, 1), rows, rest
 
 
+class Named(FlowModule):
+    """Finds methods by their names, and calls them from the class."""
+
+    def flow(self, x):
+        return x.through(torch.Tensor.add, call(getattr(x, "exp"))) - call(getattr(x, "sum"), dim=0)
+
+
 def check():
     x = torch.arange(1.0, 9.0).reshape(2, 4)
     net, arrays = Several(), Arrays()
     given = (x, [x, x], {"x": x}, (x,), x)
-    return [net(each) for each in given], arrays(x), arrays(x[:, :3] + 1)
+    return [net(each) for each in given], arrays(x), arrays(x[:, :3] + 1), Named()(x)
