@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import torch
@@ -72,8 +73,30 @@ def call_stage(
     if _is_of_no_tensor(recorder, stage, args):
         return getattr(args[0], stage.__name__)(*args[1:], **named)
     target = recorder.encoder.callable_name(stage)
-    result = recorder.step("function", target, args, named, compute=stage)
+    is_own = getattr(stage, "__self__", None) is recorder.module
+    compute = partial(_whole, stage) if is_own else stage
+    result = recorder.step("function", target, args, named, compute=compute)
     recorder.attributes.touched(stage, args)
+    return result
+
+
+def _whole(method: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Run a method of the module as one step; the containers it is given are copies.
+
+    Raises:
+        FlowError: it changes one of them, which the flow would not see.
+    """
+    given = [each for each in (*args, *named.values()) if type(each) in (list, dict)]
+    before = [leaves(each) for each in given]
+    result = method(*args, **named)
+    for old, each in zip(before, given, strict=True):
+        now = leaves(each)
+        if len(now) != len(old) or any(a is not b for a, b in zip(now, old, strict=True)):
+            message = (
+                f"{call_site()}: `{method.__name__}` is one step of the flow and changes a "
+                f"{type(each).__name__} that it is given; let it return the {type(each).__name__}"
+            )
+            raise FlowError(message)
     return result
 
 

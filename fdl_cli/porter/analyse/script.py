@@ -21,6 +21,7 @@ from fdl_cli.porter.analyse.module_classes import is_model, module_classes
 from fdl_cli.porter.analyse.names import FunctionNode, Names, collect
 from fdl_cli.porter.analyse.stores import reads_of
 from fdl_cli.porter.analyse.values import sequential_values
+from fdl_cli.porter.analyse.whole_steps import is_whole_step
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.statements import expressions
@@ -274,6 +275,13 @@ class _Script:
             methods = tuple(
                 replace(method, name=name) for name, (method, _) in zip(wanted, read, strict=True)
             )
+        methods = tuple(
+            replace(
+                each,
+                is_whole_step=is_whole_step(each, nodes[each.name], _others(nodes, each.name)),
+            )
+            for each in methods
+        )
         return ModelIR(
             facts=facts,
             methods=methods,
@@ -364,6 +372,10 @@ def _refusals(
             Reason(line=facts.span.line, code="FDL207", message="the class has its own `__call__`")
         )
     return tuple(dict.fromkeys(found))
+
+
+def _others(nodes: Mapping[str, FunctionNode], name: str) -> list[FunctionNode]:
+    return [node for each, node in nodes.items() if each not in {name, "__init__"}]
 
 
 def _read_again(methods: tuple[MethodIR, ...], nodes: list[FunctionNode]) -> Iterator[Reason]:

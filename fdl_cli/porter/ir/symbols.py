@@ -44,7 +44,8 @@ class MethodIR:
     decorator; `annotations` are the places that say `torch.Tensor`; `refusals` say why it cannot
     be described, if so; `own_calls` are the methods of the same object which it calls. `opaque` are
     the operations inside functions that are handed to others, and where those stand.
-    `set_elsewhere` are the attributes of other objects that steps set, and where.
+    `set_elsewhere` are the attributes of other objects that steps set, and where. `is_whole_step`: it
+    has been refused, and can be one step of the methods that call it.
     """
 
     name: str
@@ -59,6 +60,7 @@ class MethodIR:
     own_calls: tuple[str, ...]
     opaque: tuple[tuple[int, int], ...] = ()
     set_elsewhere: tuple[tuple[str, int], ...] = ()
+    is_whole_step: bool = False
 
 
 @final

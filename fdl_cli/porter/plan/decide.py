@@ -45,9 +45,12 @@ IMPORTABLE = (
 
 def decide(script: ScriptIR, demoted: Mapping[str, Reason]) -> PortPlan:
     """Return all decisions about a file; `demoted` classes are kept for the reason given."""
+    script, steps = with_helper_steps(script, _is_one_step)
     obstacles = find_obstacles(script, demoted)
-    script, steps = with_helper_steps(script, _is_undecorable)
-    classes = [_class_plan(model, obstacles[model.facts.name], steps) for model in script.models]
+    classes = [
+        _class_plan(model, obstacles[model.facts.name], steps[model.facts.name])
+        for model in script.models
+    ]
     classes += [_value_plan(value, demoted.get(value.name)) for value in script.values]
     needed = {word for plan in classes for word in plan.words}
     present = dict(script.flodl_names)
@@ -110,7 +113,10 @@ def _opaque_parts(inside: list[tuple[int, int]]) -> Iterator[Reason]:
 def _opaque_helpers(kept: list[MethodIR]) -> Iterator[Reason]:
     for method in kept:
         count = count_operations(method.body)
-        message = f"`{method.name}` is decorated and stays one step: {count} operations inside it"
+        what = "is decorated and" if not method.refusals else "cannot be described and"
+        message = f"`{method.name}` {what} stays one step: {count} operations inside it"
+        if method.refusals:
+            message += f" ({method.refusals[0].message})"
         yield Reason(line=method.span.line, code="FDL310", message=message)
 
 
@@ -120,6 +126,11 @@ def _undecorable(blocks: list[tuple[MethodIR, Block]]) -> Iterator[Reason]:
         if _is_undecorable(method, block):
             message = f"`{method.name}` is decorated and calls layers or functions"
             yield Reason(line=method.span.line, code="FDL315", message=message)
+
+
+def _is_one_step(method: MethodIR) -> bool:
+    """Say whether a helper stays as it is, and is one step of what calls it."""
+    return method.is_whole_step or (not method.refusals and _is_undecorable(method))
 
 
 def _is_undecorable(method: MethodIR, block: Block | None = None) -> bool:
