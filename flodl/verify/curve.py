@@ -51,7 +51,7 @@ def record_curve(request: Request) -> None:
     """Run `ported` of the request, in the place of `original`, and write its curve."""
     assert request.recording is not None
     curve = Curve()
-    STANDINS.install()
+    STANDINS.install(request.original)
     script = request.ported
     place = locate(script)
     with contained(request.workdir, (request.original.parent, script.parent)):

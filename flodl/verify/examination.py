@@ -32,7 +32,7 @@ HANGING_FACTOR = 20.0
 
 def examine(request: Request, response: Response) -> None:
     """Compare all classes of the request; each result is answered as soon as it is known."""
-    STANDINS.install()
+    STANDINS.install(request.original)
     with contained(request.workdir, (request.original.parent, request.ported.parent)):
         original, port = open_sides(
             request.original, request.ported, request.search_path, request.ported_search_path

@@ -27,7 +27,7 @@ def record_script(request: Request) -> None:
             module not in installed and _is_inside(module, (place.root, *request.search_path))
         )
 
-    STANDINS.install()
+    STANDINS.install(request.original)
     curve = Curve()
     recorder = Recorder(is_local, origin="a recorded run of the script", keep_live=False)
     with contained(request.workdir, (request.original.parent, request.ported.parent)):

@@ -8,13 +8,19 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from importlib.machinery import PathFinder
+from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Any, final
+from typing import Any, Final, final
 
 import torch
 
 from flodl.verify.standins.anything import make_module
 from flodl.verify.standins.datasets import VISION, pillow_image, synthetic_vision
+from flodl.verify.standins.frames import make_frames_module
+from flodl.verify.standins.hints import hints_of
+from flodl.verify.standins.hub import load_dataset, make_hub_module
+from flodl.verify.standins.tables import MissingFiles
+from flodl.verify.standins.texts import make_text_module
 from flodl.verify.standins.transforms import make_transforms_module
 
 # Packages that show or log, and never compute what is compared.
@@ -37,13 +43,14 @@ class Standins:
         self._installed = False
         self._library: object = None
 
-    def install(self) -> None:
-        """Answer imports that fail, from now on."""
+    def install(self, script: Path) -> None:
+        """Answer imports and files of a script that fail, from now on."""
         if self._installed:
             return
         self._installed = True
         sys.meta_path.insert(0, _Watcher(self))
         sys.meta_path.append(_LastResort(self))
+        MissingFiles(self.note).install(hints_of(script))
         if not torch.cuda.is_available():
             self._keep_on_cpu()
 
@@ -94,6 +101,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
         mend = {
             "torchvision": self._mend_vision,
             "torchvision.datasets": self._mend_datasets,
+            "datasets": self._mend_hub,
         }.get(fullname)
         if fullname == _BOARD and PathFinder.find_spec("tensorboard") is None:
             self._standins.note("tensorboard")
@@ -128,6 +136,22 @@ class _Watcher(importlib.abc.MetaPathFinder):
             if isinstance(real, type):
                 vars(module)[name] = self._with_fallback(name, real)
 
+    def _mend_hub(self, module: ModuleType, run: Callable[[], None]) -> None:
+        run()
+        real = vars(module).get("load_dataset")
+        if real is None:
+            return  # a module of the script's own
+
+        def load(path: str, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return real(path, *args, **kwargs)
+            except (OSError, ValueError, RuntimeError):
+                found = load_dataset(path, *args, **kwargs)
+            self._standins.note(f"the data set {path}")
+            return found
+
+        vars(module)["load_dataset"] = load
+
     def _with_fallback(self, name: str, real: type) -> type:
         make = synthetic_vision(name, pillow_image)
         note = self._standins.note
@@ -160,13 +184,11 @@ class _LastResort(importlib.abc.MetaPathFinder):
         """Return the spec of a stand-in, or None."""
         del path, target
         top = fullname.partition(".")[0]
-        if (top != "torchvision" and top not in SHOWING) or _is_library(sys._getframe(1)):
+        make = make_module if top in SHOWING else _COMPUTING.get(top)
+        if make is None or _is_library(sys._getframe(1)):
             return None
-        if top == "torchvision":
-            self._standins.note("torchvision")
-            return importlib.machinery.ModuleSpec(fullname, _Maker(_make_vision), is_package=True)
         self._standins.note(top)
-        return importlib.machinery.ModuleSpec(fullname, _Maker(make_module), is_package=True)
+        return importlib.machinery.ModuleSpec(fullname, _Maker(make), is_package=True)
 
 
 def _is_library(frame: FrameType | None) -> bool:
@@ -189,6 +211,21 @@ def _make_vision(name: str) -> ModuleType:
     return module
 
 
+# What is computed with: data sets, and what makes tensors of them.
+_COMPUTING: Final[dict[str, Callable[[str], ModuleType]]] = {
+    "torchvision": _make_vision,
+    "torchtext": make_text_module,
+    "datasets": make_hub_module,
+    "pandas": make_frames_module,
+}
+# Parts that are there without an import of their own.
+_PARTS: Final = {
+    "torchvision": ("datasets", "transforms", "utils"),
+    "torchtext": ("data", "datasets", "vocab"),
+    "torchtext.data": ("functional", "utils"),
+}
+
+
 @final
 class _Maker(importlib.abc.Loader):
     def __init__(self, make: Callable[[str], ModuleType]) -> None:
@@ -198,9 +235,8 @@ class _Maker(importlib.abc.Loader):
         return self._make(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        if module.__name__ == "torchvision":
-            for part in ("datasets", "transforms", "utils"):
-                importlib.import_module(f"torchvision.{part}")
+        for part in _PARTS.get(module.__name__, ()):
+            importlib.import_module(f"{module.__name__}.{part}")
 
 
 @final

@@ -90,7 +90,7 @@ SCRIPT = """
     def find(name, path=None, target=None):
         return None if name.partition(".")[0] in {hidden!r} else finder(name, path, target)
     importlib.machinery.PathFinder.find_spec = find
-    STANDINS.install()
+    STANDINS.install(__import__('pathlib').Path('script.py'))
     {body}
     print("used", *STANDINS.used)
     """
