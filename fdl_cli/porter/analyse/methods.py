@@ -99,8 +99,10 @@ class MethodReader:
         pairs = [*zip(positional, defaults, strict=True),
                  *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]  # fmt: skip
         lists, flags = _used_as_lists(node), _used_as_flags(node)
+        notes = _type_comment(node)
         for argument, default in pairs if static else pairs[1:]:
-            kind = _parameter_kind(argument.annotation, default)
+            note = argument.annotation or notes.get(argument.arg)
+            kind = _parameter_kind(note, default)
             if kind == "flow" and argument.arg in lists:
                 kind = "maybe"
             if kind == "flow" and argument.arg in flags:
@@ -145,6 +147,21 @@ def _nodes_of(note: ast.expr) -> list[ast.expr]:
 
 def _called(node: ast.expr) -> ast.expr:
     return node.func if isinstance(node, ast.Call) else node
+
+
+def _type_comment(node: FunctionNode) -> dict[str, ast.expr]:
+    """Return the types of parameters that a comment like `# type: (list[Tensor]) -> Tensor` names."""
+    try:
+        parsed = ast.parse(node.type_comment or "() -> None", mode="func_type")
+    except SyntaxError:
+        return {}
+    assert isinstance(parsed, ast.FunctionType)
+    # An object's own parameter may be left out; there is no comment for keyword-only ones here.
+    names = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+    types = parsed.argtypes
+    if len(types) not in {len(names), len(names) - 1}:
+        return {}
+    return dict(zip(names[len(names) - len(types) :], types, strict=True))
 
 
 def _parameter_kind(annotation: ast.expr | None, default: ast.expr | None) -> Kind:

@@ -194,7 +194,11 @@ def _syntax_tree(text: str) -> ast.Module:
         with warnings.catch_warnings():
             # Invalid escapes in somebody's strings are their matter, not a warning of ours.
             warnings.simplefilter("ignore")
-            return ast.parse(text)
+            try:
+                return ast.parse(text, type_comments=True)
+            except SyntaxError:
+                # A comment that only looks like a type is an error in that mode.
+                return ast.parse(text)
     except SyntaxError as problem:
         raise UnreadableError(_syntax_error(problem)) from problem
     except (ValueError, MemoryError) as problem:
