@@ -17,7 +17,7 @@ from flodl.flow.values import PLAIN_KINDS, leaves, recorder_of
 from flodl.spec.graph import Branch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from flodl.flow.branches import Branches
     from flodl.flow.handle import Flow
@@ -73,11 +73,29 @@ def call_stage(
     if _is_of_no_tensor(recorder, stage, args):
         return getattr(args[0], stage.__name__)(*args[1:], **named)
     target = recorder.encoder.callable_name(stage)
+    args = _standing(recorder, args)
+    named = dict(zip(named, _standing(recorder, named.values()), strict=True))
     is_own = getattr(stage, "__self__", None) is recorder.module
+    if is_own and not recorder.valued and any(type(each) in (list, dict) for each in args):
+        from flodl.flow.questions import NeedsValueError
+
+        raise NeedsValueError
     compute = partial(_whole, stage) if is_own else stage
     result = recorder.step("function", target, args, named, compute=compute)
     recorder.attributes.touched(stage, args)
     return result
+
+
+def _standing(recorder: Recorder, values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return arguments with the lists and dicts of the module as they are: a function may fill them."""
+    module = recorder.module
+    lists = {id(each): name for name, each in vars(module).items() if type(each) in (list, dict)}
+    return tuple(
+        recorder.step("function", "getattr", (module, lists[id(each)]), compute=getattr)
+        if id(each) in lists
+        else each
+        for each in values
+    )
 
 
 def _whole(method: Callable[..., Any], *args: Any, **named: Any) -> Any:
