@@ -54,6 +54,21 @@ CASES = (
     ),
 )
 LEFT_ALONE = (
+    # There is no stage that gets the value and gives the next one.
+    Case(
+        before="""
+            def forward(self, x, y):
+                for _ in range(2):
+                    x = torch.max(x, y)
+                return x
+        """,
+        after="""
+            def flow(self, x, y):
+                for _ in range(2):
+                    x = torch.max(x, y)
+                return x
+        """,
+    ),
     # Every round runs another module.
     Case(
         before="""
@@ -138,7 +153,9 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
 def _context(value: Expr) -> Expr | None:
     """Return the first step of a round, if it takes more than the value: `x.through(cell, y)`."""
     steps = [node for node in spine(value) if node.op == "through"]
-    first = steps[-1] if steps else value
+    if not steps:
+        return None
+    first = steps[-1]
     plain = all(part.op in _PLAIN for part in first.parts[2:])
     return first if len(first.parts) > 2 and plain and "**" not in first.labels else None
 
