@@ -238,9 +238,13 @@ def _stage(
 ) -> Any:
     if not using:
         return run_stage(assembly.recorder, stage, x, extra, named or {})
+    return _using(assembly, x, using).through(stage, *extra, **(named or {}))
+
+
+def _using(assembly: _Assembly, x: Flow, using: list[BuilderStep]) -> Using:
     values = {name: _value(assembly, x, name) for step in using for name in step.args}
     keyed = {key: _value(assembly, x, name) for step in using for key, name in step.named}
-    return Using(x, values, keyed).through(stage, *extra, **(named or {}))
+    return Using(x, values, keyed)
 
 
 def _from(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
@@ -306,11 +310,11 @@ class _Bound:
 
 
 def _merge(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
-    del using
-    if type(assembly.stream) is not Branches:
+    stream: Any = _using(assembly, _single(assembly, step), using) if using else assembly.stream
+    if type(stream) not in (Branches, Using):
         message = "merge without an open split; write .split(a, b) before it"
         raise FlowError(message)
-    assembly.stream = assembly.stream.merge(step.args[0])
+    assembly.stream = stream.merge(*step.args, **dict(step.named))
 
 
 def _tag(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
@@ -372,7 +376,8 @@ def _internal(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) 
 
 
 _WITH_STAGE = (
-    "from", "through", "also", "also_with", "fork", "split", "loop", "halting", "gate", "switch",
+    "from", "through", "also", "also_with", "fork", "split", "merge", "loop", "halting", "gate",
+    "switch",
 )  # fmt: skip
 _WORDS = {
     "from": _from,

@@ -98,9 +98,13 @@ class FlowBuilder:
         """Run at least two stages on the stream, side by side; `merge` makes one stream of them."""
         return self._say("split", *stages)
 
-    def merge(self, op: Any) -> FlowBuilder:
-        """Merge the branches: `Add()`, `Mean()`, `Mul()`, `Max()`, `Cat(dim)`, `Stack(dim)`."""
-        return self._say("merge", op)
+    def merge(self, op: Any, *, last: bool = False) -> FlowBuilder:
+        """Merge the branches: `Add()`, `Mean()`, `Mul()`, `Max()`, `Cat(dim)`, `Stack(dim)`.
+
+        Followed by `using`, it merges the stream and earlier tagged values:
+        `.merge(Cat(dim=1)).using("skip")`; `last` puts the stream behind them, not before them.
+        """
+        return self._say("merge", op, **({"last": True} if last else {}))
 
     def tag(self, name: str) -> FlowBuilder:
         """Name the stream's value at this point, or the side branch right after `fork`."""

@@ -73,8 +73,10 @@ def call_stage(
     if _is_of_no_tensor(recorder, stage, args):
         return getattr(args[0], stage.__name__)(*args[1:], **named)
     target = recorder.encoder.callable_name(stage)
-    args = _standing(recorder, args)
-    named = dict(zip(named, _standing(recorder, named.values()), strict=True))
+    args, named = (
+        _standing(recorder, args),
+        dict(zip(named, _standing(recorder, named.values()), strict=True)),
+    )
     is_own = getattr(stage, "__self__", None) is recorder.module
     if is_own and not recorder.valued and any(type(each) in (list, dict) for each in args):
         from flodl.flow.questions import NeedsValueError
@@ -296,6 +298,28 @@ class Using:
                 compute=lambda module, x, values: module.forward_named(x, values),
             )  # fmt: skip
         return self._x.through(stage, *self._values.values(), *extra, **self._named, **named)
+
+    def merge(self, op: Any, *, last: bool = False) -> Any:
+        """Merge the value and the tagged values: `x.using("skip").merge(Cat(dim=1))`.
+
+        Args:
+            op: as of `Branches.merge`.
+            last: put the value behind the tagged values, not before them.
+
+        Raises:
+            FlowError: a tagged value was given by keyword, which a merge has no place for.
+        """
+        from flodl.flow.branches import Branches
+
+        if self._named:
+            message = (
+                f"{call_site()}: merge has no parameter `{', '.join(self._named)}`; "
+                'give the names of tags without keywords: using("skip").merge(...)'
+            )
+            raise FlowError(message)
+        tagged = tuple(self._values.values())
+        values = (*tagged, self._x) if last else (self._x, *tagged)
+        return Branches(values, recorder_of(self._x)).merge(op)
 
     def _value(self) -> Any:
         return self._x

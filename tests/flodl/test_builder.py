@@ -38,6 +38,34 @@ def test_names_follow_tags_then_kinds():
     assert graph.spec.groups[0].tags == ("head_0", "head_1")
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_the_stream_is_merged_with_tagged_values(last):
+    down, up = nn.Linear(4, 3), nn.Linear(3, 2)
+    graph = (
+        FlowBuilder.from_(down)
+        .tag("skip")
+        .through(up)
+        .merge(Cat(dim=1), last=last)
+        .using("skip")
+        .build()
+    )
+    x = torch.randn(5, 4)
+    parts = [up(down(x)), down(x)]
+    assert torch.equal(graph(x), torch.cat(parts[::-1] if last else parts, dim=1))
+
+
+def test_a_merge_with_tagged_values_needs_one_stream():
+    with pytest.raises(BuildError, match="merge needs one stream, but 2 branches are open"):
+        (
+            FlowBuilder.from_(nn.ReLU())
+            .tag("skip")
+            .split(nn.ReLU(), nn.Tanh())
+            .merge(Add())
+            .using("skip")
+            .build()
+        )
+
+
 def test_a_node_of_another_kind_renames_nothing():
     def keys(extra: bool) -> list[str]:
         builder = FlowBuilder.from_(nn.Linear(4, 4))

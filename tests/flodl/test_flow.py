@@ -205,6 +205,30 @@ def test_tags_and_using_are_checked():
         Unknown()(torch.ones(2))
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_using_merges_the_value_with_tagged_ones(last):
+    class Net(FlowModule):
+        def flow(self, x):
+            y = x.through(torch.sin).tag("low").through(torch.cos).tag("high").through(torch.exp)
+            return y.using("high", "low").merge(Cat(dim=1), last=last)
+
+    x = torch.randn(2, 3)
+    low = torch.sin(x)
+    high = torch.cos(low)
+    tagged = [high, low]
+    wanted = [*tagged, high.exp()] if last else [high.exp(), *tagged]
+    assert torch.equal(Net()(x), torch.cat(wanted, dim=1))
+
+
+def test_a_merge_takes_no_tagged_value_by_keyword():
+    class Net(FlowModule):
+        def flow(self, x):
+            return x.tag("low").through(torch.cos).using(other="low").merge(Cat(dim=1))
+
+    with pytest.raises(FlowError, match="merge has no parameter `other`"):
+        Net()(torch.ones(1, 1))
+
+
 def test_using_hands_over_tagged_values():
     class Uses(FlowModule):
         def __init__(self):

@@ -122,3 +122,65 @@ def test_comments_stay_with_the_statements_that_become_one(porter):
     assert lines[sometimes + 1].startswith(".through(self.b if self.training else ())")
     assert "# with noise" in lines[sometimes + 1]
     assert first < sometimes < last
+
+
+UNET = """\
+import torch
+from torch import nn
+
+
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 4)
+        self.mix = nn.Bilinear(4, 4, 4)
+
+    def forward(self, x):
+        low = self.a(x)
+        high = self.b(low)
+        y = self.mix(self.a(high), high)
+        y = low + self.b(y)
+        return self.a(y)
+
+
+class Above(Base):
+    def forward(self, x):
+        low = super().forward(x)
+        high = self.b(low)
+        y = self.mix(self.a(high), high)
+        return self.mix(y, low)
+
+    def twice(self, x):
+        low = self.a(x)
+        high = self.b(low)
+        y = self.mix(self.a(high), high)
+        return self.mix(y, low)
+
+
+class Siamese(Above):
+    def forward(self, x):
+        return self.twice(x) * self.twice(-x)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["Base", "Above", "Siamese"])
+def test_tags_are_given_once_however_flows_stand_in_each_other(porter, name):
+    import torch
+
+    made = porter.text(UNET)
+    assert made.count('.tag("low")') == 1
+    assert '.using("low").merge(Add(), last=True)' in made
+    results = []
+    for text in (UNET, made):
+        space = {"__name__": "case"}
+        exec(text, space)  # the texts are our own
+        torch.manual_seed(0)
+        net = space[name]()
+        x = torch.randn(3, 4)
+        out = [net(x) for _ in range(2)]
+        out[-1].sum().backward()
+        results.append((out, [parameter.grad for parameter in net.parameters()]))
+    for old, new in zip(*results, strict=True):
+        assert_same(old, new)

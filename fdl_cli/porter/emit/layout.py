@@ -75,7 +75,10 @@ def chain_of(renderer: Renderer, expr: Expr, *, ends: bool = True) -> tuple[str,
             base = renderer.head(expr.parts[0])
         low, high = _extent(expr, expr.parts[1:])
         made = renderer.step(expr)
-        return base, [*steps, *_steps(made, low, high)]
+        if steps and expr.op == "tag":
+            # The name stands on the line of what it names.
+            return base, [*steps[:-1], replace(steps[-1], tail=steps[-1].tail + _text(made))]
+        return base, _joined([*steps, *_steps(made, low, high)])
     value = _receiver(expr)
     # An operator can only end a chain: before a further step it needs its parentheses.
     if value is None or (expr.op == "binary" and not ends):
@@ -95,6 +98,19 @@ def chain_of(renderer: Renderer, expr: Expr, *, ends: bool = True) -> tuple[str,
         return base, [*steps, Step(name="", arguments=(), tail=tail, low=low, high=high)]
     last = steps[-1]
     return base, [*steps[:-1], replace(last, tail=last.tail + tail)]
+
+
+def _text(made: list[tuple[str, list[str]]]) -> str:
+    return "".join(f".{name}({', '.join(arguments)})" for name, arguments in made)
+
+
+def _joined(steps: list[Step]) -> list[Step]:
+    """Put what a step is given by `using` on its line."""
+    if len(steps) < 2 or steps[-2].name != "using" or steps[-2].tail:
+        return steps
+    given, step = steps[-2:]
+    name = f"{given.text.removeprefix('.')}.{step.name}"
+    return [*steps[:-2], replace(step, name=name, low=min(given.low, step.low))]
 
 
 def _steps(made: list[tuple[str, list[str]]], low: int, high: int) -> list[Step]:

@@ -76,8 +76,8 @@ class Renderer:
             case "through":
                 labels = ("", *expr.labels)
                 return [("through", self.arguments(expr, labels))]
-            case "also":
-                return [("also", self.arguments(expr, expr.labels))]
+            case "also" | "tag" | "using":
+                return [(expr.op, self.arguments(expr, expr.labels))]
             case "also_with":
                 return [("also_with", self.arguments(expr, expr.labels, ours=True))]
             case "merge":
@@ -107,17 +107,15 @@ class Renderer:
         return [(expr.op, started), (expr.name or "along", along)]
 
     def _merge(self, expr: Expr) -> list[tuple[str, list[str]]]:
-        ways = zip(expr.labels, expr.parts[1:], strict=True)
-        stages: list[str] = []
-        dim = ""
-        for label, part in ways:
-            if label:
-                dim = f"{label}={self.operand(part, 1)}"
-            else:
-                stages.append(self.operand(part, 1))
+        ways = list(zip(expr.labels, expr.parts[1:], strict=True))
+        stages = [self.operand(part, 1) for label, part in ways if not label]
+        named = {label: f"{label}={self.operand(part, 1)}" for label, part in ways if label}
+        last = [named.pop("last")] if "last" in named else []
         # `sum` is Python's own: it takes the list of values as it is.
-        op = "sum" if expr.name == "sum" else f"{self.names[expr.name]}({dim})"
-        return [("split", stages), ("merge", [op])]
+        made = f"({', '.join(named.values())})"
+        merge = "sum" if expr.name == "sum" else self.names[expr.name] + made
+        split = [("split", stages)] if stages else []
+        return [*split, ("merge", [merge, *last])]
 
     def _made(self, expr: Expr) -> str:
         match expr.op:

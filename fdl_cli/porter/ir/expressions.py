@@ -15,7 +15,7 @@ Op = Literal[
     "boolean", "conditional", "tuple", "list", "set", "dict", "starred", "lambda",
     "comprehension", "format", "assignment", "other",
     # the flow vocabulary
-    "through", "apply", "also", "also_with", "merge", "repeat",
+    "through", "apply", "also", "also_with", "merge", "repeat", "tag", "using",
     "scan", "map", "switch",
 ]  # fmt: skip
 
@@ -42,7 +42,8 @@ class Expr:
     A call's parts are the callee and its arguments, `labels` names each argument: empty for a
     positional one, `*` and `**` for unpacking, else the keyword. `through` has the value, the
     stage and further arguments; `also` the value and the stage; `also_with` and `merge` the value
-    and the branches (`labels` are the keywords); a stage that is a chain is a tuple without span.
+    and the branches (`labels` are the keywords); `tag` and `using` the value and the names, in
+    quotes; a stage that is a chain is a tuple without span.
     `repeat` has the value, the stage, the number of turns and further arguments; `scan` the value,
     the cell, the state and by its labels `dim`, `out_dim` and `readout`, and is named by its result
     (`along` or `last`); `map` the value, the stage and the same labels; `switch` the value, the index
@@ -72,7 +73,8 @@ class Expr:
 
 
 FLOW_WORDS: frozenset[str] = frozenset(
-    {"through", "apply", "also", "also_with", "merge", "repeat", "scan", "map", "switch"}
+    {"through", "apply", "also", "also_with", "merge", "repeat", "tag", "using", "scan", "map",
+     "switch"}
 )
 # The words that continue a chain: their first part is the value so far.
 STEP_WORDS: frozenset[str] = FLOW_WORDS - {"apply"}

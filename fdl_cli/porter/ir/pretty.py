@@ -170,6 +170,9 @@ def _steps(expr: Expr) -> str:
             return f"{_steps(expr.parts[0])} · through {_steps(expr.parts[1])}{extra}"
         case "also":
             return f"{_steps(expr.parts[0])} · also {_steps(expr.parts[1])}"
+        case "tag" | "using":
+            given = ", ".join(_steps(part) for part in expr.parts[1:])
+            return f"{_steps(expr.parts[0])} · {expr.op} {given}"
         case "also_with":
             ways = zip(expr.labels, expr.parts[1:], strict=True)
             text = ", ".join(f"{label} {_steps(part)}" for label, part in ways)
@@ -177,7 +180,8 @@ def _steps(expr: Expr) -> str:
         case "merge":
             ways = zip(expr.labels, expr.parts[1:], strict=True)
             text = " | ".join(_steps(part) for label, part in ways if not label)
-            return f"{_steps(expr.parts[0])} · split {text} · merge {expr.name}"
+            split = f" · split {text}" if text else ""
+            return f"{_steps(expr.parts[0])}{split} · merge {expr.name}"
         case "repeat":
             start, stage, rounds, *context = expr.parts
             given = ", ".join((_steps(stage), *map(_steps, context)))

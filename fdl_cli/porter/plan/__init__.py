@@ -6,8 +6,10 @@ from fdl_cli.porter.plan import (
     branches,
     chain,
     choice,
+    excite,
     fixed_loop,
     inline,
+    kept,
     module_branches,
     module_loop,
     optional,
@@ -35,4 +37,6 @@ STRUCTURE: Final[tuple[Pattern, ...]] = (
     chain,
 )
 # Once the structure is found, what is left of its values may lose their names.
-PATTERNS: Final[tuple[Pattern, ...]] = (*STRUCTURE, inline)
+NAMELESS: Final[tuple[Pattern, ...]] = (*STRUCTURE, excite, inline)
+# A tag is the name of one value of a graph: only what runs once in it may give one.
+PATTERNS: Final[tuple[Pattern, ...]] = (*NAMELESS, kept)

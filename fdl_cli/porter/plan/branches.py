@@ -104,6 +104,7 @@ LEFT_ALONE = (
 _LISTS = {"torch.cat": "Cat", "torch.concat": "Cat", "torch.stack": "Stack"}
 _PAIRS = {"torch.mul": "Mul", "torch.max": "Max", "torch.maximum": "Max"}
 _MAX_WINDOW = 12
+Merger = tuple[str, tuple[Expr, ...], Expr | None]
 
 
 def match(tail: Block, live: frozenset[str]) -> Match | None:
@@ -111,7 +112,7 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
     window = open_window(tail, live)
     if window is None or window.last.op == "augment":
         return None
-    if not any(_merger(node) for node in spine(window.value)):
+    if not any(merger(node) for node in spine(window.value)):
         return None
     while window is not None and window.count <= _MAX_WINDOW:
         found = _in_window(window)
@@ -124,7 +125,7 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
 def _in_window(window: Window) -> Match | None:
     value = window.value
     for node in spine(value):
-        found = _merger(node)
+        found = merger(node)
         if found is None:
             continue
         name, parts, dim = found
@@ -144,7 +145,7 @@ def _replaced(value: Expr, old: Expr, new: Expr) -> Expr:
     return replace(value, parts=parts)
 
 
-def _merger(node: Expr) -> tuple[str, tuple[Expr, ...], Expr | None] | None:
+def merger(node: Expr) -> Merger | None:
     """Return the merge, its parts and its dimension, when the node puts several values together."""
     if node.op == "binary" and node.name == "*":
         return "Mul", node.parts, None
@@ -188,6 +189,13 @@ def _summands(node: Expr) -> tuple[Expr, ...]:
     return (left, right)
 
 
+def dimension(name: str, dim: Expr | None) -> tuple[Expr, ...]:
+    """Return the dimension that a merge is written with, where it has one."""
+    if dim is None and name in {"Cat", "Stack"}:
+        dim = Expr(op="constant", name="0", kind="python")
+    return () if dim is None else (dim,)
+
+
 def _split_merge(node: Expr, name: str, parts: tuple[Expr, ...], dim: Expr | None) -> Expr | None:
     branches = [branch(part) for part in parts]
     if len(branches) < 2:
@@ -204,9 +212,7 @@ def _split_merge(node: Expr, name: str, parts: tuple[Expr, ...], dim: Expr | Non
     start = head(parts[0])
     if start.op != "name":
         return None
-    if dim is None and name in {"Cat", "Stack"}:
-        dim = Expr(op="constant", name="0", kind="python")
-    extra = () if dim is None else (dim,)
+    extra = dimension(name, dim)
     return Expr(
         op="merge",
         name=name,

@@ -20,7 +20,7 @@ from fdl_cli.porter.ir.pretty import reading
 from fdl_cli.porter.ir.statements import Block, Stmt, expressions
 from fdl_cli.porter.ir.symbols import MethodIR, ModelIR, ScriptIR, ValueFact
 from fdl_cli.porter.knowledge.torch_names import SUBFLOW_BELOW
-from fdl_cli.porter.plan import PATTERNS, STRUCTURE
+from fdl_cli.porter.plan import NAMELESS, PATTERNS, STRUCTURE
 from fdl_cli.porter.plan.counting import count_operations
 from fdl_cli.porter.plan.eligible import find_obstacles
 from fdl_cli.porter.plan.helper_steps import with_helper_steps
@@ -143,7 +143,14 @@ def _is_undecorable(method: MethodIR, block: Block | None = None) -> bool:
 def describe(method: MethodIR) -> Block:
     """Return the body of a method in flow words, as short as the patterns make it."""
     structured = shorten(write_words(method.body), STRUCTURE)
-    return shorten(join_residuals(structured, method.params), PATTERNS)
+    patterns = PATTERNS if _runs_once(method) else NAMELESS
+    return shorten(join_residuals(structured, method.params), patterns)
+
+
+def _runs_once(method: MethodIR) -> bool:
+    """Say whether a method is a whole flow, of which the flow of a base is no part."""
+    has_base = any(expr.op == "name" and expr.name == "super" for expr in expressions(method.body))
+    return method.name == "forward" and not has_base
 
 
 def _value_plan(value: ValueFact, reason: Reason | None) -> ClassPlan:
