@@ -2,7 +2,9 @@
 """Training code: what is recognised, which loops move onto Trainer.setup, and which stay, and why."""
 
 import json
+import re
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -271,3 +273,16 @@ def test_a_loop_that_would_train_differently_is_put_back(port):
     (reason,) = loop["reasons"]
     assert reason["code"] == "FDL411"
     assert "Trainer.setup, it did not train equally: loss 1 is" in reason["message"]
+
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "training.md"
+
+
+@pytest.mark.parametrize(("level", "name"), [("setup", "set_up"), ("builder", "built")])
+def test_the_document_shows_what_is_written(level, name):
+    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    (original,) = [block for block in blocks if block.startswith("def original(")]
+    (shown,) = [block for block in blocks if block.startswith(f"def {name}(")]
+    source = read(f"import torch\nimport torch.nn.functional as F\n{original}".encode())
+    made = with_training(source, training_loops(source), import_place(source), level)
+    assert made.partition("def original")[2].strip() == shown.partition(f"def {name}")[2].strip()

@@ -77,6 +77,7 @@ class Naming:
             epoch_parameter=self.epoch_parameter,
             training=self.training,
             batch=self.free("batch", "batch_", "given"),
+            metrics=self.free("metrics", "epoch_metrics"),
             taken=tuple(
                 each.lineno for each in (self.pieces.backward, self.parts.step, *self.removed)
             ),

@@ -74,28 +74,32 @@ class _Writer:
     def lines(self) -> Iterator[str]:
         """Yield the functions, then the builder."""
         it, names = self._built, self._names
-        yield from self._gap()
         if it.unbound:
             yield f"{self._indent}{' = '.join(it.unbound)} = None"
+        yield from self._gap(blank=not it.unbound)
         yield from self._function(names.train, (it.parameter, it.batch), it.train)
         yield from self._function(names.after_step, (it.training, it.loss), it.after_step)
         yield from self._function(
             names.before_epoch, (it.epoch_parameter, it.training), it.before_epoch
         )
-        yield from self._function(names.after_epoch, (it.training, "metrics"), it.after_epoch)
+        yield from self._function(names.after_epoch, (it.training, it.metrics), it.after_epoch)
         for part in (it.before_epoch, it.after_step, it.after_epoch):
             if part.empty:
                 yield from (line for line in self._body(part, self._indent) if line.strip())
         yield from self._builder()
 
-    def _gap(self) -> Iterator[str]:
-        """Yield the blank lines that stand before a definition."""
+    def _gap(self, *, blank: bool) -> Iterator[str]:
+        """Yield the blank lines that stand before a definition; some may be there already (`blank`)."""
+        wanted = 1 if self._indent else 2
+        if not blank:
+            yield from [""] * wanted
+            return
         start = self._source.offset(self._built.first, 0)
         above = [line.strip() for line in self._source.text[:start].splitlines()[-2:]]
         if above and above[-1].endswith(":"):
             return
-        blank = next((n for n, line in enumerate(reversed(above)) if line), len(above))
-        yield from [""] * max((1 if self._indent else 2) - blank, 0)
+        there = next((n for n, line in enumerate(reversed(above)) if line), len(above))
+        yield from [""] * max(wanted - there, 0)
 
     def _builder(self) -> Iterator[str]:
         it, names = self._built, self._names

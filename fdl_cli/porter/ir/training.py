@@ -58,8 +58,8 @@ class PartIR:
 class BuiltIR:
     """A loop that `Trainer.builder` takes over, with the loop over epochs around it if that is plain.
 
-    `first` and `last` are the lines that it stands on. `parameter`, `batch`, `loss`, `training` and
-    `epoch_parameter` are what the functions call their arguments. `taken` are the
+    `first` and `last` are the lines that it stands on. `parameter`, `batch`, `loss`, `training`,
+    `metrics` and `epoch_parameter` are what the functions call their arguments. `taken` are the
     lines of what the builder does itself. `globals_` are names that they share
     through the module, all others belong to the function around the loop; those in `unbound` are
     named nowhere else in it. `calls` are the decisions for the builder, in their order.
@@ -78,6 +78,7 @@ class BuiltIR:
     epoch_parameter: str
     training: str
     batch: str
+    metrics: str
     taken: tuple[int, ...]
     globals_: frozenset[str]
     unbound: tuple[str, ...]
