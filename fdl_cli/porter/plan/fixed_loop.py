@@ -164,7 +164,8 @@ def _without(value: Expr, context: Expr | None) -> Expr:
     """Return the round without what the first step takes besides the value."""
     if context is None:
         return value
-    bare = replace(context, parts=context.parts[:2], labels=(), span=None)
+    labels = context.labels[:1] if context.op == "call" else ()
+    bare = replace(context, parts=context.parts[:2], labels=labels, span=None)
     return replace_on_spine(value, context, bare)
 
 
