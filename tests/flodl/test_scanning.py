@@ -117,6 +117,33 @@ def test_the_last_state_alone():
     assert_twins(described, plain, *SEQUENCES)
 
 
+class Nothing(nn.Module):
+    """A cell whose gradient for its input is a negative zero."""
+
+    def forward(self, x, h):
+        return h + x * -0.0
+
+
+def test_gradients_of_slices_add_up_to_the_same_zeros():
+    def flow(self, x: Flow):
+        return x.scan(self.cell, x.new_zeros(x.size(0), 4)).last(1)
+
+    def forward(self, x):
+        h = x.new_zeros(x.size(0), 4)
+        for t in range(x.size(1)):
+            h = self.cell(x[:, t], h)
+        return h
+
+    described, plain = twins({"cell": Nothing}, flow, forward)
+    for size in SEQUENCES:
+        grads = []
+        for module in (described, plain):
+            x = torch.ones(size, requires_grad=True)
+            module(x).sum().backward()
+            grads.append(bits(x.grad))
+        assert torch.equal(*grads)
+
+
 def test_a_sequence_of_no_steps():
     class Net(FlowModule):
         def __init__(self, word):
