@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from fdl_cli.porter.analyse.environment import Environment
 from fdl_cli.porter.analyse.names import FunctionNode
@@ -72,6 +73,7 @@ def reads_of(methods: list[FunctionNode], name: str) -> Iterator[ast.Attribute]:
                 yield node
 
 
+@lru_cache(maxsize=64)
 def filled_names(method: FunctionNode) -> frozenset[str]:
     """Return the variables of which a method sets attributes."""
     return frozenset(
@@ -83,6 +85,7 @@ def filled_names(method: FunctionNode) -> frozenset[str]:
     )
 
 
+@lru_cache(maxsize=64)
 def handed_in(method: FunctionNode) -> frozenset[str]:
     """Return the variables that are only ever parameters of a method, or elements of those."""
     arguments = [*method.args.posonlyargs, *method.args.args, *method.args.kwonlyargs]
