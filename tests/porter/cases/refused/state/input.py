@@ -20,3 +20,15 @@ class Net(nn.Module):
         x.note = "seen"
         self.register_buffer("seen", x)
         return self.a(x)
+
+
+class Again(nn.Module):
+    """What is set on a layer is read while the flow is recorded."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = nn.Linear(4, 4)
+
+    def forward(self, x):
+        self.block.height = x.size(0)
+        return self.block(x) * self.block.height
