@@ -1,7 +1,7 @@
 """The order of the stages for one file: read, analyse, plan, emit, check; and nothing else."""
 
-import ast
 import codecs
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import final
@@ -14,7 +14,7 @@ from fdl_cli.porter.emit.write import Written, write
 from fdl_cli.porter.ir.edits import ClassPlan, PortPlan
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import ScriptIR
-from fdl_cli.porter.ir.training import LoopIR, TrainingLevel
+from fdl_cli.porter.ir.training import LOWER, LoopIR, TrainingLevel
 from fdl_cli.porter.parse.reader import SourceFile, read
 from fdl_cli.porter.plan.decide import decide, only
 
@@ -79,13 +79,18 @@ def _faulty(
 
 def move_training(made: Draft, level: TrainingLevel) -> Draft:
     """Move the training loops of a drafted port onto `Trainer`, as far as they can."""
+    if level == "keep":
+        return made
     source = read(made.data)
     loops = training_loops(source)
     text = with_training(source, loops, import_place(source), level)
     bom = codecs.BOM_UTF8 if made.data.startswith(codecs.BOM_UTF8) else b""
     data = bom + text.removeprefix("\ufeff").encode(source.module.encoding.removesuffix("-sig"))
     try:
-        ast.parse(text)
+        # Not only parsed: what a name belongs to is decided by the compiler.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "port", "exec", dont_inherit=True)
     except SyntaxError:
-        return made
+        return move_training(made, LOWER[level])
     return replace(made, text=text, data=data, loops=loops, level=level)

@@ -323,7 +323,7 @@ class Project:
     def _draft(self, path: Path, member: _Member) -> Draft:
         try:
             made = draft(member.source, self._assumed(member), member.demoted)
-            return made if member.level == "keep" else move_training(made, member.level)
+            return move_training(made, member.level)
         except RecursionError:
             self._errors[path] = _TOO_DEEP
             nothing = replace(self._script(member), models=(), values=())

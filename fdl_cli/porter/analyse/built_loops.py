@@ -86,7 +86,7 @@ def _pieces(place: LoopPlace, loop: ast.For, parts: StepParts, model: str) -> Pi
         raise NotMovedError("FDL409", "its body does not have lines of its own", loop)
     _refuse_jumps(pieces)
     _refuse_between(pieces, parts, model)
-    _refuse_scoped(loop)
+    _refuse_scoped(loop, place)
     return pieces
 
 
@@ -141,14 +141,24 @@ def _refuse_between(pieces: Pieces, parts: StepParts, model: str) -> None:
             )
 
 
-def _refuse_scoped(loop: ast.For) -> None:
+def _refuse_scoped(loop: ast.For, place: LoopPlace) -> None:
+    for node in ast.walk(place.scope):
+        # Before the loop nothing of it can be asked for.
+        if not isinstance(node, ast.Call) or node.lineno < loop.lineno:
+            continue
+        called = _scoped_call(node)
+        if called and (called != "super" or node.lineno <= (loop.end_lineno or 0)):
+            raise NotMovedError("FDL427", f"`{called}()` asks for its names", node)
     for node in ast.walk(loop):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            alone = node.func.id not in {"vars", "dir", "eval"} or not node.args
-            if node.func.id in _SCOPED and alone:
-                raise NotMovedError("FDL427", f"it calls `{node.func.id}()`", node)
         if isinstance(node, ast.Global | ast.Nonlocal):
             raise NotMovedError("FDL427", "it declares where its names belong", node)
+
+
+def _scoped_call(node: ast.Call) -> str:
+    """Return the name of a function that means something else in another scope."""
+    if not isinstance(node.func, ast.Name) or node.func.id not in _SCOPED:
+        return ""
+    return "" if node.func.id in {"vars", "dir"} and node.args else node.func.id
 
 
 # ---- the loop over epochs ----------------------------------------------------------------------
@@ -216,6 +226,5 @@ def _objections(outer: _Outer) -> Iterator[object]:
                 yield inner
             if isinstance(inner, FunctionNode | ast.ClassDef):
                 yield inner
-            scoped = isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name)
-            if scoped and ast.unparse(inner.func) in _SCOPED:  # type: ignore[attr-defined]
+            if isinstance(inner, ast.Call) and _scoped_call(inner):
                 yield inner

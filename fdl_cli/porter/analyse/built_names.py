@@ -10,7 +10,7 @@ from fdl_cli.porter.analyse.loop_place import LoopPlace
 from fdl_cli.porter.analyse.names import FunctionNode
 from fdl_cli.porter.analyse.rest_of_scope import later_mentions
 from fdl_cli.porter.analyse.scope_names import bound, mentioned, stays_inside
-from fdl_cli.porter.analyse.training_step import StepParts, receiver
+from fdl_cli.porter.analyse.training_step import NotMovedError, StepParts, receiver
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.training import BuiltIR, PartIR
 
@@ -58,6 +58,7 @@ class Naming:
         self._open_index()
         self._open_epoch()
         self.shared |= self._crossing()
+        self._refuse_annotations()
         source, scope = self.place.source, self.place.scope
         declared = self._declared()
         inside = isinstance(scope, FunctionNode)
@@ -85,6 +86,16 @@ class Naming:
             unbound=tuple(sorted(self._unbound(declared))) if inside else (),
             unit=self._unit(source.indent_at(source.span(self.pieces.loop).start)),
         )
+
+    def _refuse_annotations(self) -> None:
+        """Refuse shared names with an annotation: Python does not let them be declared."""
+        for node in ast.walk(self.top):
+            match node:
+                case ast.AnnAssign(target=ast.Name(id=name)) if name in self.shared:
+                    message = f"`{name}` has an annotation, and several functions would share it"
+                    raise NotMovedError("FDL427", message, node)
+                case _:
+                    pass
 
     def _declared(self) -> set[str]:
         """Return the names that the function around the loop declares as the module's."""

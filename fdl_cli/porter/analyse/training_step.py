@@ -250,7 +250,7 @@ def _clearing(
         if isinstance(node, ast.Call) and is_method(node, "zero_grad")
     ]
     if not calls:
-        raise NotMovedError("FDL404", "the gradients are cleared inside another statement", step)
+        raise NotMovedError("FDL404", "the gradients are not cleared in it", step)
     if len(calls) > 1:
         raise NotMovedError("FDL404", "it calls `zero_grad` more than once", calls[1])
     if _keeps_zeros(calls[0]):
