@@ -362,12 +362,12 @@ def _route(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> 
 
 def _map(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
     del using
-    stage, how, argument, batched = step.args
+    stage, how, arguments, batched = step.args
     body = MapBody(_single(assembly, step), stage, batched=batched)
-    if how == "each":
-        assembly.stream = body.each()
-    else:
-        assembly.stream = body.over(argument) if how == "over" else body.slices(argument)
+    words: dict[str, Any] = {
+        "each": body.each, "over": body.over, "slices": body.slices, "along": body.along,
+    }  # fmt: skip
+    assembly.stream = words[how](*arguments)
 
 
 def _internal(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:

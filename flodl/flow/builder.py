@@ -144,7 +144,7 @@ class FlowBuilder:
         return self._say("switch", router, *branches)
 
     def map(self, stage: Stage) -> MapWord:
-        """Run a stage on parts of the stream: `.each()`, `.over(tag)` or `.slices(n)`."""
+        """Run a stage on parts of the stream: `.along(dim)`, `.each()`, `.over(tag)` or `.slices(n)`."""
         return MapWord(self, stage, call_site())
 
     def input(self, *names: str) -> FlowBuilder:
@@ -230,7 +230,7 @@ class MapWord:
 
     def each(self) -> FlowBuilder:
         """Run the stage on every element of dimension 0."""
-        return self._finish("each", None)
+        return self._finish("each")
 
     def over(self, tag: str) -> FlowBuilder:
         """Run the stage on every element of an earlier tagged value; the stream itself is dropped."""
@@ -240,8 +240,12 @@ class MapWord:
         """Cut the last dimension into `n` slices and run the stage on each."""
         return self._finish("slices", n)
 
-    def _finish(self, how: str, argument: Any) -> FlowBuilder:
-        args = (self.stage, how, argument, self.is_batched)
+    def along(self, dim: int, out_dim: int | None = None) -> FlowBuilder:
+        """Run the stage on every slice along a dimension and stack the results along `out_dim`."""
+        return self._finish("along", dim, out_dim)
+
+    def _finish(self, how: str, *arguments: Any) -> FlowBuilder:
+        args = (self.stage, how, arguments, self.is_batched)
         step = BuilderStep(word="map", args=args, site=self.site)
         return replace(self.builder, steps=(*self.builder.steps, step))
 

@@ -103,7 +103,7 @@ class MapBody:
         result: Flow = node(self._x, map_slices, self._stage, n, self._batched)
         return result
 
-    def along(self, dim: int, *, out_dim: int | None = None) -> Flow:
+    def along(self, dim: int, out_dim: int | None = None) -> Flow:
         """Run the stage on every slice along a dimension, `x.select(dim, i)`, and stack the results.
 
         Args:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from flodl import Add, Cat, Flow, FlowError, FlowModule, Stack
+from flodl import Add, Cat, Flow, FlowBuilder, FlowError, FlowModule, Stack
 
 pytestmark = pytest.mark.torch
 
@@ -248,6 +248,12 @@ def test_map_along_a_dimension(dim, out_dim):
         return torch.stack(parts, dim if out_dim is None else out_dim)
 
     assert_twins(*twins({"a": lambda: nn.Linear(4, 4)}, flow, forward), (4, 4, 4), (4, 4, 4))
+
+
+def test_a_map_along_a_dimension_as_a_value():
+    layer, x = nn.Linear(4, 4), torch.randn(2, 3, 4)
+    graph = FlowBuilder.new().map(layer).along(1, out_dim=0).build()
+    assert torch.equal(graph(x), torch.stack([layer(x[:, i]) for i in range(3)]))
 
 
 def test_words_that_contradict_each_other():
