@@ -19,8 +19,10 @@ import torch
 from torch import Tensor
 
 Sizes: TypeAlias = "Sequence[int]"
-# Multiplications and additions of one forward up to which the products were faster, compiled.
+# Multiplications and additions of one forward up to which the products were faster, compiled; patches that
+# are more than one place apart are slower to gather.
 _MOST_OPERATIONS = 6_000_000
+_MOST_OPERATIONS_STRIDED = 1_000_000
 
 
 def lowered(device: torch.device) -> dict[Any, Callable[..., Any]]:
@@ -61,7 +63,9 @@ class Geometry:
         rows = x.is_contiguous() and weight.is_contiguous()
         places = math.prod(x.shape[2:] if self.transposed else result)
         operations = 2 * x.shape[0] * places * weight.numel()
-        return plain and known and rows and 0 < operations <= _MOST_OPERATIONS
+        strided = any(each > 1 for each in self.stride)
+        most = _MOST_OPERATIONS_STRIDED if strided else _MOST_OPERATIONS
+        return plain and known and rows and 0 < operations <= most
 
 
 def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
@@ -91,16 +95,15 @@ def convolution_backward(
     rows = gradient.transpose(0, 1).reshape(channels, -1)
     gradient = rows.view(channels, gradient.shape[0], *gradient.shape[2:]).transpose(0, 1)
     of_input = of_weight = None
+    small, large = (x, gradient) if geometry.transposed else (gradient, x)
+    patches = _patches(large, weight.shape[2:], geometry.stride, geometry.padding, small.shape[2:])
     if wanted[1]:
-        small, large = (x, gradient) if geometry.transposed else (gradient, x)
-        patches = _patches(
-            large, weight.shape[2:], geometry.stride, geometry.padding, small.shape[2:]
-        )
         of_weight = torch.mm(small.transpose(0, 1).reshape(small.shape[1], -1), patches.t())
         of_weight = of_weight.view(weight.shape)
-    if wanted[0]:
-        turn = _drawn if geometry.transposed else _spread
-        of_input = turn(gradient, weight, geometry, x.shape[2:]).contiguous()
+    if wanted[0] and geometry.transposed:
+        of_input = _product(weight, patches, x.shape[0], x.shape[2:]).contiguous()
+    elif wanted[0]:
+        of_input = _spread(gradient, weight, geometry, x.shape[2:]).contiguous()
     return of_input, of_weight, rows.sum(1) if wanted[2] else None
 
 
@@ -137,8 +140,13 @@ def _patches(x: Tensor, kernel: Sizes, stride: Sizes, before: Sizes, counts: Siz
 def _drawn(x: Tensor, weight: Tensor, geometry: Geometry, size: Sizes) -> Tensor:
     """Return the plain convolution: each place of the result draws on a patch."""
     patches = _patches(x, weight.shape[2:], geometry.stride, geometry.padding, size)
+    return _product(weight, patches, x.shape[0], size)
+
+
+def _product(weight: Tensor, patches: Tensor, batch: int, size: Sizes) -> Tensor:
+    """Return what the weights make of all patches, the batch first."""
     found = torch.mm(weight.reshape(weight.shape[0], -1), patches)
-    return found.view(weight.shape[0], x.shape[0], *size).transpose(0, 1)
+    return found.view(weight.shape[0], batch, *size).transpose(0, 1)
 
 
 def _spread(x: Tensor, weight: Tensor, geometry: Geometry, size: Sizes) -> Tensor:

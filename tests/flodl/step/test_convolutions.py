@@ -72,6 +72,7 @@ def test_only_wanted_gradients_are_made():
     ("x", "weight", "how"),
     [
         ((64, 32, 32, 32), (32, 32, 3, 3), ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)),
+        ((4, 16, 16, 16), (32, 16, 4, 4), ([2, 2], [1, 1], [1, 1], False, [0, 0], 1)),
         ((2, 4, 8, 8), (4, 2, 3, 3), ([1, 1], [1, 1], [1, 1], False, [0, 0], 2)),
         ((2, 4, 8, 8), (4, 4, 3, 3), ([1, 1], [1, 1], [2, 2], False, [0, 0], 1)),
         ((0, 4, 8, 8), (4, 4, 3, 3), ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)),
@@ -117,7 +118,7 @@ def test_a_recorded_step_has_products_in_place_of_small_convolutions(monkeypatch
     code = record(recipe, binding.layout, x).graph.code
     assert "convolution" not in code
     assert code.count("aten.mm.default") == 5  # the batch needs no gradient
-    monkeypatch.setattr(convolutions, "_MOST_OPERATIONS", 0)
+    monkeypatch.setattr(convolutions, "_MOST_OPERATIONS_STRIDED", 0)
     code = record(recipe, binding.layout, x).graph.code
     assert code.count("aten.convolution.default") == 2
     assert code.count("aten.convolution_backward.default") == 2
