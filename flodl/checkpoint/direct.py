@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 _WORTH_THREADS: Final = 32 << 20
+_POSITIONAL: Final = "preadv" in dir(os)  # not on Windows
 
 
 @final
@@ -73,7 +74,7 @@ class DirectReader:
 def takes_bytes(target: Tensor, dtype: torch.dtype) -> bool:
     """Say whether the bytes of a tensor of a dtype may be read straight into the memory of another."""
     return (
-        hasattr(os, "preadv")  # not on Windows
+        _POSITIONAL
         and type(target) in (Tensor, nn.Parameter)  # others may be no memory of their own
         and target.device.type == "cpu"
         and target.dtype == dtype

@@ -100,6 +100,7 @@ def test_memory_of_other_kinds_is_copied_to(tmp_path):
 
 def test_systems_without_positional_reads_copy(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "preadv")
+    monkeypatch.setattr(direct, "_POSITIONAL", False)
     save(net(0), tmp_path / "m.fdl")
     model = net(1)
     load(model, tmp_path / "m.fdl")
