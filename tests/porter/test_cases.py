@@ -16,7 +16,7 @@ PORTED = sorted(path.parent for path in CASES.glob("*/*/input.py") if path.parts
 REFUSED = sorted(path.parent for path in CASES.glob("refused/*/input.py"))
 
 # Reasons that no file alone can show: a verification must run, or the porter must be at fault.
-NOT_BY_TEXT = {"FDL209", "FDL321", "FDL322", "FDL401"}
+NOT_BY_TEXT = {"FDL209", "FDL321", "FDL322"}
 
 
 def name(folder):
@@ -58,7 +58,8 @@ def test_every_reason_has_a_case():
     for folder in (*REFUSED, *PORTED):
         _, outcome, _ = port(folder)
         shown |= {reason.code for item in outcome.classes for reason in item.reasons}
-    assert shown | NOT_BY_TEXT == set(REASONS)
+    # Those of training code, FDL4xx, are about loops: test_training.py and test_built_loops.py.
+    assert shown | NOT_BY_TEXT == {code for code in REASONS if not code.startswith("FDL4")}
 
 
 @pytest.mark.torch
