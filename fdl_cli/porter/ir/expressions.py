@@ -73,8 +73,19 @@ class Expr:
 
 
 FLOW_WORDS: frozenset[str] = frozenset(
-    {"through", "apply", "also", "also_with", "merge", "repeat", "tag", "using", "scan", "map",
-     "switch"}
+    {
+        "through",
+        "apply",
+        "also",
+        "also_with",
+        "merge",
+        "repeat",
+        "tag",
+        "using",
+        "scan",
+        "map",
+        "switch",
+    }
 )
 # The words that continue a chain: their first part is the value so far.
 STEP_WORDS: frozenset[str] = FLOW_WORDS - {"apply"}
