@@ -5,6 +5,7 @@ that. The fast tests run before the slow ones, in one pytest run, whose summary 
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -21,6 +22,35 @@ CHECKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("script", (str(BIN / "shellcheck"), "fdl", ".ci/run")),
     ("lock", (sys.executable, ".ci/lock.py", "--check")),
 )
+
+
+# Program -> Debian package: tests of the real thing skip where it is missing.
+PROGRAMS = {
+    "zsh": "zsh",
+    "fish": "fish",
+    "chromium": "chromium",
+    "dockerd": "docker.io",
+    "g++": "g++",
+}
+
+
+def install_programs() -> None:
+    """Install what tests drive, on a machine that is there for nothing else: root, CI, Debian's apt."""
+    missing = [package for name, package in PROGRAMS.items() if shutil.which(name) is None]
+    if not missing or not os.environ.get("CI") or os.name != "posix" or os.geteuid() != 0:
+        return
+    if shutil.which("apt-get") is None:
+        return
+    started = time.monotonic()
+    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for words in (["update"], ["install", "-y", "--no-install-recommends", *missing]):
+        done = subprocess.run(
+            ["apt-get", "-qq", *words],
+            env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    verdict = "ok" if done.returncode == 0 else f"FAILED: {done.stderr.strip()[-300:]}"
+    shown = " ".join(missing)
+    print(f"programs {verdict}  {time.monotonic() - started:.1f} s: {shown}", flush=True)
 
 
 def check(name: str, command: tuple[str, ...]) -> bool:
@@ -50,6 +80,7 @@ def main() -> int:
     arguments = sys.argv[1:]
     if arguments:
         return run_tests(arguments)
+    install_programs()  # without them their tests skip, and say so
     failed = [name for name, command in CHECKS if not check(name, command)]
     if failed:
         print(f"failed before the tests: {', '.join(failed)}", flush=True)
