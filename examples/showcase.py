@@ -94,6 +94,7 @@ def make_model() -> Graph:
         .split(nn.Linear(WIDTH, 2), nn.Linear(WIDTH, 1))
         .merge(Cat(dim=1))
         .split(nn.Identity(), nn.Tanh()).merge(Add())
+        .map(nn.Softsign()).along(1)                                    # each slice of a dimension
         .through(nn.Linear(3, 1)).tag("answer")
         .label("showcase")
         .build(torch.zeros(2, 4), torch.zeros(2, WIDTH))                # checks the shapes as well

@@ -183,7 +183,7 @@ def engine_answers(path):
         "import http.server, socketserver, sys\n"
         "class H(http.server.BaseHTTPRequestHandler):\n"
         "    def do_GET(self):\n"
-        '        body = b\'{"Version": "1", "Runtimes": {}}\'\n'
+        '        body = b\'{"Version": "1", "ApiVersion": "1.43", "Runtimes": {}}\'\n'
         "        self.send_response(200)\n"
         "        self.send_header('Content-Length', str(len(body)))\n"
         "        self.end_headers()\n"

@@ -6,6 +6,7 @@ import builtins
 import io
 import os
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, Final, final
@@ -16,6 +17,7 @@ from flodl.verify.standins.hints import Hints
 
 NUM_ROWS = 200
 _TABLES: Final = frozenset({".csv", ".tsv", ".data", ".dat"})
+_PYTHON: Final = frozenset({sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()})
 _PACKED: Final = frozenset({".gz", ".bz2", ".xz"})
 _WORDS: Final = (
     "the", "a", "river", "small", "runs", "light", "over", "and", "stone", "under", "green", "it",
@@ -85,6 +87,8 @@ class MissingFiles:
         if not isinstance(file, str | os.PathLike):
             return None
         path = PurePath(os.fspath(file))
+        if _is_pythons(path):
+            return None  # a library that asks whether an optional file is there
         if _ending(path) in _TABLES and path.suffix not in _PACKED:
             self._note(path.name)
             delimiter = "\t" if _ending(path) == ".tsv" else ","
@@ -115,6 +119,11 @@ class MissingFiles:
             return real(io.StringIO(text), *args, **kwargs)
 
         return read
+
+
+def _is_pythons(path: PurePath) -> bool:
+    """Say whether a path is below this Python or its packages, where no script keeps its data."""
+    return any(path.is_relative_to(place) for place in _PYTHON)
 
 
 def _ending(path: PurePath) -> str:
