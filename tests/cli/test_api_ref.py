@@ -30,6 +30,7 @@ def test_one_name(fdl, home):
     assert "flodl/flow/builder.py:" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_quick_way_prints_what_the_long_way_prints(fdl, home):
     long = fdl("--color", "never", "api-ref", "FlowModule", **home)
     stored = json.loads(cached(home).read_text())
@@ -84,6 +85,7 @@ def test_failures_have_codes_and_hints(fdl, home):
     assert (bad.returncode, "none.json" in bad.stderr) == (3, True)
 
 
+@pytest.mark.slow
 def test_diff_with_an_older_version(fdl, home, tmp_path):
     document = json.loads(fdl("api-ref", "--json", **home).stdout)
     old = tmp_path / "old.json"
@@ -97,6 +99,7 @@ def test_diff_with_an_older_version(fdl, home, tmp_path):
     assert "removed: flodl.Vanished" in changed.stdout
 
 
+@pytest.mark.slow
 def test_budgets(fdl, home):
     assert len(fdl("api-ref", **home).stdout) <= 8001
     assert len(fdl("api-ref", "Flow", **home).stdout) <= 4001
@@ -120,6 +123,7 @@ def cpu_seconds(arguments, environ):
     return best
 
 
+@pytest.mark.slow
 def test_a_look_up_is_quick(fdl, home):
     fdl("api-ref", "Flow", **home)
     environ = {**os.environ, **home}
@@ -129,6 +133,7 @@ def test_a_look_up_is_quick(fdl, home):
     assert used <= max(0.060, 6.5 * nothing)
 
 
+@pytest.mark.slow
 def test_a_look_up_imports_next_to_nothing(home, fdl):
     fdl("api-ref", "Flow", **home)
     probe = (

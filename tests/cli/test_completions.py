@@ -98,12 +98,14 @@ def test_tasks_are_read_anew_and_come_first(fdl, project, warm_home):
     assert ask(fdl, project, "ini", **home) == ["init"]
 
 
+@pytest.mark.slow
 def test_names_of_the_reference(fdl, project, warm_home):
     home = warm_home
     fdl("api-ref", "Flow", **home)
     assert "FlowBuilder.through" in ask(fdl, project, "api-ref", "FlowBuilder.thr", **home)
 
 
+@pytest.mark.slow
 def test_a_stale_table_of_options_is_collected_again(fdl, project, tmp_path):
     home = {"FLODL_HOME": str(tmp_path / "flodl")}
     ask(fdl, project, "port", "--di", **home)

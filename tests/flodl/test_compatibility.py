@@ -301,6 +301,7 @@ def test_compiles_without_graph_breaks(pair, called):
             assert_same(run(compiled, inputs), run(twin, inputs))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The tensor attributes self.lstm")
 @pytest.mark.parametrize("strict", [False, True])
 def test_exports(pair, strict):

@@ -53,6 +53,7 @@ def test_refused(folder, golden):
             assert 1 <= reason.line <= data.count(b"\n") + 1
 
 
+@pytest.mark.slow
 def test_every_reason_has_a_case():
     shown = set()
     for folder in (*REFUSED, *PORTED):
@@ -62,6 +63,7 @@ def test_every_reason_has_a_case():
     assert shown | NOT_BY_TEXT == {code for code in REASONS if not code.startswith("FDL4")}
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("folder", PORTED, ids=name)
 def test_numbers(folder, tmp_path):
@@ -80,6 +82,7 @@ def test_numbers(folder, tmp_path):
     assert repr(results[0]) == repr(results[1])
 
 
+@pytest.mark.slow
 def test_drafts_do_not_depend_on_each_other():
     data = [(folder / "input.py").read_bytes() for folder in PORTED]
     forward = [draft(*understand(item), {}).data for item in data]
