@@ -154,7 +154,8 @@ class Casebook:
                 recorder.ignore(model)
             failure = _run(lambda: _call(model, unpack(packed, side), recorder), side.file)
         shown = name or type(model).__qualname__
-        if failure is None and construction.kind != "class":
+        ours = name is not None or self._is_of_this_file(type(model).__module__)
+        if failure is None and ours and construction.kind != "class":
             own = Case(class_name=shown, construction=construction, inputs=packed, origin=origin)
             recorder.cases.setdefault(shown, []).insert(0, own)
         self._merge(recorder.cases, recorder.constructions)
@@ -179,8 +180,9 @@ class Casebook:
     def _merge(
         self, cases: dict[str, list[Case]], constructions: dict[str, list[Construction]]
     ) -> None:
-        for name, found in cases.items():
+        for name, everywhere in cases.items():
             known = self.cases.setdefault(name, [])
+            found = [case for case in everywhere if self._is_ours(case.construction)]
             # A class that has cases from a better source needs none from a worse one; examples
             # are all of one rank.
             best = known[0].origin if known else ""
@@ -194,7 +196,15 @@ class Casebook:
                 if fresh and len(known) < MAX_CASES_PER_CLASS:
                     known.append(case)
         for name, made in constructions.items():
-            self._constructions.setdefault(name, []).extend(made)
+            ours = [item for item in made if self._is_ours(item)]
+            self._constructions.setdefault(name, []).extend(ours)
+
+    def _is_ours(self, construction: Construction) -> bool:
+        """Tell a class of the file from one of another file that has the same name."""
+        return construction.kind != "class" or self._is_of_this_file(construction.module)
+
+    def _is_of_this_file(self, module: str) -> bool:
+        return module in {self._original.name, "__main__"}
 
     def _is_value(self, name: str) -> bool:
         return isinstance(self._original.namespace().get(name), nn.Module)

@@ -83,7 +83,8 @@ class Recorder:
         )
         self._made[module] = construction
         known = self.constructions.setdefault(made.__qualname__, [])
-        if len(known) < MAX_CASES_PER_CLASS and construction not in known:
+        namesakes = sum(item.module == made.__module__ for item in known)
+        if namesakes < MAX_CASES_PER_CLASS and construction not in known:
             known.append(construction)
 
     def ignore(self, module: nn.Module) -> None:
@@ -98,7 +99,11 @@ class Recorder:
         if self._busy or construction is None or module in self._called:
             return None
         self._called.add(module)
-        cases = self.cases.get(construction.qualname, [])
+        cases = [
+            item
+            for item in self.cases.get(construction.qualname, [])
+            if item.construction.module == construction.module
+        ]
         kind = (construction, _kind_of((args, kwargs)))
         if len(cases) >= MAX_CASES_PER_CLASS or kind in self._seen:
             return None

@@ -143,3 +143,55 @@ def test_a_guess_is_tried_before_it_is_believed() -> None:
     assert accepted
     assert accepted[0].shape[-1] == 2
     assert all(isinstance(item, torch.Tensor) for item in accepted)
+
+
+BASE = """
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.fc = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+NAMESAKE = """
+from torch import nn
+from base import Block as Inner
+
+
+class Block(nn.Module):
+    def __init__(self, secret):
+        super().__init__()
+        assert secret == ("only", "me")
+
+    def forward(self, x):
+        return x + 1
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner(8)
+
+    def forward(self, x):
+        return self.inner(x).relu()
+
+
+def make():
+    return Inner(4) if Net else Block(("only", "you"))
+"""
+
+
+def test_a_namesake_in_another_file_proves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "base.py").write_text(BASE, encoding="utf-8")
+    file = tmp_path / "net.py"
+    file.write_text(NAMESAKE, encoding="utf-8")
+    original, _ = open_sides(file, file, ())
+    original.load()
+    book = Casebook(original, ("Block", "Net"), budget_s=60.0)
+    book.add_expressions()
+    book.add_guesses()
+    assert book.missing == ("Block",)
