@@ -16,7 +16,7 @@ from torch import nn
 
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.constructor_guesses import guess_constructor_arguments
-from flodl.verify.layer_shapes import guess_arguments
+from flodl.verify.input_search import find_arguments
 from flodl.verify.literals import model_expressions, parse_example
 from flodl.verify.recipes import (
     Arguments,
@@ -31,6 +31,9 @@ from flodl.verify.seeds import seed_all
 from flodl.verify.sides import Side
 
 EXAMPLE_SEED = 555
+# Of the time that is left, the share that one model's inputs may be searched for.
+MODEL_SHARE = 0.25
+MIN_MODEL_S = 1.0
 _NOTHING = Packed(data=b"")
 
 
@@ -109,8 +112,8 @@ class Casebook:
                 if self.cases.get(name) or self._is_over():
                     break
                 failure = self._explore(construction, "guessed from signature and layers", None)
-                if failure is not None:
-                    self.reasons[name] = str(failure)
+                if failure is not None:  # the first guess is the likeliest
+                    self.reasons.setdefault(name, str(failure))
 
     def _guessed(self, name: str, made: type[nn.Module]) -> Iterator[Construction]:
         with self._original.active():
@@ -166,16 +169,17 @@ class Casebook:
         seed_all(EXAMPLE_SEED)
         if inputs is not None:
             return attempt(lambda: evaluate_arguments(inputs, side))
-        last: Failure | None = None
-        for args, kwargs in guess_arguments(model):
-            if self._is_over():
-                break
-            failure = _run(lambda a=args, k=kwargs: model(*a, **k), side.file)  # type: ignore[misc]
-            if failure is None:
-                return args, kwargs
-            last = last or failure
-        reason = f"no inputs found: {last}" if last is not None else "no time left to find inputs"
-        return Failure(text=reason, line=None)
+        # A model that takes nothing must not take all the time.
+        left = self._deadline - time.monotonic()
+        deadline = time.monotonic() + max(left * MODEL_SHARE, MIN_MODEL_S)
+        found = find_arguments(
+            model, side.file, lambda: self._is_over() or time.monotonic() > deadline
+        )
+        if found is None:
+            return Failure(text="no time left to find inputs", line=None)
+        if isinstance(found, Failure):
+            return Failure(text=f"no inputs found: {found}", line=None)
+        return found
 
     def _merge(
         self, cases: dict[str, list[Case]], constructions: dict[str, list[Construction]]

@@ -95,7 +95,7 @@ class _Examination:
     def run(self, name: str) -> ClassResult:
         """Examine one class over all of its cases."""
         if name not in self._original.namespace():
-            text = f"importing the original does not define `{name}`"
+            text = f"importing the original does not define `{name}`{self._ended()}"
             return _not_run(name, text, "not-importable", None)
         if name not in self._port.namespace():
             return ClassResult(
@@ -108,8 +108,12 @@ class _Examination:
         if not cases:
             reasons = self._book.reasons
             text = reasons.get(name) or reasons.get("") or "no constructor arguments were found"
-            return _not_run(name, text, "no-inputs-found", None)
+            return _not_run(name, text + self._ended(), "no-inputs-found", None)
         return self._try_cases(name, cases[:MAX_TRIALS])
+
+    def _ended(self) -> str:
+        failure = self._original.failure
+        return "" if failure is None else f"; importing the original ends with {failure}"
 
     def _try_cases(self, name: str, cases: list[Case]) -> ClassResult:
         ledger = Ledger()

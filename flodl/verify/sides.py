@@ -20,6 +20,7 @@ from typing import Literal, final
 
 from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
 from flodl.verify.containment import StopRunError, stop_at_first_backward
+from flodl.verify.definitions import define_rest
 from flodl.verify.seeds import seed_all
 
 Label = Literal["original", "port"]
@@ -172,14 +173,22 @@ class _MainLoader(importlib.machinery.SourceFileLoader):
         sys.argv = [str(self._file)]
         try:
             with stop_at_first_backward(), time_limit(IMPORT_LIMIT_S):
-                self._report(self._run(module))
-        except (StopRunError, OutOfTimeError):
-            self._report(None)
+                self._run(module)
+        except OutOfTimeError:
+            return
         finally:
             sys.argv = argv
 
-    def _run(self, module: ModuleType) -> Failure | None:
-        return attempt(lambda: super(_MainLoader, self).exec_module(module), self._file)
+    def _run(self, module: ModuleType) -> None:
+        try:
+            failure = attempt(lambda: super(_MainLoader, self).exec_module(module), self._file)
+        except StopRunError:
+            failure = None
+        else:
+            if failure is None:
+                return
+        self._report(failure)
+        define_rest(module, self._file)
 
 
 @final

@@ -15,6 +15,7 @@ from typing import Any, Final, final
 import torch
 
 from flodl.verify.standins.anything import make_module
+from flodl.verify.standins.arguments import supply_arguments
 from flodl.verify.standins.datasets import VISION, pillow_image, synthetic_vision
 from flodl.verify.standins.frames import make_frames_module
 from flodl.verify.standins.hints import hints_of
@@ -51,6 +52,7 @@ class Standins:
         sys.meta_path.insert(0, _Watcher(self))
         sys.meta_path.append(_LastResort(self))
         MissingFiles(self.note).install(hints_of(script))
+        supply_arguments(script, self.note)
         if not torch.cuda.is_available():
             self._keep_on_cpu()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import builtins
 import io
 import json
@@ -37,12 +38,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 @contextmanager
 def own_files() -> Iterator[None]:
-    """Take back what the examination does to `open`, which ends with its process elsewhere."""
+    """Take back what the examination does to `open` and parsers, which ends with its process elsewhere."""
     before = (builtins.open, io.open)
+    parse = argparse.ArgumentParser.parse_known_args
     try:
         yield
     finally:
         builtins.open, io.open = before
+        argparse.ArgumentParser.parse_known_args = parse  # type: ignore[method-assign]
 
 
 def examine_files(
