@@ -195,5 +195,5 @@ def _holds_flow(value: Any) -> bool:
     if kind in (*TUPLES, *LISTS):
         return any(_holds_flow(item) for item in value)
     if kind in DICTS:
-        return any(_holds_flow(item) for item in value.values())
+        return any(_holds_flow(item) for item in (*value, *value.values()))
     return kind is Flow

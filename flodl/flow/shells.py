@@ -116,7 +116,7 @@ def _holds_flow(value: Any, depth: int, seen: set[int]) -> bool:
     seen.add(id(value))
     inside = list(getattr(value, "__dict__", {}).values()) if _may_hold(kind) else []
     if container:
-        inside += value.values() if issubclass(kind, dict) else value
+        inside += [*value, *value.values()] if issubclass(kind, dict) else value
     elif dataclasses.is_dataclass(kind):
         inside += [getattr(value, name, None) for name in dataclass_fields(value)]
     return any(_holds_flow(each, depth - 1, seen) for each in inside)

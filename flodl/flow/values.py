@@ -35,7 +35,7 @@ def map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
     if kind in LISTS:
         return [map_leaves(item, leaf) for item in value]
     if kind in DICTS:
-        return {key: map_leaves(item, leaf) for key, item in value.items()}
+        return {_mapped_key(key, leaf): map_leaves(item, leaf) for key, item in value.items()}
     if kind is slice:
         return slice(*(map_leaves(part, leaf) for part in (value.start, value.stop, value.step)))
     if is_named_tuple(value):
@@ -45,6 +45,13 @@ def map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
         make, parts = shell
         return make(**{name: map_leaves(part, leaf) for name, part in parts.items()})
     return leaf(value)
+
+
+def _mapped_key(key: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Return the key of a dict: one that is a flow, such as a key of a step's result, is a leaf."""
+    from flodl.flow.handle import Flow
+
+    return leaf(key) if type(key) is Flow else key
 
 
 def is_named_tuple(value: object) -> bool:

@@ -235,6 +235,25 @@ def test_an_ordered_dict_is_an_argument():
         assert seen(flow(given)) == seen(plain(given))
 
 
+@pytest.mark.parametrize("kind", [dict, OrderedDict])
+def test_keys_of_a_result_are_keys_of_another(kind):
+    """As detectors gather the losses of their parts: the keys are known only to the step."""
+
+    def body(self, x):
+        losses, marks = kind(), kind()
+        losses.update(self.inner(x))
+        for key, value in self.inner(x).items():
+            losses[key + "2"] = value + 1
+            marks[key] = True
+        return losses, marks, losses["a"], "b" in losses
+
+    plain, flow = pair(body)
+    plain.inner = flow.inner = pair(lambda _, x: {"b": x, "a": x * 2})[0]
+    for size in (2, 2, 3):
+        x = torch.randn(size, 4)
+        assert seen(flow(x)) == seen(plain(x))
+
+
 class Slotted:
     __slots__ = ("h",)
 
