@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 import torch
@@ -27,25 +27,28 @@ _LENGTH_NAMES = frozenset({"lengths", "length", "lens", "seq_len", "seq_lens", "
 
 def guess_arguments(model: nn.Module) -> Iterator[Arguments]:
     """Yield arguments that `model` might accept, likeliest first; the caller sets the seed."""
-    names = _required_names(model)
-    if not names:
+    names, keywords = _required_names(model)
+    if not names and not keywords:
         yield (), {}
         return
     main = list(_deduplicated(_main_guesses(model)))
     produced = 0
     for first in main:
-        for others in _other_guesses(names[1:], first, model):
-            yield (first.clone(), *others), {}
+        for others in _other_guesses((*names, *keywords)[1:], first, model):
+            values = (first.clone(), *others)
+            by_name = dict(zip(keywords, values[len(names) :], strict=True))
+            yield values[: len(names)], by_name
             produced += 1
             if produced >= MAX_GUESSES:
                 return
 
 
-def _required_names(model: nn.Module) -> list[str]:
+def _required_names(model: nn.Module) -> tuple[list[str], list[str]]:
+    """Return the arguments that have to be given, by position and by name."""
     try:
         parameters = inspect.signature(model.forward).parameters.values()
     except (TypeError, ValueError):
-        return ["x"]
+        return ["x"], []
     positional = [
         item.name
         for item in parameters
@@ -53,7 +56,12 @@ def _required_names(model: nn.Module) -> list[str]:
         and item.kind in {item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD}
     ]
     variable = any(item.kind is item.VAR_POSITIONAL for item in parameters)
-    return positional or (["x"] if variable else [])
+    keywords = [
+        item.name
+        for item in parameters
+        if item.default is item.empty and item.kind is item.KEYWORD_ONLY
+    ]
+    return positional or (["x"] if variable else []), keywords
 
 
 def _main_guesses(model: nn.Module) -> Iterator[torch.Tensor]:
@@ -133,7 +141,7 @@ def _guess_for_norm(layer: nn.modules.batchnorm._NormBase) -> Iterator[torch.Ten
 
 
 def _other_guesses(
-    names: list[str], first: torch.Tensor, model: nn.Module
+    names: Sequence[str], first: torch.Tensor, model: nn.Module
 ) -> Iterator[tuple[object, ...]]:
     options = [list(_guess_by_name(name, first, model)) for name in names]
     for choice in itertools.islice(itertools.product(*options), 6):

@@ -1,0 +1,152 @@
+"""Searches inputs for a model by what it says about those that it does not take.
+
+A call that fails says something about sizes ("expected input to have 7 channels, but got 32"), and
+how far it came. Inputs are changed one step at a time, and a change that comes further is kept and
+changed again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+from torch import nn
+
+from flodl.verify.attempt import Failure
+from flodl.verify.input_changes import changes_of
+from flodl.verify.input_slots import State, is_small, made_of, state_of
+from flodl.verify.layer_shapes import guess_arguments
+from flodl.verify.reach import Reach, reach_of
+from flodl.verify.recipes import Arguments
+
+MAX_CALLS = 300
+MAX_STARTS = 4
+# A place from which so many changes came no further is left for the next best one.
+PATIENCE = 80
+MAX_ALIKE = 6
+_DIGITS = re.compile(r"\d+")
+_MAX_KNOWN_SIZES = 12
+
+Try = Callable[[Arguments], Reach]
+
+
+def find_arguments(
+    model: nn.Module, file: Path, is_over: Callable[[], bool]
+) -> Arguments | Failure | None:
+    """Return arguments that the model takes, or what it said about the likeliest that it refused.
+
+    `file` is the one whose lines failures name. Without time for a single try, nothing is returned.
+    """
+    first: Failure | None = None
+    refused: list[tuple[Arguments, Reach]] = []
+
+    def attempt(arguments: Arguments) -> Reach:
+        return reach_of(lambda: model(*arguments[0], **arguments[1]), file)
+
+    for arguments in guess_arguments(model):
+        if is_over():
+            return first
+        reach = attempt(arguments)
+        if reach.failure is None:
+            return arguments
+        first = first or reach.failure
+        refused.append((arguments, reach))
+    refused.sort(key=lambda item: item[1].progress, reverse=True)
+    return search_arguments(model, refused[:MAX_STARTS], attempt, is_over) or first
+
+
+def search_arguments(
+    model: nn.Module,
+    starts: Sequence[tuple[Arguments, Reach]],
+    attempt: Try,
+    is_over: Callable[[], bool],
+) -> Arguments | None:
+    """Return arguments that the model takes, found from some that it refused; None if not found."""
+    search = _Search(known_sizes(model))
+    for arguments, reach in starts:
+        state = state_of(arguments)
+        if state is not None:
+            search.add(state, reach)
+    for _ in range(MAX_CALLS):
+        if is_over():
+            return None
+        state = search.next_state()
+        if state is None:
+            return None
+        reach = attempt(made_of(state))
+        if reach.failure is None:
+            return made_of(state)
+        search.add(state, reach)
+    return None
+
+
+def known_sizes(model: nn.Module) -> tuple[int, ...]:
+    """Return sizes that a model's own attributes and parameters name, few and likeliest first."""
+    found: dict[int, None] = {}
+    for holder in (model, *model.children()):
+        for name, value in vars(holder).items():
+            if type(value) is int and not name.startswith("_") and 1 < value <= 4096:
+                found.setdefault(value)
+    for parameter in itertools.islice(model.parameters(), 4):
+        for size in parameter.shape:
+            if size > 1:
+                found.setdefault(size)
+    return tuple(found)[:_MAX_KNOWN_SIZES]
+
+
+@final
+@dataclass(slots=True, eq=False)
+class _Place:
+    """A state that was tried, and the changes of it that are left."""
+
+    state: State
+    changes: Iterator[State]
+    patience: int = PATIENCE
+
+
+@final
+@dataclass(slots=True)
+class _Search:
+    """The places known so far, the one that came furthest first."""
+
+    sizes: tuple[int, ...]
+    _heap: list[tuple[tuple[int, int, int], _Place]] = field(default_factory=list)
+    _seen: set[State] = field(default_factory=set)
+    _complaints: Counter[tuple[tuple[int, int], str]] = field(default_factory=Counter)
+    _number: int = 0
+
+    def add(self, state: State, reach: Reach) -> None:
+        """Keep a state that failed, if nothing like it is known."""
+        self._seen.add(state)
+        text = reach.failure.text if reach.failure is not None else ""
+        # The same complaint about other numbers, as far along, is worth only so many attempts. A
+        # new one is looked at first: something was changed that mattered.
+        complaint = (reach.progress, _DIGITS.sub("#", text))
+        self._complaints[complaint] += 1
+        if self._complaints[complaint] > MAX_ALIKE:
+            return
+        self._number += 1
+        order = -self._number if self._complaints[complaint] == 1 else self._number
+        places, steps = reach.progress
+        place = _Place(state=state, changes=changes_of(state, text, self.sizes))
+        heapq.heappush(self._heap, ((-places, -steps, order), place))
+
+    def next_state(self) -> State | None:
+        """Return the next state to try; None when all changes were tried."""
+        while self._heap:
+            (_, _, order), best = self._heap[0]
+            for state in best.changes:
+                if state not in self._seen and is_small(state):
+                    self._seen.add(state)
+                    best.patience -= 1
+                    if best.patience == 0:
+                        heapq.heapreplace(self._heap, ((1, 0, order), best))
+                    return state
+            heapq.heappop(self._heap)
+        return None

@@ -1,0 +1,95 @@
+"""Inputs in an abstract form, whose sizes and kinds can be changed: what a search moves through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, final
+
+import torch
+
+from flodl.verify.recipes import Arguments
+
+Kind = Literal["float", "int", "bool", "fixed"]
+
+MAX_ELEMENTS = 1 << 21
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One argument: a tensor of a shape and kind, or a fixed value that is no tensor.
+
+    Whole numbers of a tensor lie below `high`. `key` is the keyword it is given by, if any;
+    `shown` stands for the value where two slots are compared.
+    """
+
+    kind: Kind
+    shape: tuple[int, ...] = ()
+    high: int = 2
+    key: str = ""
+    shown: str = ""
+    value: object = field(default=None, compare=False)
+
+    def make(self) -> object:
+        """Return a fresh value."""
+        if self.kind == "float":
+            return torch.randn(self.shape)
+        if self.kind == "int":
+            return torch.randint(self.high, self.shape)
+        if self.kind == "bool":
+            return torch.ones(self.shape, dtype=torch.bool)
+        return self.value
+
+
+State = tuple[Slot, ...]
+
+
+def fixed(value: object, key: str = "") -> Slot:
+    """Return the slot of a value that is no tensor."""
+    plain = value is None or isinstance(value, bool | int | float | str)
+    return Slot("fixed", key=key, shown=repr(value) if plain else f"#{id(value)}", value=value)
+
+
+def state_of(arguments: Arguments) -> State | None:
+    """Return the abstract form of arguments, or None if one of them has none."""
+    args, kwargs = arguments
+    slots = []
+    for key, value in (*(("", item) for item in args), *kwargs.items()):
+        slot = _slot(value, key)
+        if slot is None:
+            return None
+        slots.append(slot)
+    return tuple(slots)
+
+
+def made_of(state: State) -> Arguments:
+    """Make fresh arguments; the caller sets the seed."""
+    made = [(slot.key, slot.make()) for slot in state]
+    return tuple(value for key, value in made if not key), {
+        key: value for key, value in made if key
+    }
+
+
+def is_small(state: State) -> bool:
+    """Tell whether the tensors of a state are of a size to play with."""
+    total = 0
+    for slot in state:
+        elements = 1
+        for size in slot.shape:
+            elements *= size
+        total += elements
+    return total <= MAX_ELEMENTS
+
+
+def _slot(value: object, key: str) -> Slot | None:
+    if not isinstance(value, torch.Tensor):
+        return fixed(value, key)
+    if value.layout != torch.strided or value.is_complex():
+        return None
+    shape = tuple(value.shape)
+    if value.is_floating_point():
+        return Slot("float", shape, key=key)
+    if value.dtype == torch.bool:
+        return Slot("bool", shape, key=key)
+    high = int(value.max()) + 1 if value.numel() else 2
+    return Slot("int", shape, high=max(high, 2), key=key)

@@ -1,0 +1,142 @@
+"""Inputs that no layer tells are searched by what the model says about those it refused."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from flodl.verify.attempt import Failure
+from flodl.verify.input_search import find_arguments
+from flodl.verify.reach import reach_of
+
+pytestmark = pytest.mark.torch
+
+
+class Forecast(nn.Module):
+    """Sequences whose channels stand last, with marks of the time beside them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Conv1d(5, 12, 3, padding=1, padding_mode="circular")
+        self.marks = nn.Linear(4, 12)
+        self.along_time = nn.Linear(24, 10)
+        self.head = nn.Linear(12, 5)
+
+    def forward(self, x_enc, x_mark_enc, x_dec, x_mark_dec, mask=None):
+        mean = x_enc.mean(1, keepdim=True)
+        h = self.tokens((x_enc - mean).permute(0, 2, 1)).transpose(1, 2) + self.marks(x_mark_enc)
+        h = self.along_time(h.permute(0, 2, 1)).permute(0, 2, 1)
+        return self.head(h) + mean + x_dec[:, -10:, :] * x_mark_dec[:, -10:, :1]
+
+
+class Patches(nn.Module):
+    """A sequence of patches, and how many of them make up the height and the width."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+        self.depthwise = nn.Conv2d(16, 16, 3, padding=1, groups=16)
+
+    def forward(self, x, height, width):
+        batch, _, channels = x.shape
+        grid = self.norm(x).transpose(1, 2).view(batch, channels, height, width)
+        return x + self.depthwise(grid).flatten(2).transpose(1, 2)
+
+
+class Positions(nn.Module):
+    """As many positions as the parameter has, and channels that are split into heads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at = nn.Parameter(torch.randn(50, 1, 24))
+
+    def forward(self, x):
+        b, c, h, w = x.shape
+        rows = x.reshape(b, c, h * w).permute(2, 0, 1)
+        rows = torch.cat([rows.mean(0, keepdim=True), rows]) + self.at
+        return rows.view(50, b, 3, 8).softmax(-1)
+
+
+class Edges(nn.Module):
+    """A graph: features of nodes, and pairs of node numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = nn.Linear(6, 9)
+        self.other = nn.Linear(6, 9)
+
+    def forward(self, x, edge_index):
+        source, target = edge_index
+        gathered = torch.zeros_like(x).index_add(0, target, x[source])
+        return functional.relu(self.own(x) + self.other(gathered))
+
+
+class Attention(nn.Module):
+    """A decoder's step, which looks back at what the encoder said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(11, 10)
+        self.score = nn.Linear(10 + 14, 1)
+        self.cell = nn.GRUCell(10 + 14, 14)
+
+    def forward(self, token, hidden, memory):
+        word = self.embedding(token)
+        seen = torch.cat([word.unsqueeze(1).expand(-1, memory.size(1), -1), memory], dim=2)
+        weights = self.score(seen).softmax(1)
+        return self.cell(torch.cat([word, (weights * memory).sum(1)], dim=1), hidden)
+
+
+class Keyword(nn.Module):
+    """An argument that has to be given by its name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+        self.time = nn.Linear(8, 3)
+
+    def forward(self, x, *, times):
+        return self.fc(x) + self.time(times)
+
+
+class Strict(nn.Module):
+    """Nothing is good enough."""
+
+    def forward(self, x, y):
+        raise ValueError("never")
+
+
+MODELS = (Forecast, Patches, Positions, Edges, Attention, Keyword)
+
+
+@pytest.mark.parametrize("made", MODELS, ids=lambda made: made.__name__)
+def test_inputs_are_found(made: type[nn.Module]) -> None:
+    torch.manual_seed(0)
+    model = made()
+    deadline = time.monotonic() + 60
+    found = find_arguments(model, Path(__file__), lambda: time.monotonic() > deadline)
+    assert isinstance(found, tuple), found
+    args, kwargs = found
+    assert isinstance(model(*args, **kwargs), torch.Tensor)
+
+
+def test_what_the_likeliest_inputs_met_is_said() -> None:
+    deadline = time.monotonic() + 60
+    found = find_arguments(Strict(), Path(__file__), lambda: time.monotonic() > deadline)
+    assert isinstance(found, Failure)
+    assert "never" in found.text
+
+
+def test_a_call_that_comes_further_reaches_more() -> None:
+    model = Positions()
+    near = reach_of(lambda: model(torch.randn(2, 3)), Path(__file__))
+    far = reach_of(lambda: model(torch.randn(2, 24, 6, 6)), Path(__file__))
+    done = reach_of(lambda: model(torch.randn(2, 24, 7, 7)), Path(__file__))
+    assert near.progress < far.progress < done.progress
+    assert near.failure is not None
+    assert done.failure is None
