@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import final
 
@@ -16,6 +17,7 @@ from torch import nn
 
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.constructor_guesses import guess_constructor_arguments
+from flodl.verify.declared_settings import declared_settings
 from flodl.verify.input_search import find_arguments
 from flodl.verify.literals import model_expressions, parse_example
 from flodl.verify.recipes import (
@@ -44,6 +46,7 @@ class Casebook:
     def __init__(self, original: Side, wanted: tuple[str, ...], budget_s: float) -> None:
         self._original = original
         self._wanted = wanted
+        self._declared = partial(declared_settings, original.file, original.folders)
         self._deadline = time.monotonic() + budget_s
         self._constructions: dict[str, list[Construction]] = {}
         self.cases: dict[str, list[Case]] = {}
@@ -117,7 +120,7 @@ class Casebook:
 
     def _guessed(self, name: str, made: type[nn.Module]) -> Iterator[Construction]:
         with self._original.active():
-            guesses = list(guess_constructor_arguments(made))
+            guesses = list(guess_constructor_arguments(made, self._declared))
         for kwargs in guesses:
             with self._original.active():
                 packed = pack(((), kwargs), _recorder(self._original, ""), keep_live=True)

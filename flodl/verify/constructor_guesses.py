@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 
-from flodl.verify.settings_guesses import guess_settings
+from flodl.verify.settings_guesses import Declared, guess_settings
 
 _BY_NAME: tuple[tuple[tuple[str, ...], object], ...] = (
     (("num_classes", "n_classes", "nclass", "num_outputs", "out_dim", "output_size"), 5),
@@ -45,8 +45,11 @@ _BY_ANNOTATION: dict[object, object] = {
 _FLAG_PREFIXES = ("use_", "with_", "is_", "has_", "return_")
 
 
-def guess_constructor_arguments(made: type) -> Iterator[dict[str, object]]:
-    """Yield keyword arguments with which a class might be constructed, likeliest first."""
+def guess_constructor_arguments(made: type, declared: Declared) -> Iterator[dict[str, object]]:
+    """Yield keyword arguments with which a class might be constructed, likeliest first.
+
+    `declared` returns what a command line of the program says about names.
+    """
     try:
         parameters = list(inspect.signature(made).parameters.values())
     except (TypeError, ValueError):
@@ -62,12 +65,12 @@ def guess_constructor_arguments(made: type) -> Iterator[dict[str, object]]:
     # Channel counts that must agree (a residual without projection) get one number; those that may
     # differ show more when they do.
     for size in (16, 8, 3, 64, 1):
-        yield from _with_settings(made, required, size)
+        yield from _with_settings(made, required, size, declared)
         yield {item.name: _guess(item, size) for item in required}
 
 
 def _with_settings(
-    made: type, required: list[inspect.Parameter], size: int
+    made: type, required: list[inspect.Parameter], size: int, declared: Declared
 ) -> Iterator[dict[str, object]]:
     """Yield arguments of which one is an object full of settings."""
 
@@ -78,7 +81,7 @@ def _with_settings(
         return _guess(inspect.Parameter(name, kind), size)
 
     for item in required:
-        for settings in guess_settings(made, item, guess):
+        for settings in guess_settings(made, item, guess, declared):
             others = {other.name: _guess(other, size) for other in required}
             yield {**others, item.name: settings}
 

@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import sys
 import textwrap
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from typing import Any, final
 
@@ -18,6 +19,7 @@ NAMES = frozenset({
 _SMALL = 8
 
 Guess = Callable[[str], object]
+Declared = Callable[[frozenset[str]], dict[str, object]]
 
 
 @final
@@ -31,13 +33,22 @@ class Settings(dict[str, Any]):
             raise AttributeError(name) from None
 
 
-def guess_settings(made: type, parameter: inspect.Parameter, guess: Guess) -> Iterator[object]:
-    """Yield what might be the settings for one parameter, if it looks like some."""
+def guess_settings(
+    made: type, parameter: inspect.Parameter, guess: Guess, declared: Declared
+) -> Iterator[object]:
+    """Yield what might be the settings for one parameter, if it looks like some.
+
+    `declared` returns what a command line of the program says about names.
+    """
     kind = _data_class(made, parameter)
     if kind is not None:
         yield from _filled(kind, guess)
     if parameter.name.lower() in NAMES:
         names = _names_read(made)
+        known = declared(frozenset(names)) if names else {}
+        if known:
+            others = {name: guess(name) for name in sorted(names - known.keys())}
+            yield Namespace(**(known | others))
         if names:
             yield Settings({name: guess(name) for name in sorted(names)})
 

@@ -116,6 +116,11 @@ class Side:
         """Tell whether a module name belongs to the program, not to an installed package."""
         return module == self.name or module in self._modules or module == "__main__"
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where the program's own modules are found."""
+        return self._folders
+
     def namespace(self) -> dict[str, object]:
         """Return the global names of the main module."""
         return vars(self.module)

@@ -81,3 +81,55 @@ def test_settings_are_guessed(tmp_path: Path) -> None:
         model = book.cases["Model"][0].construction.build(original)
     assert model.emb.num_embeddings < 100
     assert len(model.blocks) == 1
+
+
+PROGRAM = """
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--d_model", "-d", type=int, required=True, default=24)
+parser.add_argument("--n-heads", type=int, default=3)
+parser.add_argument("--freq", choices=["hourly", "daily"])
+parser.add_argument("--no_bias", action="store_false", dest="bias")
+parser.add_argument("--inverse", action="store_true")
+"""
+OTHER_PROGRAM = """
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--d_model", type=int, default=7)
+"""
+READS = """
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, configs):
+        super().__init__()
+        assert configs.freq == "hourly"
+        assert not configs.inverse
+        self.tokens = nn.Linear(configs.d_model, configs.d_model, bias=configs.bias)
+        self.attention = nn.MultiheadAttention(configs.d_model, configs.n_heads)
+        self.drop = nn.Dropout(configs.dropout)
+
+    def forward(self, x):
+        h = self.tokens(x)
+        return self.drop(self.attention(h, h, h)[0])
+"""
+
+
+def test_settings_are_those_of_the_programs_command_line(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (tmp_path / "run.py").write_text(PROGRAM, encoding="utf-8")
+    (tmp_path / "another.py").write_text(OTHER_PROGRAM, encoding="utf-8")
+    file = folder / "reads.py"
+    file.write_text(READS, encoding="utf-8")
+    original, _ = open_sides(file, file, (tmp_path,))
+    original.load()
+    book = Casebook(original, ("Model",), budget_s=60.0)
+    book.add_guesses()
+    assert book.missing == (), book.reasons
+    with original.active():
+        model = book.cases["Model"][0].construction.build(original)
+    assert model.tokens.in_features == 24

@@ -1,0 +1,58 @@
+"""The other Python files of the project that a file belongs to, nearest first."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+MAX_FILES = 3000
+MAX_BYTES = 1 << 20
+_FOREIGN = frozenset({"site-packages", "node_modules", "venv", "env", "build", "dist"})
+
+
+def project_files(file: Path, folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield the Python files in the folders: those in the file's own first, then from the top."""
+    seen: set[Path] = {file}
+    pending = deque([file.parent, *folders])
+    opened: set[Path] = set()
+    while pending and len(seen) < MAX_FILES:
+        folder = pending.popleft()
+        if folder in opened:
+            continue
+        opened.add(folder)
+        inner, files = _listed(folder)
+        pending.extend(inner)
+        for item in files:
+            if item not in seen:
+                seen.add(item)
+                yield item
+
+
+def texts_with(words: bytes, files: Iterator[Path]) -> Iterator[tuple[Path, bytes]]:
+    """Yield the files that hold some words, with what is in them."""
+    for item in files:
+        try:
+            text = item.read_bytes()
+        except OSError:
+            continue
+        if words in text and len(text) <= MAX_BYTES:
+            yield item, text
+
+
+def _listed(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the folders and the Python files in a folder, in order; links are not followed."""
+    inner: list[Path] = []
+    files: list[Path] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda item: item.name):
+                if entry.is_dir(follow_symlinks=False):
+                    if not entry.name.startswith(".") and entry.name not in _FOREIGN:
+                        inner.append(Path(entry.path))
+                elif entry.name.endswith(".py"):
+                    files.append(Path(entry.path))
+    except OSError:
+        pass
+    return inner, files
