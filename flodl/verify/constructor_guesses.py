@@ -45,7 +45,9 @@ _BY_ANNOTATION: dict[object, object] = {
 _FLAG_PREFIXES = ("use_", "with_", "is_", "has_", "return_")
 
 
-def guess_constructor_arguments(made: type, declared: Declared) -> Iterator[dict[str, object]]:
+def guess_constructor_arguments(
+    made: type, declared: Declared = lambda _: {}
+) -> Iterator[dict[str, object]]:
     """Yield keyword arguments with which a class might be constructed, likeliest first.
 
     `declared` returns what a command line of the program says about names.
