@@ -12,6 +12,7 @@ from io import BufferedWriter, FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from flodl.checkpoint.sound import Stamp, stamp_of
 from flodl.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
 _BUFFER = 1 << 20
 
 
-def commit(path: Path, write: Callable[[BinaryIO], None]) -> None:
+def commit(path: Path, write: Callable[[BinaryIO], None]) -> Stamp | None:
     """Write a file beside its place, flush it to the disk, and put it in its place in one step.
 
     A path that ends in `.gz` is compressed.  A symbolic link stays one; what it points to is replaced.
+
+    Returns:
+        The stamp of the new file, or None if another has already taken its place.
 
     Raises:
         CheckpointError: the file system refused something; what was there before is untouched.
@@ -31,7 +35,7 @@ def commit(path: Path, write: Callable[[BinaryIO], None]) -> None:
     target = path.resolve()
     temporary = target.with_name(f".{target.name}.{_owner()}.{secrets.token_hex(4)}.tmp")
     try:
-        _write_through(temporary, write, compress=path.name.endswith(".gz"))
+        written = _write_through(temporary, write, compress=path.name.endswith(".gz"))
         _keep_mode(target, temporary)
         os.replace(temporary, target)  # noqa: PTH105  # what the tests make fail
         _flush_directory(target.parent)
@@ -45,9 +49,13 @@ def commit(path: Path, write: Callable[[BinaryIO], None]) -> None:
         _remove(temporary)
         raise
     _sweep(target)
+    with contextlib.suppress(OSError):
+        placed = stamp_of(target)
+        return placed if placed[:-1] == written[:-1] else None  # a rename changes the last time
+    return None
 
 
-def _write_through(temporary: Path, write: Callable[[BinaryIO], None], *, compress: bool) -> None:
+def _write_through(temporary: Path, write: Callable[[BinaryIO], None], *, compress: bool) -> Stamp:
     raw = FileIO(temporary, "x")
     try:
         buffered = BufferedWriter(raw, _BUFFER)
@@ -59,6 +67,7 @@ def _write_through(temporary: Path, write: Callable[[BinaryIO], None], *, compre
             write(cast("BinaryIO", buffered))
         buffered.flush()
         os.fsync(raw.fileno())
+        return stamp_of(raw.fileno())
     finally:
         # Closing the raw file, not the buffer: after an error the buffer would write again.
         raw.close()

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, final
 
 import torch
 
-from flodl.checkpoint.direct import DirectReader, takes_bytes
+from flodl.checkpoint import sound
+from flodl.checkpoint.direct import DirectReader, Piece, takes_bytes
 from flodl.checkpoint.format import (
     MAX_HEADER,
     VERSION,
@@ -82,10 +83,20 @@ class AbstractContents(ABC):
         Raises:
             CheckpointError: something is damaged.
         """
-        found = self.problems()
-        if found:
+        self._refuse(self.problems())
+
+    def prepare_copy(self) -> None:
+        """Make sure that every byte was checked, or that `copy_to` checks what it copies.
+
+        Raises:
+            CheckpointError: something is damaged.
+        """
+        self.require_sound()
+
+    def _refuse(self, damage: tuple[str, ...]) -> None:
+        if damage:
             raise CheckpointError(
-                "the file is damaged; use another copy", path=self.path, differences=found
+                "the file is damaged; use another copy", path=self.path, differences=damage
             )
 
 
@@ -108,6 +119,7 @@ class SafetensorsContents(AbstractContents):
         self._header = header
         self._view = memoryview(data)
         self._by_name = {each.name: each for each in header.entries}
+        self._pending: Mapping[str, str] = {}  # checksums to compare while copying
 
     def entries(self) -> tuple[Entry, ...]:
         """Return all tensors in the order of the file."""
@@ -122,6 +134,32 @@ class SafetensorsContents(AbstractContents):
         entry = self._by_name[name]
         return from_bytes(self._bytes(entry), entry.dtype, entry.shape)
 
+    def require_sound(self) -> None:
+        """Check every byte, and remember it of the file.
+
+        Raises:
+            CheckpointError: something is damaged.
+        """
+        before = None if self._reader is None else self._reader.stamp()
+        super().require_sound()
+        if self.sealed and self._reader is not None and self._reader.stamp() == before:
+            sound.remember(before)
+
+    def prepare_copy(self) -> None:
+        """Check every byte, unless this process did before and the file is as it was.
+
+        Checking first keeps a model whole, at the price of reading a file twice.  One that is known to be
+        sound needs no more than a guard against what the times of a file do not show: `copy_to` checks what
+        it copies.
+
+        Raises:
+            CheckpointError: something is damaged.
+        """
+        if self.sealed and self._reader is not None and sound.is_known(self._reader.stamp()):
+            self._pending = stored_table(self.metadata, "fdl.checksums", self.path)
+        else:
+            self.require_sound()
+
     def copy_to(self, targets: Sequence[tuple[str, Tensor]]) -> None:
         """Read bytes straight into the memory of the tensors where that is the same as copying."""
         if self._reader is None:
@@ -132,9 +170,12 @@ class SafetensorsContents(AbstractContents):
         for name, target in targets:
             entry = self._by_name[name]
             if takes_bytes(target, DTYPES[entry.dtype]):
-                direct.append((self._header.data_start + entry.start, target))
+                place = self._header.data_start + entry.start
+                direct.append(Piece(name, place, target, self._pending.get(name, "")))
             else:
                 others.append((name, target))
+        if self._pending:
+            self._refuse(self._damaged([self._by_name[name] for name, _ in others]))
         self._reader.fill(direct)
         super().copy_to(others)
 
@@ -142,8 +183,10 @@ class SafetensorsContents(AbstractContents):
         """Compare every tensor with its checksum."""
         if not self.sealed:
             return ()
+        return self._damaged(self._header.entries)
+
+    def _damaged(self, entries: Sequence[Entry]) -> tuple[str, ...]:
         stored = stored_table(self.metadata, "fdl.checksums", self.path)
-        entries = self._header.entries
         found = checksums([self._bytes(each) for each in entries])
         return tuple(
             f"tensor {each.name!r} is damaged: its checksum does not match"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import increment_version
+from xxhash import xxh3_64
 
+from flodl.checkpoint.sound import Stamp, stamp_of
 from flodl.checkpoint.tensors import as_bytes
 from flodl.errors import CheckpointError
 
@@ -19,7 +22,26 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 _WORTH_THREADS: Final = 32 << 20
+_HOT: Final = 512 << 10  # bytes that the cache of a core still holds when they are hashed
 _POSITIONAL: Final = "preadv" in dir(os)  # not on Windows
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes of a file that belong into the memory of a tensor.
+
+    Attributes:
+        name: the tensor's name in the file.
+        start: the first byte in the file.
+        target: a tensor for which `takes_bytes` holds.
+        checksum: what the bytes must hash to, checked as they pass; empty if that was done before.
+    """
+
+    name: str
+    start: int
+    target: Tensor
+    checksum: str = ""
 
 
 @final
@@ -36,39 +58,62 @@ class DirectReader:
         self._descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._descriptor)
 
-    def fill(self, targets: Sequence[tuple[int, Tensor]]) -> None:
-        """Read tensors for which `takes_bytes` holds, each from its place in the file.
+    def stamp(self) -> Stamp:
+        """Return the stamp of the open file."""
+        return stamp_of(self._descriptor)
+
+    def fill(self, pieces: Sequence[Piece]) -> None:
+        """Read tensors, each from its place in the file.
 
         Raises:
-            CheckpointError: the file is shorter than when it was checked, or cannot be read.
+            CheckpointError: the file is shorter than when it was checked, cannot be read, or a checksum does
+                not match.
         """
-        if sum(target.nbytes for _, target in targets) < _WORTH_THREADS:
-            for start, target in targets:
-                self._fill(start, target)
+        if sum(each.target.nbytes for each in pieces) < _WORTH_THREADS:
+            sound = [self._fill(each) for each in pieces]
         else:
             with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-                list(pool.map(lambda each: self._fill(*each), targets))
-        increment_version(
-            [target for _, target in targets]
-        )  # as copy_ does, for autograd's checks
+                sound = list(pool.map(self._fill, pieces))
+        # as copy_ does, for autograd's checks
+        increment_version([each.target for each in pieces])
+        if not all(sound):
+            raise CheckpointError(
+                "the file was damaged after it had been checked, and weights of the model are replaced "
+                "already; load another copy",
+                path=self._path,
+                differences=tuple(
+                    f"tensor {each.name!r} is damaged: its checksum does not match"
+                    for each, good in zip(pieces, sound, strict=True)
+                    if not good
+                ),
+            )
 
-    def _fill(self, start: int, target: Tensor) -> None:
-        view = as_bytes(target)
+    def _fill(self, piece: Piece) -> bool:
+        view = as_bytes(piece.target)
+        seen = xxh3_64() if piece.checksum else None
+        step = _HOT if seen else len(view)
         done = 0
         while done < len(view):
-            try:
-                count = os.preadv(self._descriptor, [view[done:]], start + done)
-            except OSError as error:
-                raise CheckpointError(
-                    f"cannot be read ({error.strerror or error})", path=self._path
-                ) from error
-            if count == 0:
-                raise CheckpointError(
-                    "the file became shorter while it was read; use another copy, and replace files "
-                    "instead of writing into them",
-                    path=self._path,
-                )
+            count = self._read(view[done : done + step], piece.start + done)
+            if seen:
+                seen.update(view[done : done + count])
             done += count
+        return seen is None or seen.hexdigest() == piece.checksum
+
+    def _read(self, view: memoryview, start: int) -> int:
+        try:
+            count = os.preadv(self._descriptor, [view], start)
+        except OSError as error:
+            raise CheckpointError(
+                f"cannot be read ({error.strerror or error})", path=self._path
+            ) from error
+        if count == 0:
+            raise CheckpointError(
+                "the file became shorter while it was read; use another copy, and replace files "
+                "instead of writing into them",
+                path=self._path,
+            )
+        return count
 
 
 def takes_bytes(target: Tensor, dtype: torch.dtype) -> bool:

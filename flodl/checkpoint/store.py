@@ -1,4 +1,4 @@
-"""Saving and loading the weights of a module; nothing in the module changes before everything was checked."""
+"""Saving and loading the weights of a module; nothing changes in it before everything was checked once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, final
 import torch
 from torch import Tensor, nn
 
+from flodl.checkpoint import sound
 from flodl.checkpoint.commit import commit
 from flodl.checkpoint.contents import AbstractContents, Source, open_contents, stored_table
 from flodl.checkpoint.format import NO_SUM, VERSION, Entry, checksums, encode_header
@@ -61,7 +62,7 @@ class LoadReport:
         return ", ".join(parts)
 
 
-# ---- names -----------------------------------------------------------------------------------------
+# ---- names ---------------------------------------------------------------
 
 
 def tensors_of(source: Tensors) -> dict[str, Tensor]:
@@ -181,7 +182,7 @@ def write(
     elif str(target).endswith(".gz"):
         commit(Path(target), lambda stream: _in_order(stream, header, data))
     else:
-        commit(Path(target), lambda stream: _data_first(stream, header, data))
+        sound.remember(commit(Path(target), lambda stream: _data_first(stream, header, data)))
 
 
 def _in_order(
@@ -225,15 +226,14 @@ def load(
 ) -> LoadReport:
     """Load weights into a module by name.
 
-    The whole file is checked before the first value changes.  Dtypes are converted to the model's,
-    devices stay.  What only one side has is reported, not an error.
+    The whole file is checked before the first value changes, or as values are copied if this process wrote
+    or checked it before.  Dtypes become the model's, devices stay.  What only one side has is reported.
 
     Args:
         module: what to load into.
-        source: a path or stream: `.fdl` of any version (also of the Rust framework), safetensors, or the
-            weights of `torch.save`.
+        source: a path or stream: `.fdl` of any version, safetensors, or the weights of `torch.save`.
         prefix: load only what is below this name in the file, such as `"encoder"`.
-        rename: names of the file to names of the model, where they differ.
+        rename: names of the file to those of the model, if they differ.
         strict_hash: whether another architecture is an error.
 
     Raises:
@@ -323,7 +323,7 @@ def _load(
     compared: bool,
 ) -> LoadReport:
     wanted = _wanted(contents, prefix, rename)
-    contents.require_sound()
+    contents.prepare_copy()
     places = _places(contents, {new: old for new, old in wanted.items() if new in targets})
     values = {name: contents.tensor(place) for name, place in places.items()}
     loaded = tuple(name for name in targets if name in wanted)
@@ -387,8 +387,8 @@ def load_subgraph(
     Args:
         module: the larger model.
         path: the dotted name of the part in it.
-        source: the file; its names and its architecture are those of the part alone.
-        strict_hash: whether another architecture is an error.
+        source: the file; its names and architecture are those of the part alone.
+        strict_hash: as for `load`.
 
     Raises:
         CheckpointError: there is no such part, or what `load` raises.

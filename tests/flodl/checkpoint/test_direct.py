@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from flodl.checkpoint import direct
+from flodl.checkpoint import direct, sound
 from flodl.checkpoint.store import load, load_checkpoint, save, save_checkpoint
 from flodl.errors import CheckpointError
 from tests.flodl.checkpoint.samples import net, same
@@ -18,7 +18,13 @@ def threads(request, monkeypatch):
     monkeypatch.setattr(direct, "_WORTH_THREADS", 0 if request.param == "threads" else 1 << 40)
 
 
-def test_files_are_read_straight_into_the_weights(threads, tmp_path, monkeypatch):
+@pytest.fixture(params=["sound for this process", "never seen"])
+def seen(request, monkeypatch):
+    if request.param == "never seen":
+        monkeypatch.setattr(sound, "is_known", lambda _: False)
+
+
+def test_files_are_read_straight_into_the_weights(threads, seen, tmp_path, monkeypatch):
     save(net(0), tmp_path / "m.fdl")
     model = net(1)
     places = [each.data_ptr() for each in model.parameters()]
@@ -29,7 +35,7 @@ def test_files_are_read_straight_into_the_weights(threads, tmp_path, monkeypatch
     assert [each.data_ptr() for each in model.parameters()] == places
 
 
-def test_reads_that_give_less_than_asked_are_continued(threads, tmp_path, monkeypatch):
+def test_reads_that_give_less_than_asked_are_continued(threads, seen, tmp_path, monkeypatch):
     real = os.preadv
     monkeypatch.setattr(os, "preadv", lambda file, views, at: real(file, [views[0][:7]], at))
     save(net(0), tmp_path / "m.fdl")
@@ -38,7 +44,9 @@ def test_reads_that_give_less_than_asked_are_continued(threads, tmp_path, monkey
     assert same(model, net(0))
 
 
-def test_a_file_that_becomes_shorter_between_checking_and_reading(threads, tmp_path, monkeypatch):
+def test_a_file_that_becomes_shorter_between_checking_and_reading(
+    threads, seen, tmp_path, monkeypatch
+):
     monkeypatch.setattr(os, "preadv", lambda file, views, at: 0)
     save(net(0), tmp_path / "m.fdl")
     with pytest.raises(CheckpointError, match="became shorter") as caught:
@@ -46,7 +54,7 @@ def test_a_file_that_becomes_shorter_between_checking_and_reading(threads, tmp_p
     assert caught.value.path == str(tmp_path / "m.fdl")
 
 
-def test_a_disk_that_fails_while_reading(threads, tmp_path, monkeypatch):
+def test_a_disk_that_fails_while_reading(threads, seen, tmp_path, monkeypatch):
     def broken(file, views, at):
         raise OSError(5, "Input/output error")
 
@@ -62,9 +70,9 @@ def test_what_was_checked_is_what_is_read_though_the_name_now_means_another_file
     real = direct.DirectReader.fill
     model = net(1)
 
-    def exchanged(self, targets):
+    def exchanged(self, pieces):
         (tmp_path / "other.fdl").replace(tmp_path / "m.fdl")
-        real(self, targets)
+        real(self, pieces)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(direct.DirectReader, "fill", exchanged)
