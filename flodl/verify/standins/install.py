@@ -23,11 +23,12 @@ from flodl.verify.standins.hub import load_dataset, make_hub_module
 from flodl.verify.standins.tables import MissingFiles
 from flodl.verify.standins.texts import make_text_module
 from flodl.verify.standins.transforms import make_transforms_module
+from flodl.verify.standins.weights import keep_own_weights
 
 # Packages that show or log, and never compute what is compared.
 SHOWING = frozenset({
-    "IPython", "clearml", "comet_ml", "ipywidgets", "livelossplot", "matplotlib", "mlflow",
-    "neptune", "plotly", "prettytable", "progressbar", "seaborn", "tensorboard",
+    "IPython", "clearml", "comet_ml", "fire", "ipdb", "ipywidgets", "livelossplot", "matplotlib",
+    "mlflow", "mpl_toolkits", "neptune", "plotly", "prettytable", "progressbar", "seaborn", "tensorboard",
     "tensorboardX", "tensorboard_logger", "tensorboard_plugin_wit", "tensorboardx",
     "termcolor", "torchinfo", "torchsummary", "torchsummaryX", "torchviz", "tqdm", "visdom",
     "wandb",
@@ -53,6 +54,7 @@ class Standins:
         sys.meta_path.append(_LastResort(self))
         MissingFiles(self.note).install(hints_of(script))
         supply_arguments(script, self.note)
+        keep_own_weights(self.note)
         if not torch.cuda.is_available():
             self._keep_on_cpu()
 

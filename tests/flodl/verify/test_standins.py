@@ -138,3 +138,41 @@ def test_the_real_torchvision_keeps_its_transforms(tmp_path: Path) -> None:
     assert (
         "torchvision.datasets.fakedata torch.Size([3, 8, 8]) 640 torch.Size([3, 256, 256])" in out
     )
+
+
+WEIGHTS = """
+import sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from flodl.verify.standins.install import STANDINS
+STANDINS.install(Path("train.py"))
+import torch
+from torch import nn
+
+net = nn.Linear(2, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+before = net.weight.clone()
+found = torch.load("nowhere/last.pth", map_location="cpu")
+net.load_state_dict(found["state_dict"])
+optimizer.load_state_dict(found["optimizer"])
+assert range(found["epoch"], 2) == range(2)
+net.load_state_dict(torch.hub.load_state_dict_from_url("file:///nowhere/at/all-1.pth"))
+assert torch.equal(net.weight, before)
+torch.save(net.state_dict(), "real.pth")
+with torch.no_grad():
+    net.weight.zero_()
+net.load_state_dict(torch.load("real.pth"))
+assert torch.equal(net.weight, before)
+print(STANDINS.words())
+"""
+
+
+def test_weights_that_are_not_there_are_those_of_the_constructor(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WEIGHTS.format(root=str(ROOT))],
+        capture_output=True, text=True, cwd=tmp_path, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (
+        done.stdout.strip() == ", with stand-ins for the weights last.pth, the weights all-1.pth"
+    )

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
+
 TWINS = Path(__file__).parents[2] / "data" / "twins"
 ClassResult = dict[str, Any]
 
@@ -38,14 +40,22 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 @contextmanager
 def own_files() -> Iterator[None]:
-    """Take back what the examination does to `open` and parsers, which ends with its process elsewhere."""
-    before = (builtins.open, io.open)
-    parse = argparse.ArgumentParser.parse_known_args
+    """Take back what the examination does to `open` and the like, which ends with its process elsewhere."""
+    places: tuple[tuple[Any, str], ...] = (
+        (builtins, "open"),
+        (io, "open"),
+        (argparse.ArgumentParser, "parse_known_args"),
+        (torch, "load"),
+        (torch.hub, "load_state_dict_from_url"),
+        (torch.nn.Module, "load_state_dict"),
+        (torch.optim.Optimizer, "load_state_dict"),
+    )
+    before = [getattr(owner, name) for owner, name in places]
     try:
         yield
     finally:
-        builtins.open, io.open = before
-        argparse.ArgumentParser.parse_known_args = parse  # type: ignore[method-assign]
+        for (owner, name), value in zip(places, before, strict=True):
+            setattr(owner, name, value)
 
 
 def examine_files(
