@@ -124,7 +124,7 @@ def test_only_the_latest_files_are_remembered():
     assert not sound.is_known((0, 0, 0, 0, 0))
 
 
-def test_a_file_that_another_replaced_at_once_is_not_taken_for_ours(passes, tmp_path, monkeypatch):
+def test_a_file_that_another_replaced_at_once_is_not_taken_for_ours(tmp_path):
     save(net(2), tmp_path / "other.fdl")
     sound.forget_all()
     real = os.replace
@@ -133,7 +133,7 @@ def test_a_file_that_another_replaced_at_once_is_not_taken_for_ours(passes, tmp_
         real(source, target)
         real(tmp_path / "other.fdl", target)
 
-    monkeypatch.setattr(os, "replace", overtaken)
-    save(net(0), tmp_path / "m.fdl")
-    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", overtaken)
+        save(net(0), tmp_path / "m.fdl")
     assert not sound._known
