@@ -34,7 +34,7 @@ from flodl.verify.sides import Side
 
 EXAMPLE_SEED = 555
 # Of the time that is left, the share that one model's inputs may be searched for.
-MODEL_SHARE = 0.25
+MODEL_SHARE = 0.4
 MIN_MODEL_S = 1.0
 _NOTHING = Packed(data=b"")
 
@@ -48,6 +48,7 @@ class Casebook:
         self._wanted = wanted
         self._declared = partial(declared_settings, original.file, original.folders)
         self._deadline = time.monotonic() + budget_s
+        self._class_deadline = self._deadline
         self._constructions: dict[str, list[Construction]] = {}
         self.cases: dict[str, list[Case]] = {}
         self.reasons: dict[str, str] = {}
@@ -102,7 +103,14 @@ class Casebook:
 
     def add_guesses(self) -> None:
         """Construct what is still missing as it was constructed elsewhere, or by its signature."""
-        for name in reversed(self.missing):
+        pending = list(self.missing)
+        while pending:
+            name = pending.pop()
+            if self.cases.get(name):
+                continue
+            # What one class leaves of its time is for the others.
+            left = self._deadline - time.monotonic()
+            self._class_deadline = time.monotonic() + max(2 * left / (len(pending) + 2), 1.0)
             for construction in self._constructions.get(name, [])[:MAX_CASES_PER_CLASS]:
                 if not self._is_over():
                     self._explore(
@@ -121,9 +129,13 @@ class Casebook:
     def _guessed(self, name: str, made: type[nn.Module]) -> Iterator[Construction]:
         with self._original.active():
             guesses = list(guess_constructor_arguments(made, self._declared))
+        known: set[bytes] = set()
         for kwargs in guesses:
             with self._original.active():
                 packed = pack(((), kwargs), _recorder(self._original, ""), keep_live=True)
+            if packed.data in known:
+                continue
+            known.add(packed.data)
             yield Construction(
                 kind="class", module=self._original.name, qualname=name, arguments=packed
             )
@@ -149,7 +161,7 @@ class Casebook:
             model = attempt(build, side.file)
             if isinstance(model, Failure):
                 return model
-            arguments = self._arguments_for(model, inputs)
+            arguments = self._arguments_for(model, inputs, construction)
             if isinstance(arguments, Failure):
                 self._merge({}, recorder.constructions)
                 return arguments
@@ -167,16 +179,21 @@ class Casebook:
         self._merge(recorder.cases, recorder.constructions)
         return failure
 
-    def _arguments_for(self, model: nn.Module, inputs: str | None) -> Arguments | Failure:
+    def _arguments_for(
+        self, model: nn.Module, inputs: str | None, construction: Construction
+    ) -> Arguments | Failure:
         side = self._original
         seed_all(EXAMPLE_SEED)
         if inputs is not None:
             return attempt(lambda: evaluate_arguments(inputs, side))
         # A model that takes nothing must not take all the time.
-        left = self._deadline - time.monotonic()
+        left = min(self._deadline, self._class_deadline) - time.monotonic()
         deadline = time.monotonic() + max(left * MODEL_SHARE, MIN_MODEL_S)
+        made_of = None
+        if construction.kind == "class":
+            made_of = unpack(construction.arguments, side)
         found = find_arguments(
-            model, side.file, lambda: self._is_over() or time.monotonic() > deadline
+            model, side.file, lambda: self._is_over() or time.monotonic() > deadline, made_of
         )
         if found is None:
             return Failure(text="no time left to find inputs", line=None)
@@ -227,7 +244,7 @@ class Casebook:
         return None
 
     def _is_over(self) -> bool:
-        return time.monotonic() > self._deadline
+        return time.monotonic() > min(self._deadline, self._class_deadline)
 
 
 def _expression(text: str) -> Construction:

@@ -20,10 +20,11 @@ from torch import nn
 
 from flodl.verify.attempt import Failure
 from flodl.verify.input_changes import changes_of
-from flodl.verify.input_slots import State, is_small, made_of, state_of
+from flodl.verify.input_slots import State, is_small, state_of, values_of
 from flodl.verify.layer_shapes import guess_arguments
 from flodl.verify.reach import Reach, reach_of
 from flodl.verify.recipes import Arguments
+from flodl.verify.size_hints import Hints, hints_of, sequence_shape
 
 MAX_CALLS = 300
 MAX_STARTS = 4
@@ -37,11 +38,12 @@ Try = Callable[[Arguments], Reach]
 
 
 def find_arguments(
-    model: nn.Module, file: Path, is_over: Callable[[], bool]
+    model: nn.Module, file: Path, is_over: Callable[[], bool], made_of: Arguments | None = None
 ) -> Arguments | Failure | None:
     """Return arguments that the model takes, or what it said about the likeliest that it refused.
 
-    `file` is the one whose lines failures name. Without time for a single try, nothing is returned.
+    `file` is the one whose lines failures name; `made_of` are the constructor's arguments. Without
+    time for a single try, nothing is returned.
     """
     first: Failure | None = None
     refused: list[tuple[Arguments, Reach]] = []
@@ -49,7 +51,8 @@ def find_arguments(
     def attempt(arguments: Arguments) -> Reach:
         return reach_of(lambda: model(*arguments[0], **arguments[1]), file)
 
-    for arguments in guess_arguments(model):
+    hints = hints_of(model, made_of)
+    for arguments in guess_arguments(model, hints):
         if is_over():
             return first
         reach = attempt(arguments)
@@ -58,17 +61,21 @@ def find_arguments(
         first = first or reach.failure
         refused.append((arguments, reach))
     refused.sort(key=lambda item: item[1].progress, reverse=True)
-    return search_arguments(model, refused[:MAX_STARTS], attempt, is_over) or first
+    sizes = known_sizes(model, hints)
+    return search_arguments(sizes, refused[:MAX_STARTS], attempt, is_over) or first
 
 
 def search_arguments(
-    model: nn.Module,
+    sizes: tuple[int, ...],
     starts: Sequence[tuple[Arguments, Reach]],
     attempt: Try,
     is_over: Callable[[], bool],
 ) -> Arguments | None:
-    """Return arguments that the model takes, found from some that it refused; None if not found."""
-    search = _Search(known_sizes(model))
+    """Return arguments that a model takes, found from some that it refused; None if not found.
+
+    `sizes` are those that the model is known to have.
+    """
+    search = _Search(sizes)
     for arguments, reach in starts:
         state = state_of(arguments)
         if state is not None:
@@ -79,25 +86,25 @@ def search_arguments(
         state = search.next_state()
         if state is None:
             return None
-        reach = attempt(made_of(state))
+        reach = attempt(values_of(state))
         if reach.failure is None:
-            return made_of(state)
+            return values_of(state)
         search.add(state, reach)
     return None
 
 
-def known_sizes(model: nn.Module) -> tuple[int, ...]:
-    """Return sizes that a model's own attributes and parameters name, few and likeliest first."""
+def known_sizes(model: nn.Module, hints: Hints) -> tuple[int, ...]:
+    """Return sizes that a model's own names and parameters give, few and likeliest first."""
     found: dict[int, None] = {}
-    for holder in (model, *model.children()):
-        for name, value in vars(holder).items():
-            if type(value) is int and not name.startswith("_") and 1 < value <= 4096:
-                found.setdefault(value)
-    for parameter in itertools.islice(model.parameters(), 4):
-        for size in parameter.shape:
-            if size > 1:
-                found.setdefault(size)
-    return tuple(found)[:_MAX_KNOWN_SIZES]
+    sequence = sequence_shape(hints)
+    inner = [hints_of(child) for child in model.children()]
+    named = [value for sizes in (hints, *inner) for value in sizes.values()]
+    for value in (*(sequence or ()), *named):
+        if value > 1:
+            found.setdefault(value)
+    kept = tuple(found)[:_MAX_KNOWN_SIZES]
+    shapes = [item.shape for item in itertools.islice(model.parameters(), 4)]
+    return tuple(dict.fromkeys((*kept, *(size for shape in shapes for size in shape if size > 1))))
 
 
 @final

@@ -62,7 +62,7 @@ def state_of(arguments: Arguments) -> State | None:
     return tuple(slots)
 
 
-def made_of(state: State) -> Arguments:
+def values_of(state: State) -> Arguments:
     """Make fresh arguments; the caller sets the seed."""
     made = [(slot.key, slot.make()) for slot in state]
     return tuple(value for key, value in made if not key), {

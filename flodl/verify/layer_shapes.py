@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from flodl.verify.recipes import Arguments
+from flodl.verify.size_hints import Hints, sequence_shape
 
 MAX_GUESSES = 64
 BATCH = 2
@@ -25,13 +26,16 @@ _LABEL_NAMES = frozenset({"label", "labels", "target", "targets", "y", "c", "cls
 _LENGTH_NAMES = frozenset({"lengths", "length", "lens", "seq_len", "seq_lens", "src_len"})
 
 
-def guess_arguments(model: nn.Module) -> Iterator[Arguments]:
-    """Yield arguments that `model` might accept, likeliest first; the caller sets the seed."""
+def guess_arguments(model: nn.Module, hints: Hints | None = None) -> Iterator[Arguments]:
+    """Yield arguments that `model` might accept, likeliest first; the caller sets the seed.
+
+    `hints` are sizes by name, such as `seq_len`.
+    """
     names, keywords = _required_names(model)
     if not names and not keywords:
         yield (), {}
         return
-    main = list(_deduplicated(_main_guesses(model)))
+    main = list(_deduplicated(_main_guesses(model, hints or {})))
     produced = 0
     for first in main:
         for others in _other_guesses((*names, *keywords)[1:], first, model):
@@ -64,9 +68,12 @@ def _required_names(model: nn.Module) -> tuple[list[str], list[str]]:
     return positional or (["x"] if variable else []), keywords
 
 
-def _main_guesses(model: nn.Module) -> Iterator[torch.Tensor]:
+def _main_guesses(model: nn.Module, hints: Hints) -> Iterator[torch.Tensor]:
+    sequence = sequence_shape(hints)
     leaves = [item for item in model.modules() if not any(True for _ in item.children())]
     shaped = [guesses for leaf in leaves[:6] if (guesses := list(_guess_for_layer(leaf)))]
+    if sequence is not None and not (leaves and _is_settled(leaves[0])):
+        yield torch.randn(BATCH, *sequence)
     for column in itertools.zip_longest(*shaped[:1]):
         yield from (item for item in column if item is not None)
     for column in itertools.zip_longest(*shaped[1:4]):
@@ -84,6 +91,12 @@ def _main_guesses(model: nn.Module) -> Iterator[torch.Tensor]:
         (BATCH,),
     ):
         yield torch.randn(shape)
+
+
+def _is_settled(first: nn.Module) -> bool:
+    """Tell whether the first layer says by itself what a model takes: words, or pictures."""
+    words = isinstance(first, nn.Embedding | nn.EmbeddingBag)
+    return words or isinstance(first, nn.Conv2d | nn.Conv3d)
 
 
 def _guess_for_layer(layer: nn.Module) -> Iterator[torch.Tensor]:
