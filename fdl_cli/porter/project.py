@@ -7,6 +7,7 @@ from typing import final
 
 from fdl_cli.porter.analyse.kinship import Kinship, Relative, Survey, SurveyedClass, survey
 from fdl_cli.porter.analyse.script import analyse
+from fdl_cli.porter.collection import no_collection
 from fdl_cli.porter.ir.findings import FileError, Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ScriptIR
 from fdl_cli.porter.ir.training import LOWER, TrainingLevel
@@ -55,6 +56,7 @@ class Project:
     `training` says how far training loops move.
     """
 
+    @no_collection()
     def __init__(
         self,
         files: Mapping[Path, bytes],
@@ -306,6 +308,7 @@ class Project:
 
     # -- what becomes of them -------------------------------------------------------------------
 
+    @no_collection()
     def _settle(self) -> None:
         """Draft every file until what each assumes of the others is what they are.
 

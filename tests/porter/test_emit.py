@@ -142,8 +142,10 @@ def test_a_lost_comment_is_found():
     at = SOURCE.index("# Inside.")
     gone = replace(patches[0], start=at, end=at + 9, text="#", before="# Inside.")
     made = assemble(source, (*patches[:1], gone))
-    assert find_faults(source, made, (*patches[:1], gone)) == ("a comment would be lost",)
-    assert find_faults(source, made, patches[:1]) != ()
+    assert find_faults(source, made, made.code, (*patches[:1], gone)) == (
+        "a comment would be lost",
+    )
+    assert find_faults(source, made, made.code, patches[:1]) != ()
 
 
 def test_text_may_not_cross_a_statement():

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import final
 
 from fdl_cli.porter.analyse.classes import class_facts, class_nodes, stored_on_self
-from fdl_cli.porter.analyse.environment import ClassView, FunctionFact, join
+from fdl_cli.porter.analyse.environment import ClassView, join
 from fdl_cli.porter.analyse.file_facts import (
     flodl_names,
     forward_through_class,
@@ -15,6 +15,7 @@ from fdl_cli.porter.analyse.file_facts import (
     starts,
     used_names,
 )
+from fdl_cli.porter.analyse.functions import understand_functions
 from fdl_cli.porter.analyse.kinship import ALONE, Kinship, method_nodes
 from fdl_cli.porter.analyse.methods import MethodReader
 from fdl_cli.porter.analyse.module_classes import is_model, module_classes
@@ -24,7 +25,6 @@ from fdl_cli.porter.analyse.values import sequential_values
 from fdl_cli.porter.analyse.whole_steps import is_whole_step
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.findings import Reason
-from fdl_cli.porter.ir.statements import expressions
 from fdl_cli.porter.ir.symbols import (
     AttributeFact,
     BaseFact,
@@ -38,10 +38,6 @@ from fdl_cli.porter.ir.symbols import (
 from fdl_cli.porter.knowledge import torch_names as torch
 from fdl_cli.porter.knowledge.tensor_methods import PARAMETER_ATTRIBUTES
 from fdl_cli.porter.parse.reader import SourceFile
-
-_NO_CLASS = ClassView(
-    attributes={}, methods=frozenset(), results={}, inherits_forward=False, extends_layer=False
-)
 
 
 def analyse(
@@ -71,6 +67,8 @@ class _Script:
         self.syntax: dict[str, dict[str, FunctionNode]] = {}
         self.results: dict[str, dict[str, Kind]] = {}
         self.ported: list[str] = []
+        self.stored: dict[FunctionNode, set[str]] = {}
+        self.on_self: dict[FunctionNode, set[str]] = {}
         self.relatives = {item.facts.name: item for item in kinship.relatives}
         for item in kinship.relatives:
             self.facts[item.facts.name] = item.facts
@@ -93,7 +91,7 @@ class _Script:
             elif is_model(facts, self.module_classes, self.facts):
                 models.append((facts, node))
         if models:
-            self._understand_functions()
+            understand_functions(self.reader, self.names.functions)
         self.cautious |= self._given_containers()
         reached = self._reached_methods()
         tree = self.source.tree
@@ -162,29 +160,6 @@ class _Script:
                         pass
         return frozenset(found)
 
-    def _understand_functions(self) -> None:
-        """Find the functions whose operations can be recorded one by one."""
-        pending = dict(self.names.functions)
-        # A function may call one defined below it: repeat until nothing new is understood.
-        while pending:
-            found = {}
-            for name, node in pending.items():
-                fact = self._function_fact(node)
-                if fact.transparent:
-                    found[name] = fact
-            if not found:
-                break
-            self.reader.functions.update(found)
-            pending = {name: node for name, node in pending.items() if name not in found}
-
-    def _function_fact(self, node: FunctionNode) -> FunctionFact:
-        plain = ast.FunctionDef(**{**vars(node), "args": _with_self(node.args)})
-        ast.copy_location(plain, node)
-        method, result = self.reader.read(plain, _NO_CLASS)
-        roles = {expr.role for expr in expressions(method.body)}
-        transparent = not method.refusals and not roles & {"submodule", "function", "own"}
-        return FunctionFact(transparent=transparent, result=result, none_test=_none_test(node))
-
     def _view(self, facts: ClassFacts) -> ClassView:
         attributes: dict[str, AttributeFact] = {}
         methods: set[str] = set()
@@ -216,9 +191,20 @@ class _Script:
                 for owner in lineage
                 for method, node in self.syntax.get(owner.name, {}).items()
                 if method != "__init__"
-                for name in stored_on_self(node)
+                for name in self._stored_by(node)
             ),
         )
+
+    def _stored_by(self, node: FunctionNode) -> set[str]:
+        # Asked again for every class below: a family may have hundreds.
+        if node not in self.stored:
+            self.stored[node] = stored_on_self(node)
+        return self.stored[node]
+
+    def _called_by(self, node: FunctionNode) -> set[str]:
+        if node not in self.on_self:
+            self.on_self[node] = _called_on_self(node)
+        return self.on_self[node]
 
     def _lineage(self, facts: ClassFacts) -> list[ClassFacts]:
         """Return the class and its bases of this file, nearest first."""
@@ -245,7 +231,7 @@ class _Script:
                 for owner in lineage:
                     found |= reached[owner.name]
                     for method in found & set(owner.methods):
-                        found = found | _called_on_self(self.syntax[owner.name][method])
+                        found = found | self._called_by(self.syntax[owner.name][method])
                 found &= {method for owner in lineage for method in owner.methods} | {"forward"}
                 for owner in lineage:
                     # An override in a subclass is reached through the base, and the reverse.
@@ -327,26 +313,6 @@ def _called_on_self(node: FunctionNode) -> set[str]:
         and isinstance(inner.value, ast.Name)
         and inner.value.id == self_name
     }
-
-
-def _with_self(arguments: ast.arguments) -> ast.arguments:
-    # A function is read as a method without an object: an unused first parameter stands for it.
-    first = ast.arg(arg="", lineno=0, col_offset=0)
-    return ast.arguments(**{**vars(arguments), "args": [first, *arguments.args]})
-
-
-def _none_test(node: FunctionNode) -> bool | None:
-    """Return what True means when a function only compares its argument with None."""
-    body = [stmt for stmt in node.body if not isinstance(stmt, ast.Expr)]
-    if len(body) != 1 or not isinstance(body[0], ast.Return) or len(node.args.args) != 1:
-        return None
-    test = body[0].value
-    if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name):
-        return None
-    none = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
-    if not none or test.left.id != node.args.args[0].arg:
-        return None
-    return isinstance(test.ops[0], ast.Is)
 
 
 def _refusals(

@@ -1,5 +1,6 @@
 """Put the new definitions into the concrete tree of the file; every other node stays itself."""
 
+from collections import deque
 from collections.abc import Sequence
 from typing import TypeVar, final
 
@@ -27,33 +28,35 @@ def assemble(source: SourceFile, patches: Sequence[Patch]) -> libcst.Module:
     """
     body: list[Statement] = []
     ends = source.statement_ends
-    todo = list(patches)
+    todo = deque(patches)
     for index, start in enumerate(ends):
         while todo and todo[0].start == todo[0].end == start:
-            body += _parsed(source, todo.pop(0).text).body
+            body += _parsed(source, todo.popleft().text).body
         if index == len(source.module.body):
             break
         statement, end = source.module.body[index], ends[index + 1]
-        inside = [patch for patch in todo if patch.start < end]
+        inside = []
+        while todo and todo[0].start < end:
+            inside.append(todo.popleft())
         if any(patch.end > end for patch in inside):
             raise UnsoundError("an edit would cross the end of a statement")
-        todo = todo[len(inside) :]
-        body.append(_exchange(source, statement, start, inside) if inside else statement)
+        body.append(_exchange(source, statement, (start, end), inside) if inside else statement)
     return source.module.with_changes(body=body)
 
 
 def _exchange(
-    source: SourceFile, statement: Statement, start: int, patches: Sequence[Patch]
+    source: SourceFile, statement: Statement, place: tuple[int, int], patches: Sequence[Patch]
 ) -> Statement:
     """Return a statement of the module with the parts that its patches change."""
     module = source.module
+    start, end = place
     # Blank lines and comments above stay where they are; a statement is parsed without them.
     at = start + sum(len(module.code_for_node(line)) for line in _lines_above(statement))
     pieces = []
     for patch in patches:
         pieces += [source.text[at : patch.start], patch.text]
         at = patch.end
-    pieces.append(source.text[at : start + len(module.code_for_node(statement))])
+    pieces.append(source.text[at:end])
     fresh = _parsed(source, "".join(pieces))
     parts = _Parts()
     fresh.visit(parts)

@@ -2,8 +2,9 @@
 
 import ast
 import warnings
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from functools import cache
 
 import libcst
 
@@ -12,11 +13,13 @@ from fdl_cli.porter.parse.reader import SourceFile
 
 
 def find_faults(
-    source: SourceFile, made: libcst.Module, patches: Sequence[Patch]
+    source: SourceFile, made: libcst.Module, after: str, patches: Sequence[Patch]
 ) -> tuple[str, ...]:
-    """Return what is wrong with a port: it must parse, and keep all comments and other text."""
+    """Return what is wrong with a port: it must parse, and keep all comments and other text.
+
+    `after` is the text of `made`, which takes a while to render.
+    """
     faults = []
-    after = made.code
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -34,28 +37,27 @@ def _comments_changed(before: libcst.Module, after: libcst.Module) -> bool:
     # A statement that no edit touches is the same object in both trees.
     old = {id(statement) for statement in before.body}
     new = {id(statement) for statement in after.body}
-    gone, come = _Comments(), _Comments()
-    for statement in before.body:
-        if id(statement) not in new:
-            statement.visit(gone)
-    for statement in after.body:
-        if id(statement) not in old:
-            statement.visit(come)
-    return sorted(gone.found) != sorted(come.found)
+    gone = [each for each in before.body if id(each) not in new]
+    come = [each for each in after.body if id(each) not in old]
+    return sorted(_comments(gone)) != sorted(_comments(come))
 
 
-@final
-class _Comments(libcst.CSTVisitor):
-    """The comments of a tree."""
+def _comments(statements: Sequence[libcst.CSTNode]) -> Iterator[str]:
+    """Yield the comments of a tree; a visitor would rebuild every node on its way."""
+    waiting: list[object] = list(statements)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, libcst.Comment):
+            yield node.value
+        elif isinstance(node, libcst.CSTNode):
+            waiting += [getattr(node, name) for name in _fields(type(node))]
+        elif isinstance(node, list | tuple):
+            waiting += node
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
 
-    def visit_Comment(self, node: libcst.Comment) -> bool:
-        """Remember one."""
-        self.found.append(node.value)
-        return False
+@cache
+def _fields(kind: type[libcst.CSTNode]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _unpatched(after: str, patches: Sequence[Patch]) -> str:

@@ -36,7 +36,8 @@ def write(source: SourceFile, script: ScriptIR, plan: PortPlan) -> Written | Uns
         made = assemble(source, patches)
     except UnsoundError as problem:
         return Unsound(fault=str(problem))
-    faults = find_faults(source, made, patches) if patches else ()
+    text = made.code
+    faults = find_faults(source, made, text, patches) if patches else ()
     if faults:
         return Unsound(fault=faults[0])
-    return Written(text=made.code, data=made.bytes, patches=patches)
+    return Written(text=text, data=text.encode(made.encoding), patches=patches)

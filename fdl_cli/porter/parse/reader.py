@@ -18,6 +18,7 @@ from fdl_cli.porter.ir.source import Comment, Span
 # libcst takes quadratic time for chains, and Python frames for every level; nobody reads so far.
 _MAX_DEPTH = 200
 _NEWLINE = re.compile(r"\r\n|\r|\n")
+_INDENT = re.compile(r"[ \t\f]*")
 STRING_OR_COMMENT = re.compile(
     r"""(?P<comment>\#[^\r\n]*)"""
     r'''|"""(?:\\[\s\S]|[^\\])*?"""'''
@@ -94,8 +95,7 @@ class SourceFile:
 
     def indent_at(self, offset: int) -> str:
         """Return the white space that the line of the offset starts with."""
-        start = self.line_start(offset)
-        found = re.match(r"[ \t\f]*", self.text[start:])
+        found = _INDENT.match(self.text, self.line_start(offset))
         assert found is not None
         return found.group()
 
