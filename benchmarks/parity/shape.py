@@ -9,6 +9,8 @@ import statistics
 import tokenize
 from typing import Any
 
+from benchmarks.parity import chains
+
 Classes = dict[str, ast.ClassDef]
 
 SYNC = {"item", "tolist", "numpy", "cpu_numpy", "nonzero_static"}
@@ -283,7 +285,7 @@ def statements(function: Any) -> Any:
 def style(before: str, after: str, described: list[str]) -> Any:
     """Measure the flows of a file against the forwards they replace."""
     old, new = classes_of(ast.parse(before)), classes_of(ast.parse(after))
-    ratios, direct, calls, sums, also = [], 0, 0, 0, 0
+    ratios, direct, calls, sums, also, handed, named = [], 0, 0, 0, 0, 0, 0
     for name in described:
         mine = {n.name: n for n in old[name].body if isinstance(n, ast.FunctionDef)}
         flow = {n.name: n for n in new[name].body if isinstance(n, ast.FunctionDef)}
@@ -294,11 +296,22 @@ def style(before: str, after: str, described: list[str]) -> Any:
             ratios.append(statements(flow["flow"]) / statements(mine["forward"]))
         direct += direct_calls(flow["flow"], known)
         calls += direct_calls(mine["forward"], known)
+        between = chains.handed_on(mine["forward"], known | inherited())
+        handed += between
+        named += min(between, chains.named_on_the_way(flow["flow"]))
         found = residuals(mine["forward"])
         text = ast.unparse(flow["flow"])
         sums += found
         also += min(found, text.count(".also(") + text.count(".also_with("))
-    return {"ratios": ratios, "direct": direct, "calls": calls, "residuals": sums, "also": also}
+    return {
+        "ratios": ratios,
+        "direct": direct,
+        "calls": calls,
+        "residuals": sums,
+        "also": also,
+        "handed": handed,
+        "named": named,
+    }
 
 
 def median(values: list[float]) -> Any:

@@ -101,7 +101,8 @@ def _tool(results: Results) -> Any:
     ratios = [ratio for p in fine for ratio in p["style"]["ratios"]]
     seconds = sum(p.get("seconds", 0) for p in ports)
     total = {
-        key: sum(p["style"][key] for p in fine) for key in ("direct", "calls", "residuals", "also")
+        key: sum(p["style"].get(key, 0) for p in fine)
+        for key in ("direct", "calls", "residuals", "also", "handed", "named")
     }
     imports = [r for r in results if not any(c["status"] == "no-import" for c in r["cases"])]
     return {
@@ -187,6 +188,7 @@ def text(data: Any, *, details: bool) -> Any:
         lines.append(f"| {name} | {' | '.join(cells)} |")
     sizes = [str(row) for row in next(iter(data["rows"].values()))["tiers"].values()]
     style = data["style"]
+    unnamed = style["handed"] - style["named"]
     lines += [
         "",
         f"cases per tier (ours, of): {' '.join(sizes)}",
@@ -198,6 +200,7 @@ def text(data: Any, *, details: bool) -> Any:
         f"statements of flow per statement of forward, median: {data['flow_ratio']}",
         f"submodule calls not by a flow step: {share(style['direct'], style['calls'])} %",
         f"residual sums written as also: {share(style['also'], style['residuals'])} %",
+        f"layer to layer, without a name in between: {share(unnamed, style['handed'])} %",
         f"{data['lines_per_s']} lines/s; most memory {data['memory_mb']} MB",
         f"unusable: {data['unusable']}",
     ]
