@@ -25,6 +25,8 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
+# torchvision compiles its Python stand-ins for operators of its library: half a minute each, both sides.
+os.environ["TORCHDYNAMO_DISABLE"] = "1"
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.model_zoo import compare, projects, table
@@ -40,6 +42,7 @@ def arguments(words: list[str]) -> Any:
     parser.add_argument("--most", type=int, help="at most this many, spread over the families")
     parser.add_argument("--max-params", type=float, default=150, help="in millions")
     parser.add_argument("--memory-mb", type=int, default=6144, help="for one model")
+    parser.add_argument("--limit-s", type=float, default=60, help="processor time for one side")
     parser.add_argument("--verify", action="store_true", help="port with verification")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "fdl-zoo")
     parser.add_argument("--again", action="store_true", help="forget the port and the results")
@@ -51,6 +54,7 @@ def arguments(words: list[str]) -> Any:
 def warm_up() -> None:
     """Load what every process needs, once: the forks share it."""
     import torch
+    import torch._dynamo
 
     import flodl
 
@@ -75,6 +79,7 @@ def run(options: Any, work: Path, models: list[tuple[str, str]]) -> None:
             name,
             max_params=int(options.max_params * 1e6),
             memory_mb=options.memory_mb,
+            limit_s=options.limit_s,
         )
         beside = target.with_suffix(".tmp")
         beside.write_text(json.dumps(found), encoding="utf-8")

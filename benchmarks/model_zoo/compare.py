@@ -28,7 +28,7 @@ def _listed(root: Path, patterns: list[str], most: int | None) -> list[tuple[str
 
 
 def compare(
-    original: Path, ported: Path, name: str, *, max_params: int, memory_mb: int
+    original: Path, ported: Path, name: str, *, max_params: int, memory_mb: int, limit_s: float
 ) -> dict[str, Any]:
     """Run both sides and say in what they differ.
 
@@ -40,7 +40,7 @@ def compare(
     def run(root: Path, shape: families.Shape | None) -> dict[str, Any]:
         try:
             return forked(
-                _observed, root, name, shape, max_params, limit_s=LIMIT_S, memory_mb=memory_mb
+                _observed, root, name, shape, max_params, limit_s=limit_s, memory_mb=memory_mb
             )
         except EndedError as ended:
             return {"error": str(ended)}

@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 BATCHES = (1, 2)
 TRAINED = 2  # a batch of one is too small for many normalisations
 IMAGE_SIZES = (32, 64, 96, 128, 160, 224, 256, 320)
+# In plain torch, pooling thousands of boxes takes minutes.
+FEW_PROPOSALS = {
+    "rpn_pre_nms_top_n_train": 100,
+    "rpn_pre_nms_top_n_test": 60,
+    "rpn_post_nms_top_n_train": 60,
+    "rpn_post_nms_top_n_test": 30,
+    "box_batch_size_per_image": 32,
+    "box_detections_per_img": 20,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +129,8 @@ class TorchVision(OnlyForward):
             settings["weights_backbone"] = None
         if group.startswith("detection") and not name.startswith("ssd"):
             settings |= {"min_size": 64, "max_size": 96}
+        if "rcnn" in name:
+            settings |= FEW_PROPOSALS
         return get_model(name, **settings)
 
     def shapes(self, model: torch.nn.Module) -> Iterator[Shape]:

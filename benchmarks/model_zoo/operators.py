@@ -16,17 +16,21 @@ for _name in ("nms", "qnms"):
 def _nms(dets, scores, iou_threshold):  # noqa: ANN001, ANN202
     """Keep the best of every group of boxes that overlap by more than the threshold."""
     order = scores.argsort(descending=True, stable=True)
-    areas = (dets[:, 2] - dets[:, 0]) * (dets[:, 3] - dets[:, 1])
+    boxes = dets[order]
+    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    dropped = torch.zeros(len(boxes), dtype=torch.bool).numpy()
     kept = []
-    while order.numel():
-        best, order = order[0], order[1:]
-        kept.append(best)
-        low = torch.maximum(dets[best, :2], dets[order, :2])
-        high = torch.minimum(dets[best, 2:], dets[order, 2:])
-        shared = (high - low).clamp(min=0).prod(dim=1)
-        overlap = shared / (areas[best] + areas[order] - shared)
-        order = order[overlap <= iou_threshold]
-    return torch.stack(kept) if kept else order
+    for start in range(0, len(boxes), 256):  # overlaps of some rows at once
+        rows = slice(start, start + 256)
+        low = torch.maximum(boxes[rows, None, :2], boxes[None, :, :2])
+        high = torch.minimum(boxes[rows, None, 2:], boxes[None, :, 2:])
+        shared = (high - low).clamp(min=0).prod(dim=2)
+        overlaps = shared / (areas[rows, None] + areas - shared)
+        for place, overlap in enumerate((~(overlaps <= iou_threshold)).numpy(), start):
+            if not dropped[place]:
+                kept.append(place)
+                dropped |= overlap
+    return order[kept]
 
 
 _library.impl("nms", _nms, "CPU")
