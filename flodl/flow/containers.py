@@ -56,13 +56,35 @@ class Origin:
 
 
 def _refusing(name: str) -> Callable[..., Any]:
-    def refuse(self: FlowList | FlowDict, *_: Any, **__: Any) -> Any:
+    def refuse(self: FlowList, *_: Any, **__: Any) -> Any:
         if self.origin is None:
             return getattr(super(type(self), self), name)(*_, **__)
         raise self.origin.refuse(name)
 
     refuse.__name__ = name
     return refuse
+
+
+def _mirrored(name: str, step: str = "") -> Callable[..., Any]:
+    """Return a method that changes the caller's container and the flow's, at this place in every call."""
+
+    def change(self: FlowList | FlowDict, *args: Any, **named: Any) -> Any:
+        if name in ("extend", "__iadd__"):
+            args = (list(*args),)
+        if self.origin is not None:
+            _hold_parts(self)
+            getattr(self.origin.written(), step or name)(*args, **named)
+        return getattr(super(type(self), self), name)(*args, **named)
+
+    change.__name__ = name
+    return change
+
+
+def _hold_parts(container: FlowList | FlowDict) -> None:
+    """Read the containers inside before their places change: they may be written to later."""
+    for each in container.values() if type(container) is FlowDict else container:
+        if type(each) in (FlowList, FlowDict) and each.origin is not None:
+            each.origin.written()
 
 
 @final
@@ -84,6 +106,7 @@ class FlowList(list[Any]):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if self.origin is not None:
+            _hold_parts(self)
             self.origin.written()[index] = value
         super().__setitem__(index, value)
 
@@ -113,6 +136,7 @@ class FlowDict(dict[Any, Any]):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if self.origin is not None:
+            _hold_parts(self)
             self.origin.written()[key] = value
         super().__setitem__(key, value)
 
@@ -122,11 +146,14 @@ class FlowDict(dict[Any, Any]):
             self[key] = value
 
 
-for _name in ("extend", "insert", "pop", "remove", "clear", "sort", "reverse", "__delitem__", "__iadd__",
-              "__imul__"):  # fmt: skip
+for _name in ("extend", "insert", "pop", "clear", "reverse", "__delitem__"):
+    setattr(FlowList, _name, _mirrored(_name))
+for _name in ("pop", "popitem", "clear", "setdefault", "__delitem__"):
+    setattr(FlowDict, _name, _mirrored(_name))
+for _kind, _name, _step in ((FlowList, "__iadd__", "extend"), (FlowDict, "__ior__", "update")):
+    setattr(_kind, _name, _mirrored(_name, _step))
+for _name in ("remove", "sort", "__imul__"):
     setattr(FlowList, _name, _refusing(_name))
-for _name in ("__delitem__", "pop", "popitem", "clear", "setdefault", "__ior__"):
-    setattr(FlowDict, _name, _refusing(_name))
 
 
 def written_flow(value: Any) -> Flow | None:
