@@ -1,10 +1,12 @@
 """What holds for every test: no network, a private home, plain output, reproducible examples."""
 
 import functools
+import gc
 import os
 import signal
 import socket
 import sys
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +24,10 @@ hypothesis.settings.load_profile(os.environ.get("FDL_HYPOTHESIS", "fixed"))
 # inherit that; with a handler here, those begin with the default again.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Where bytecode is forbidden, each of the hundreds of processes would compile the tool anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
 UNSET = (
@@ -57,6 +63,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if item.get_closest_marker(name) is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+
+def pytest_collection_finish() -> None:
+    """Make two things cheap that are dear only because so much is loaded here.
+
+    A garbage collection looks at every object of all tests, for a second, unless those are frozen. And
+    to set a seed torch formats the whole stack for each kind of device that is not there.
+    """
+    gc.collect()
+    gc.freeze()
+    torch = sys.modules.get("torch")
+    if torch is None or torch.cuda.is_available():
+        return
+    for device in (torch.cuda, getattr(torch, "mtia", None), getattr(torch, "xpu", None)):
+        if hasattr(device, "traceback"):
+            device.traceback = types.SimpleNamespace(format_stack=list)
 
 
 @functools.cache

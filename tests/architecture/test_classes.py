@@ -24,7 +24,7 @@ def last_name(node):
 
 def classes(sources):
     for source in sources:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.ClassDef):
                 yield source, node
 
@@ -83,7 +83,7 @@ def test_fields_of_frozen_values_are_not_lists(sources):
 def test_nothing_is_looked_up_by_a_string(sources):
     wrong = []
     for source in sources:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
             # `__name__` and its like are Python's own; there is no type to declare them on.

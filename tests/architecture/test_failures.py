@@ -45,7 +45,7 @@ ALSO_CATCH_ALL = {
 def test_only_the_boundary_catches_everything(sources):
     found = set()
     for source in sources:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.ExceptHandler) and catches_everything(node):
                 reraises = any(isinstance(part, ast.Raise) for part in ast.walk(node))
                 if source.name.startswith("fdl_cli") and not reraises:
@@ -55,7 +55,7 @@ def test_only_the_boundary_catches_everything(sources):
 
 def calls(sources):
     for source in sources:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.Call):
                 yield source, node
 

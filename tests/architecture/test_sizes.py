@@ -22,7 +22,7 @@ def test_functions_are_short(sources):
     long = {
         f"{source.at(node)} {node.name}": length(source, node)
         for source in sources
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and length(source, node) > MOST_LINES_OF_A_FUNCTION
     }

@@ -1,0 +1,131 @@
+"""Run `fdl` in a fork of a process that has already imported it: a process of its own, without the start.
+
+Streams, environment, working folder, exit code and `exec` are those of a real process; what Python
+itself reads when it starts (see AT_START) is not, so a change of it gets a real start.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# Read once, by Python or the C library, before `fdl` begins.
+AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_")
+ANSWER = 32  # bytes of an answer
+
+
+def at_start(environ):
+    """Return the part of an environment that a running Python no longer asks for."""
+    return {name: value for name, value in environ.items() if name.startswith(AT_START)}
+
+
+class ForkServer:
+    """The tests' end: one process that waits, and forks for each run."""
+
+    def __init__(self, environ):
+        self.environ = at_start(environ)
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-P", __file__, str(theirs.fileno())]
+        self.process = subprocess.Popen(
+            command, env=environ, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+        )
+        theirs.close()
+        self.connection = ours
+
+    def run(self, words, cwd, environ, timeout):
+        """Run `fdl WORDS` and return what `subprocess.run` would."""
+        request = json.dumps({"words": words, "cwd": str(cwd), "environ": environ}).encode()
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            # The length first: a message may come in pieces.
+            head = len(request).to_bytes(8, "big")
+            socket.send_fds(self.connection, [head], [output.fileno(), errors.fileno()])
+            self.connection.sendall(request)
+            child = self.answer()
+            self.connection.settimeout(timeout)
+            try:
+                status = self.answer()
+            except TimeoutError:
+                os.kill(child, signal.SIGKILL)
+                self.connection.settimeout(None)
+                self.answer()
+                raise
+            self.connection.settimeout(None)
+            code = os.waitstatus_to_exitcode(status)
+            texts = [file.seek(0) or file.read().decode() for file in (output, errors)]
+        return subprocess.CompletedProcess(["fdl", *words], code, *texts)
+
+    def answer(self):
+        return int(self.connection.recv(ANSWER, socket.MSG_WAITALL))
+
+    def close(self):
+        """Let the server end."""
+        self.connection.close()
+        self.process.wait(30)
+
+
+def serve(connection):
+    """Answer each request with the number of a child, and then with how it ended."""
+    while True:
+        head, streams, _, _ = socket.recv_fds(connection, 8, 2)
+        if not head:
+            return
+        request = connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+        output, errors = streams
+        child = os.fork()
+        if child == 0:
+            connection.close()
+            become_fdl(json.loads(request), output, errors)
+        os.close(output)
+        os.close(errors)
+        connection.sendall(str(child).encode().ljust(ANSWER))
+        connection.sendall(str(os.waitpid(child, 0)[1]).encode().ljust(ANSWER))
+
+
+def become_fdl(request, output, errors):
+    """Be `python -P -m fdl_cli` from here on; does not return."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for stream, number in ((output, 1), (errors, 2)):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(request["environ"])
+    os.chdir(request["cwd"])
+    from fdl_cli import app
+
+    sys.argv = [str(Path(app.__file__).with_name("__main__.py")), *request["words"]]
+    code = 1
+    try:
+        app.entry()
+    except SystemExit as ended:
+        code = ended.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+
+def import_all():
+    """Import every command, so that no fork has to."""
+    from fdl_cli.commands.execution import load
+    from fdl_cli.commands.registry import COMMANDS
+
+    for entry in COMMANDS:
+        load(entry)
+
+
+if __name__ == "__main__":
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a Ctrl-C is for the tests; they end this process
+    import_all()
+    gc.freeze()  # or the first collection in each fork copies every page
+    serve(socket.socket(fileno=int(sys.argv[1])))
