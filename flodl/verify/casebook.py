@@ -6,6 +6,7 @@ the file, and what the layers and signatures suggest. Every case comes from a ru
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,7 +16,7 @@ from typing import final
 import torch
 from torch import nn
 
-from flodl.verify.attempt import Failure, attempt
+from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
 from flodl.verify.constructor_guesses import guess_constructor_arguments
 from flodl.verify.declared_settings import declared_settings
 from flodl.verify.input_search import find_arguments
@@ -31,6 +32,7 @@ from flodl.verify.recipes import (
 from flodl.verify.recorder import MAX_CASES_PER_CLASS, Case, Recorder, load_cases
 from flodl.verify.seeds import seed_all
 from flodl.verify.sides import Side
+from flodl.verify.users import classes_in, test_calls, user_files
 
 EXAMPLE_SEED = 555
 # Of the time that is left, the share that one model's inputs may be searched for.
@@ -106,27 +108,80 @@ class Casebook:
         pending = list(self.missing)
         while pending:
             name = pending.pop()
-            if self.cases.get(name):
-                continue
             # What one class leaves of its time is for the others.
-            left = self._deadline - time.monotonic()
-            self._class_deadline = time.monotonic() + max(2 * left / (len(pending) + 2), 1.0)
-            for construction in self._constructions.get(name, [])[:MAX_CASES_PER_CLASS]:
-                if not self._is_over():
-                    self._explore(
-                        construction, "arguments seen in a run, inputs from its layers", None
-                    )
-            made = self._class_named(name)
-            if self.cases.get(name) or made is None:
-                continue
-            for construction in self._guessed(name, made):
-                if self.cases.get(name) or self._is_over():
-                    break
-                failure = self._explore(construction, "guessed from signature and layers", None)
-                if failure is not None:  # the first guess is the likeliest
-                    self.reasons.setdefault(name, str(failure))
+            with self._share(2 / (len(pending) + 2), name):
+                self._guess(name)
 
-    def _guessed(self, name: str, made: type[nn.Module]) -> Iterator[Construction]:
+    def add_users(self) -> None:
+        """Run models and tests of other files of the project, for the classes that they use."""
+        names = [name for name in self.missing if self._class_named(name) is not None]
+        if not names:
+            return
+        files = user_files(self._original.file, self._original.folders, names)
+        for number, file in enumerate(files):
+            if not self.missing or self._left() <= 0:
+                return
+            with self._share(2 / (len(files) - number + 1), ""):
+                self._use(file)
+
+    def _use(self, file: Path) -> None:
+        module = self._original.load_other(file)
+        if isinstance(module, Failure):
+            return
+        names = self.missing
+        for made in classes_in(module, names):
+            if not self.missing or self._is_over():
+                return
+            for construction in self._guessed(made):
+                if self._explore(construction, f"seen in `{file.name}`", None) is None:
+                    break
+        for call in test_calls(module, names):
+            if not self.missing or self._is_over():
+                return
+            self._watch(call, f"seen in `{file.name}`")
+
+    def _watch(self, call: Callable[[], object], origin: str) -> None:
+        """Run a call for the modules that it makes and calls; how it ends does not matter."""
+        recorder = _recorder(self._original, origin)
+
+        def watched() -> object:
+            seed_all(EXAMPLE_SEED)
+            with recorder.watching():
+                return call()
+
+        with self._original.active():
+            attempt(watched, self._original.file)
+        self._merge(recorder.cases, recorder.constructions)
+
+    def _guess(self, name: str) -> None:
+        made = self._class_named(name)
+        if self.cases.get(name) or made is None:
+            return
+        for construction in self._constructions.get(name, [])[:MAX_CASES_PER_CLASS]:
+            if not self._is_over() and not self.cases.get(name):
+                origin = "arguments seen in a run, inputs from its layers"
+                self._explore(construction, origin, None)
+        for construction in self._guessed(made):
+            if self.cases.get(name) or self._is_over():
+                break
+            failure = self._explore(construction, "guessed from signature and layers", None)
+            if failure is not None:  # the first guess is the likeliest
+                self.reasons.setdefault(name, str(failure))
+
+    @contextlib.contextmanager
+    def _share(self, share: float, name: str) -> Iterator[None]:
+        """Give the block its share of the time that is left; the rest is for the others."""
+        seconds = min(max(share * self._left(), MIN_MODEL_S), self._left())
+        self._class_deadline = time.monotonic() + seconds
+        try:
+            with time_limit(seconds):
+                yield
+        except OutOfTimeError:
+            self.reasons.setdefault(name, "the time to find inputs was over")
+        finally:
+            self._class_deadline = self._deadline
+
+    def _guessed(self, made: type[nn.Module]) -> Iterator[Construction]:
         with self._original.active():
             guesses = list(guess_constructor_arguments(made, self._declared))
         known: set[bytes] = set()
@@ -137,7 +192,10 @@ class Casebook:
                 continue
             known.add(packed.data)
             yield Construction(
-                kind="class", module=self._original.name, qualname=name, arguments=packed
+                kind="class",
+                module=made.__module__,
+                qualname=made.__qualname__,
+                arguments=packed,
             )
 
     def _explore(
@@ -172,7 +230,7 @@ class Casebook:
                 recorder.ignore(model)
             failure = _run(lambda: _call(model, unpack(packed, side), recorder), side.file)
         shown = name or type(model).__qualname__
-        ours = name is not None or self._is_of_this_file(type(model).__module__)
+        ours = name is not None or self._is_known_as(shown, type(model).__module__)
         if failure is None and ours and construction.kind != "class":
             own = Case(class_name=shown, construction=construction, inputs=packed, origin=origin)
             recorder.cases.setdefault(shown, []).insert(0, own)
@@ -224,11 +282,14 @@ class Casebook:
             self._constructions.setdefault(name, []).extend(ours)
 
     def _is_ours(self, construction: Construction) -> bool:
-        """Tell a class of the file from one of another file that has the same name."""
-        return construction.kind != "class" or self._is_of_this_file(construction.module)
+        """Tell a class that the file knows from one of another file that has the same name."""
+        kind, name = construction.kind, construction.qualname
+        return kind != "class" or self._is_known_as(name, construction.module)
 
-    def _is_of_this_file(self, module: str) -> bool:
-        return module in {self._original.name, "__main__"}
+    def _is_known_as(self, name: str, module: str) -> bool:
+        known = self._original.namespace().get(name)
+        home = getattr(known, "__module__", self._original.name)
+        return module in {home, "__main__"}
 
     def _is_value(self, name: str) -> bool:
         return isinstance(self._original.namespace().get(name), nn.Module)
@@ -242,6 +303,9 @@ class Casebook:
         if isinstance(value, type) and issubclass(value, nn.Module):
             return value
         return None
+
+    def _left(self) -> float:
+        return self._deadline - time.monotonic()
 
     def _is_over(self) -> bool:
         return time.monotonic() > min(self._deadline, self._class_deadline)

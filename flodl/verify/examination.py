@@ -69,6 +69,7 @@ def _find_cases(request: Request, response: Response, original: Side) -> Caseboo
             book.add_values()
             book.add_expressions()
             book.add_guesses()
+            book.add_users()
     except OutOfTimeError:
         book.reasons.setdefault("", "the time to find inputs was over")
     except ExampleSyntaxError as problem:

@@ -17,6 +17,8 @@ NAMES = frozenset({
 })  # fmt: skip
 # Whole numbers up to this are kept as a data class has them: they are counts, not sizes.
 _SMALL = 8
+_LARGE = 256
+_PARTS = 16
 
 Guess = Callable[[str], object]
 Declared = Callable[[frozenset[str]], dict[str, object]]
@@ -48,7 +50,10 @@ def guess_settings(
         known = declared(frozenset(names)) if names else {}
         if known:
             others = {name: guess(name) for name in sorted(names - known.keys())}
-            yield Namespace(**(known | others))
+            values = known | others
+            small = {name: _smaller(value) for name, value in values.items()}
+            for found in (small, values) if small != values else (values,):
+                yield Namespace(**found)
         if names:
             yield Settings({name: guess(name) for name in sorted(names)})
 
@@ -87,6 +92,13 @@ def _filled(kind: type, guess: Guess) -> Iterator[object]:
             yield kind(**values)
         except Exception:
             continue
+
+
+def _smaller(value: object) -> object:
+    """Return a sixteenth of a large size: one that heads and groups still divide."""
+    if type(value) is int and value >= _LARGE and value % _PARTS == 0:
+        return value // _PARTS
+    return value
 
 
 def _names_read(made: type) -> set[str]:

@@ -10,10 +10,11 @@ import contextlib
 import importlib
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Literal, final
@@ -61,14 +62,16 @@ def locate(file: Path) -> Place:
 class Side:
     """One of the two programs: its main module and every local module it imported."""
 
-    def __init__(self, label: Label, *, file: Path, place: Place, folders: Sequence[Path]) -> None:
+    def __init__(
+        self, label: Label, *, file: Path, place: Place, folders: Sequence[Path], home: Path
+    ) -> None:
         self.label = label
         self.file = file
         self.name = _free_name(place)
         self._place = place
         self._folders = tuple(dict.fromkeys(folders))
         self._modules: dict[str, ModuleType] = {}
-        self._finder = _MainFinder(self.name, file)
+        self._finder = _MainFinder(self.name, file, home)
         self.module = ModuleType(self.name)
         self.failure: Failure | None = None
         self.random_draws_differ = False
@@ -83,6 +86,25 @@ class Side:
             else:
                 self.module = outcome
                 self.failure = self._finder.failure
+                self._finder.loaded = outcome
+
+    def load_other(self, file: Path) -> ModuleType | Failure:
+        """Import another file of the program, as far as its first backward pass at most."""
+        place = locate(file)
+        with self.active():
+            sys.path.insert(0, str(place.root))
+
+            def load() -> ModuleType:
+                with stop_at_first_backward(), time_limit(IMPORT_LIMIT_S):
+                    return importlib.import_module(place.name)
+
+            try:
+                outcome = attempt(load, file)
+            except (StopRunError, OutOfTimeError):
+                return Failure(text="its import trains", line=None)
+        if not isinstance(outcome, Failure) and getattr(outcome, "__file__", None) != str(file):
+            return Failure(text=f"another module is called {place.name}", line=None)
+        return outcome
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -154,13 +176,13 @@ def open_sides(
     """Describe the two sides of a comparison; nothing is imported yet."""
     place = locate(original)
     own = [place.root, *search_path]
-    first = Side("original", file=original, place=place, folders=own)
+    first = Side("original", file=original, place=place, folders=own, home=original)
     twin = locate(ported)
     # A port that sits in a whole ported tree brings its own neighbours; one that was written
     # alone finds the original's.
     alone = place.package is not None and twin.name != place.name
     folders = own if alone else [twin.root, *ported_search_path, *own]
-    return first, Side("port", file=ported, place=place, folders=folders)
+    return first, Side("port", file=ported, place=place, folders=folders, home=original)
 
 
 @final
@@ -197,26 +219,62 @@ class _MainLoader(importlib.machinery.SourceFileLoader):
 
 
 @final
-class _MainFinder(MetaPathFinder):
-    """Answers for the main module's name only, with the file of this side."""
+class _SameModuleLoader(Loader):
+    """Gives the main module to those who import its file by another name."""
 
-    def __init__(self, name: str, file: Path) -> None:
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        self._spec = module.__spec__
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """Return the module that is there already."""
+        del spec
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave the module as it is."""
+        module.__spec__ = self._spec
+
+
+@final
+class _MainFinder(MetaPathFinder):
+    """Answers for the main module, with the file of this side.
+
+    That is its own name, and once it is `loaded` every other name under which the program imports
+    the file at `home`: `parts.blocks`, where folders are no packages.
+    """
+
+    def __init__(self, name: str, file: Path, home: Path) -> None:
         self._name = name
         self._file = file
+        self._home = home
+        self.loaded: ModuleType | None = None
         self.failure: Failure | None = None
 
     def find_spec(
-        self, fullname: str, path: object = None, target: object = None
+        self, fullname: str, path: Sequence[str] | None = None, target: object = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec of the main module, or None for every other name."""
-        del path, target
+        """Return the spec of the main module, or None for every other module."""
+        del target
         if fullname != self._name:
-            return None
+            if self.loaded is None or not self._is_other_name(fullname, path):
+                return None
+            return importlib.util.spec_from_loader(fullname, _SameModuleLoader(self.loaded))
         loader = _MainLoader(fullname, self._file, self._note)
         folder = [str(self._file.parent)] if self._file.stem == "__init__" else None
         return importlib.util.spec_from_file_location(
             fullname, self._file, loader=loader, submodule_search_locations=folder
         )
+
+    def _is_other_name(self, fullname: str, path: Sequence[str] | None) -> bool:
+        if fullname.rpartition(".")[2] != self._home.stem:
+            return False
+        own = {os.path.realpath(self._home), os.path.realpath(self._file)}
+        for folder in sys.path if path is None else path:
+            found = Path(folder) / self._home.name
+            if found.exists():
+                return os.path.realpath(found) in own
+        return False
 
     def _note(self, failure: Failure | None) -> None:
         self.failure = failure
