@@ -13,6 +13,7 @@ from flodl.verify.curve import record_curve
 from flodl.verify.examination import examine
 from flodl.verify.protocol import Response, read_request
 from flodl.verify.script_run import record_script
+from flodl.verify.write_barrier import forbid_writes
 
 
 def main(argv: list[str]) -> int:
@@ -23,6 +24,7 @@ def main(argv: list[str]) -> int:
     sys.dont_write_bytecode = True
     torch.set_num_threads(1)
     limit_memory(request.memory_mb)
+    forbid_writes(request.workdir, (request.original.parent, request.ported.parent))
     response = Response(Path(response_file))
     if request.task == "record":
         record_script(request)

@@ -20,6 +20,8 @@ from typing import Any, final
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from flodl.verify.scratch import Scratch
+
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _DOWNLOADERS = frozenset({"curl", "wget", "aria2c", "gdown", "pip", "pip3", "git", "scp", "rsync"})
 _WRITE_EVENTS = frozenset({"os.remove", "os.rename", "os.rmdir", "os.mkdir", "shutil.rmtree"})
@@ -36,15 +38,17 @@ class Containment:
     """An audit hook that refuses network, downloads, and writing outside the working folder."""
 
     def __init__(self) -> None:
-        self._scratch = ""
+        self._workdir = ""
+        self._scratch: Scratch | None = None
         self._temporary = os.path.realpath(tempfile.gettempdir())
         self._protected: tuple[str, ...] = ()
         self._installed = False
         self.on = False
 
-    def install(self, scratch: Path, protected: tuple[Path, ...]) -> None:
+    def install(self, workdir: Path, scratch: Scratch, protected: tuple[Path, ...]) -> None:
         """Set what may be written to; the hook itself is added once, since none can be removed."""
-        self._scratch = os.path.realpath(scratch)
+        self._workdir = os.path.realpath(workdir)
+        self._scratch = scratch
         self._protected = tuple(os.path.realpath(folder) for folder in protected)
         if not self._installed:
             sys.addaudithook(self)
@@ -57,9 +61,9 @@ class Containment:
         if event == "open":
             path, _, flags = arguments
             if isinstance(path, str | bytes) and flags & _WRITING:
-                self._require_scratch(path)
-        elif event in _WRITE_EVENTS and isinstance(arguments[0], str | bytes):
-            self._require_scratch(arguments[0])
+                self.before_writing(path, empty=bool(flags & os.O_TRUNC))
+        elif event in _WRITE_EVENTS:
+            self._require_places(arguments[:2] if event == "os.rename" else arguments[:1])
         elif event == "socket.connect":
             _require_local(arguments[1])
         elif event == "socket.getaddrinfo":
@@ -69,9 +73,28 @@ class Containment:
         elif event == "os.system":
             _require_harmless(os.fsdecode(arguments[0]).split(" ")[0])
 
-    def _require_scratch(self, path: str | bytes) -> None:
-        real = os.path.realpath(os.fsdecode(path))
-        if _under(real, self._scratch) or real.startswith("/dev/"):
+    def before_writing(self, path: str | bytes, *, empty: bool) -> None:
+        """Give the script a file of its own in place of a link, or refuse to write."""
+        if not self.on:
+            return
+        if self._scratch is not None:
+            self.on = False
+            try:
+                self._scratch.make_own(path, empty=empty)
+            finally:
+                self.on = True
+        self._require_writable(os.path.realpath(os.fsdecode(path)))
+
+    def _require_places(self, paths: tuple[Any, ...]) -> None:
+        # To remove or rename a link does nothing to the file behind it.
+        for path in paths:
+            if not isinstance(path, str | bytes | os.PathLike):
+                continue
+            if self._scratch is None or self._scratch.place_of(os.fsdecode(path)) is None:
+                self._require_writable(os.path.realpath(os.fsdecode(path)))
+
+    def _require_writable(self, real: str) -> None:
+        if _under(real, self._workdir) or real.startswith("/dev/"):
             return
         if _under(real, self._temporary) and not any(_under(real, p) for p in self._protected):
             return
@@ -85,23 +108,37 @@ _GUARD = Containment()
 def contained(workdir: Path, protected: tuple[Path, ...]) -> Iterator[None]:
     """Run the block in a scratch folder which shows the script's own files, with the guards on.
 
-    The scratch folder holds links to everything beside the original (`protected[0]`), so that data
-    is found by relative paths; new files stay in the scratch folder.
+    The scratch folder shows everything beside the original (`protected[0]`), so that data is found
+    by relative paths; what is written stays in the scratch folder.
     """
-    scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=workdir))
-    for item in protected[0].iterdir():
-        with contextlib.suppress(OSError):
-            (scratch / item.name).symlink_to(item)
-    _GUARD.install(workdir, protected)
+    scratch = Scratch(workdir, protected[0])
+    _GUARD.install(workdir, scratch, protected)
     before = Path.cwd()
-    os.chdir(scratch)
+    os.chdir(scratch.folder)
     _GUARD.on = True
     try:
-        with quiet():
+        with quiet(), _watching_torch(torch, "save"), _watching_torch(torch.jit, "save"):
             yield
     finally:
         _GUARD.on = False
         os.chdir(before)
+
+
+@contextlib.contextmanager
+def _watching_torch(owner: Any, name: str) -> Iterator[None]:
+    """Guard a function that writes to its second argument without any event of Python's."""
+    write = getattr(owner, name)
+
+    def guarded(value: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(f, str | os.PathLike):
+            _GUARD.before_writing(os.fspath(f), empty=True)
+        return write(value, f, *args, **kwargs)
+
+    setattr(owner, name, guarded)
+    try:
+        yield
+    finally:
+        setattr(owner, name, write)
 
 
 @contextlib.contextmanager

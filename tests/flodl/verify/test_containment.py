@@ -47,17 +47,21 @@ def test_data_is_found_and_new_files_stay_in_scratch(places: tuple[Path, Path]) 
     "harm",
     [
         lambda file: file.write_text("gone", encoding="utf-8"),
-        lambda file: os.open("data.txt", os.O_WRONLY | os.O_APPEND),
+        lambda file: os.open(file, os.O_WRONLY | os.O_APPEND),
+        lambda file: torch.save({}, file),
+        lambda file: torch.save({}, str(file)),
         lambda file: file.unlink(),
         lambda file: file.with_name("made").mkdir(),
         lambda file: file.rename(file.with_name("moved")),
+        lambda file: (Path("new").touch(), Path("new").rename(file)),
         lambda file: socket.create_connection(("192.0.2.1", 80), timeout=1),
         lambda file: socket.getaddrinfo("example.org", 80),
         lambda file: subprocess.run(["wget", "https://example.org"], check=False),
         lambda file: os.system("curl https://example.org"),
     ],
     ids=[
-        "write", "append", "unlink", "mkdir", "rename", "connect", "lookup", "wget", "curl",
+        "write", "append", "save", "save to a name", "unlink", "mkdir", "rename", "rename onto",
+        "connect", "lookup", "wget", "curl",
     ],
 )  # fmt: skip
 def test_harm_is_refused(harm: object, places: tuple[Path, Path]) -> None:
@@ -68,6 +72,61 @@ def test_harm_is_refused(harm: object, places: tuple[Path, Path]) -> None:
     assert isinstance(outcome, Failure), outcome
     assert "while a port is verified" in outcome.text
     assert file.read_text(encoding="utf-8") == "data"
+    assert [item.name for item in project.iterdir()] == ["data.txt"]
+
+
+def test_what_a_script_writes_over_is_its_own(places: tuple[Path, Path]) -> None:
+    project, workdir = places
+    results = project / "results"
+    results.mkdir()
+    for name in ("net.pth", "log.txt", "old.txt", "first.txt"):
+        (results / name).write_text("mine", encoding="utf-8")
+    with contained(workdir, (project,)):
+        torch.save({"a": 1}, "results/net.pth")
+        torch.save({"a": 1}, "data.txt")
+        assert torch.load("results/net.pth") == torch.load("data.txt") == {"a": 1}
+        with Path("results/log.txt").open("a", encoding="utf-8") as log:
+            log.write(" and more")
+        assert Path("results/log.txt").read_text(encoding="utf-8") == "mine and more"
+        Path("results/old.txt").unlink()
+        Path("results/first.txt").rename("results/second.txt")
+        Path("results/new.txt").write_text("new", encoding="utf-8")
+    found = {item.name: item.read_text(encoding="utf-8") for item in results.iterdir()}
+    assert found == dict.fromkeys(("net.pth", "log.txt", "old.txt", "first.txt"), "mine")
+    assert (project / "data.txt").read_text(encoding="utf-8") == "data"
+
+
+BARRIER = """
+import ctypes, os, sys, tempfile
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from flodl.verify.write_barrier import forbid_writes
+project, work = Path(sys.argv[2]), Path(sys.argv[3])
+if not forbid_writes(work, (project,)):
+    sys.exit(77)
+c = ctypes.CDLL(None)
+for place in (project / "data.txt", project / "new.txt", work / "own.txt"):
+    # Without Python's own functions for files, as libraries write.
+    print(c.open(os.fsencode(place), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) >= 0)
+print(os.system(f"echo gone 2>/dev/null > {project}/data.txt") == 0)
+print(Path(project, "data.txt").read_text())
+with tempfile.TemporaryFile() as file, open(os.devnull, "w") as null:
+    file.write(b"temporary")
+    null.write("nothing")
+"""
+
+
+def test_the_kernel_refuses_what_libraries_write(places: tuple[Path, Path]) -> None:
+    project, workdir = places
+    root = str(Path(__file__).parents[3])
+    done = subprocess.run(
+        [sys.executable, "-c", BARRIER, root, str(project), str(workdir)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    if done.returncode == 77:
+        pytest.skip("this kernel has no Landlock")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["False", "False", "True", "False", "data"]
     assert [item.name for item in project.iterdir()] == ["data.txt"]
 
 
