@@ -17,6 +17,10 @@ import pytest
 hypothesis.settings.register_profile(
     "fixed", derandomize=True, deadline=None, max_examples=60, database=None
 )
+# The tests that are not slow, alone, are a quick look; whoever runs all gets every example.
+hypothesis.settings.register_profile(
+    "quick", derandomize=True, deadline=None, max_examples=25, database=None
+)
 hypothesis.settings.register_profile("search", deadline=None, max_examples=1000, database=None)
 hypothesis.settings.load_profile(os.environ.get("FDL_HYPOTHESIS", "fixed"))
 
@@ -53,6 +57,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # while tests are collected nearly all that is made stays
+    if "not slow" in config.option.markexpr and "FDL_HYPOTHESIS" not in os.environ:
+        hypothesis.settings.load_profile("quick")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the fast tests first, and skip what this machine cannot do, with the reason."""
     wandering = [item.nodeid for item in items if " object at 0x" in item.nodeid]
@@ -71,8 +81,8 @@ def pytest_collection_finish() -> None:
     A garbage collection looks at every object of all tests, for a second, unless those are frozen. And
     to set a seed torch formats the whole stack for each kind of device that is not there.
     """
-    gc.collect()
     gc.freeze()
+    gc.enable()
     torch = sys.modules.get("torch")
     if torch is None or torch.cuda.is_available():
         return

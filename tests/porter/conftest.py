@@ -48,7 +48,10 @@ class Porter:
 
     def flow(self, method):
         """Port one forward and return the flow alone, at the margin."""
-        ported = self.text(self.around(method))
+        return self.flow_of(self.text(self.around(method)))
+
+    def flow_of(self, ported):
+        """Return the flow of a ported text from `around`, at the margin."""
         _, mark, rest = ported.partition("        self.steps = 2\n\n")
         assert mark, ported
         return textwrap.dedent(rest)

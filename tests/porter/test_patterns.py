@@ -14,10 +14,22 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_text_of_the_flow(porter, case):
+@pytest.fixture(scope="module", params=CASES)
+def case(request):
+    """One case of a pattern; for the whole module, so that its tests follow each other."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def ported(porter, case):
+    """The whole text around a case, before and after."""
+    before = porter.around(case.before)
+    return before, porter.text(before)
+
+
+def test_text_of_the_flow(porter, case, ported):
     expected = textwrap.dedent(case.after).strip("\n") + "\n"
-    assert porter.flow(case.before) == expected
+    assert porter.flow_of(ported[1]) == expected
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda module: module.__name__)
@@ -29,13 +41,11 @@ def test_every_pattern_has_cases_of_both_kinds(pattern):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("case", CASES)
-def test_numbers_of_the_flow(porter, case):
+def test_numbers_of_the_flow(case, ported):
     import torch
 
-    before = porter.around(case.before)
     results = []
-    for text in (before, porter.text(before)):
+    for text in ported:
         space = {"__name__": "case"}
         exec(text, space)  # the texts are our own
         torch.manual_seed(0)
