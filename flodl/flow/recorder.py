@@ -16,6 +16,7 @@ from flodl.flow.callsite import assigned_names, site_of, user_frame
 from flodl.flow.closures import Closures
 from flodl.flow.composites import keep
 from flodl.flow.encoding import Encoder
+from flodl.flow.handed import Handed, follow, handed
 from flodl.flow.handle import UNKNOWN, Flow
 from flodl.flow.naming import Names
 from flodl.flow.questions import Questions
@@ -101,6 +102,7 @@ class Recorder(TorchFunctionMode):
         self.forced_site: Site | None = None
         self.questions = Questions(self)
         self.closures = Closures(self)
+        self._changed: list[Handed] = []
         self._previous: Recorder | None = None
         self.modes = grad_modes()
         self.scopes = 0
@@ -178,6 +180,7 @@ class Recorder(TorchFunctionMode):
         self.pending_fork = None
         self.questions.settle(frame, used_here=True)
         self._require_same_modes(frame)
+        theirs = (*args, *(kwargs or {}).values())
         args = tuple(self.closures.lifted(arg) for arg in args)
         kwargs = {key: self.closures.lifted(arg) for key, arg in (kwargs or {}).items()}
         names = assigned_names(frame) if self.forced_site is None else ()
@@ -202,10 +205,14 @@ class Recorder(TorchFunctionMode):
         if node.index <= self.replay.until:
             value = self.replay.values.get(node.index)
         elif self.valued:
-            value = self._compute(node, compute, args, kwargs)
+            value = self._compute(node, compute, args, kwargs, theirs)
         if type(value) in PLAIN_KINDS:
             self.nodes[node.index] = replace(node, target=without_place(target), plain=True)
-        return None if value is None else Flow(self, node.index, value, None)
+        index = node.index
+        if self._changed:
+            changed, self._changed = self._changed, []
+            index = follow(self, changed)
+        return None if value is None else Flow(self, index, value, None)
 
     def _compute(
         self,
@@ -213,14 +220,16 @@ class Recorder(TorchFunctionMode):
         compute: Callable[..., Any] | None,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        theirs: tuple[Any, ...],
     ) -> Any:
         if compute is None:
             return UNKNOWN
         values = [map_leaves(arg, unwrap) for arg in args]
         named = {key: map_leaves(arg, unwrap) for key, arg in kwargs.items()}
+        containers = handed(theirs, values, named)
         self.listening = False
         try:
-            return compute(*values, **named)
+            value = compute(*values, **named)
         except Exception as error:
             known = input_values(args, kwargs)
             spec = GraphSpec(label=self.label, nodes=tuple(self.nodes), tags=self._tag_specs())
@@ -228,6 +237,8 @@ class Recorder(TorchFunctionMode):
             raise
         finally:
             self.listening = True
+        self._changed = [each for each in containers if each.is_other()]
+        return value
 
     def unpack(self, flow: Flow, count: int, names: tuple[str, ...] = ()) -> tuple[Any, ...]:
         """Record `a, b, ... = flow` with `count` targets and return the flows of the parts."""

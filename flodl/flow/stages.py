@@ -12,6 +12,7 @@ from torch import nn
 
 from flodl.errors import FlowError
 from flodl.flow.callsite import call_site
+from flodl.flow.containers import DICTS, LISTS
 from flodl.flow.torch_call_names import VALUE_METHODS
 from flodl.flow.values import PLAIN_KINDS, leaves, recorder_of
 from flodl.spec.graph import Branch
@@ -78,14 +79,20 @@ def call_stage(
         dict(zip(named, _standing(recorder, named.values()), strict=True)),
     )
     is_own = getattr(stage, "__self__", None) is recorder.module
-    if is_own and not recorder.valued and any(type(each) in (list, dict) for each in args):
-        from flodl.flow.questions import NeedsValueError
-
-        raise NeedsValueError
+    _need_values_to_fill(recorder, args, named)
     compute = partial(_whole, stage) if is_own else stage
     result = recorder.step("function", target, args, named, compute=compute)
     recorder.attributes.touched(stage, args)
     return result
+
+
+def _need_values_to_fill(recorder: Recorder, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """End a recording without values where a step is given a container: it may change it."""
+    if recorder.valued or not any(type(x) in (*LISTS, *DICTS) for x in (*args, *named.values())):
+        return
+    from flodl.flow.questions import NeedsValueError
+
+    raise NeedsValueError
 
 
 def _standing(recorder: Recorder, values: Iterable[Any]) -> tuple[Any, ...]:
@@ -148,6 +155,8 @@ def call_module(
     if path is None and any(_holds_flow(value) for value in vars(module).values()):
         # Made inside the flow from symbolic sizes, such as nn.Upsample(size=x.shape[2:]).
         return module.forward(*args, **named)
+    if not type(module).__module__.startswith("torch."):
+        _need_values_to_fill(recorder, args, named)
     if path is None:
         key = recorder.encoder.constant(module, type(module).__name__, portable=False).key
         return recorder.step("function", key, args, named, compute=module)

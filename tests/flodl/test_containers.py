@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from flodl import FlowError, FlowModule
+from flodl import FlowError, FlowModule, call
 
 pytestmark = pytest.mark.torch
 
@@ -172,4 +172,84 @@ def test_a_stored_list_that_changes_under_another_name_is_refused():
 
     _, flow = pair(body)
     with pytest.raises(FlowError, match=r"stored as `self\.seen` is changed afterwards"):
+        flow(torch.ones(1, 4))
+
+
+class Filling(nn.Module):
+    """As layers that add their outputs to a list, or a table, of their caller's."""
+
+    def forward(self, xs, x, table=None):
+        xs.append(x + 1)
+        xs.pop(0)
+        if table is not None:
+            table["new"] = x * 3
+            table.pop("old", None)
+        return x
+
+
+class Emptying(nn.Module):
+    """As decoders that take the outputs of an encoder one by one."""
+
+    def forward(self, xs):
+        total = xs.pop()
+        while xs:
+            total = total + xs.pop() * 2
+        return total
+
+
+def add_twice(found, x):
+    found.append(x)
+    found.append(x * 2)
+
+
+def filled(self, x):
+    xs = [x, x * 2]
+    y = self.layers[0](xs, x)
+    return xs, y, len(xs), xs[-1]
+
+
+def filled_by_name(self, x):
+    xs, table = [x], {"old": x}
+    y = self.layers[0](xs, x, table=table)
+    return xs, y, table, list(table)
+
+
+def emptied(self, x):
+    xs = [x, x + 1, x + 2]
+    return self.layers[1](xs), len(xs)
+
+
+def filled_by_function(self, x):
+    found = []
+    for scale in range(2):
+        call(add_twice, found, x * scale)
+    return found, torch.stack(found)
+
+
+def filled_for_the_caller(self, x):
+    self.layers[0](x, x[0])
+    return x[-1], self.layers[1](x), len(x)
+
+
+@pytest.mark.parametrize(
+    "body", [filled, filled_by_name, emptied, filled_by_function, filled_for_the_caller]
+)
+def test_what_a_step_does_to_a_container_of_the_flow_is_seen(body):
+    plain, flow = pair(body)
+    plain.layers = flow.layers = nn.ModuleList([Filling(), Emptying()])
+    for size in (2, 2, 3):
+        x = torch.randn(size, 4)
+        ours, theirs = ([x, x + 1], [x, x + 1]) if body is filled_for_the_caller else (x, x)
+        assert repr(flow(ours)) == repr(plain(theirs))
+        assert repr(ours) == repr(theirs)
+
+
+def test_a_step_that_changes_a_container_inside_of_another_is_an_error():
+    def body(self, x):
+        groups = [[x], [x * 2]]
+        call(lambda all_of_them: all_of_them[0].append(1), groups)
+        return groups
+
+    _, flow = pair(body)
+    with pytest.raises(FlowError, match="changes a container inside of a list"):
         flow(torch.ones(1, 4))
