@@ -1,4 +1,4 @@
-"""The monitor in the hands of a training loop: what it prints, keeps, notices and writes."""
+"""The monitor in the hands of a training loop: what it keeps, notices and writes."""
 
 import csv
 import io
@@ -12,14 +12,9 @@ from torch import nn
 
 from flodl import FlowBuilder
 from flodl.monitor.alerts import AlertRules
-from flodl.monitor.eta import Eta
 from flodl.monitor.monitor import Monitor
-from flodl.monitor.records import EpochRecord
-from flodl.monitor.wording import bytes_text, epoch_line, eta_text, finish_line
 
 pytestmark = pytest.mark.torch
-
-GB = 1 << 30
 
 
 @pytest.fixture
@@ -31,94 +26,6 @@ def monitor():
 
 def graph():
     return FlowBuilder.from_(nn.Linear(4, 8)).through(nn.ReLU()).tag("hidden").label("net").build()
-
-
-def record(epoch=0, **changed):
-    values = {"duration": 1.25, "metrics": {"loss": 0.5}, "resources": {}, "time": 0.0}
-    return EpochRecord(epoch=epoch, **{**values, **changed})
-
-
-# ---- the terminal --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given", "total", "line"),
-    [
-        (record(eta=12.0), 10, "  epoch  1/10  loss=0.5000  [1.2s  ETA 12s]"),
-        (record(epoch=9, eta=0.0), 10, "  epoch 10/10  loss=0.5000  [1.2s]"),
-        (record(), 0, "  epoch 1  loss=0.5000  [1.2s]"),
-        (record(metrics={"a": 0, "b": 1e-4, "c": 123.456, "d": math.nan}), 0,
-         "  epoch 1  a=0  b=1.00e-04  c=123.46  d=nan  [1.2s]"),
-        (record(resources={"vram_used": 2.1 * GB, "vram_total": 6 * GB, "gpu": 82.0}), 0,
-         "  epoch 1  loss=0.5000  [1.2s]  VRAM: 2.1/6.0 GB (82%)"),
-        (record(metrics={}, resources={"cpu": 3.0}), 0, "  epoch 1  [1.2s]"),
-    ],
-)  # fmt: skip
-def test_the_line_of_an_epoch(given, total, line):
-    assert epoch_line(given, total) == line
-
-
-def test_the_last_line():
-    assert finish_line(90, record()) == "  training complete in 1m 30s  | loss: 0.5000"
-    assert finish_line(1, None) == "  training complete in 1s"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.042, "42ms"), (1.0, "1s"), (1.5, "1.5s"), (59.99, "59.9s"), (90, "1m 30s"),
-     (3661, "1h 01m"), (-1, "—"), (None, "—"), (math.nan, "—")],
-)  # fmt: skip
-def test_durations(seconds, text):
-    assert eta_text(seconds) == text
-
-
-def test_bytes():
-    assert [bytes_text(each) for each in (512, 2048, 5 << 20, 3 * GB)] == [
-        "512 B", "2 KB", "5 MB", "3.0 GB",
-    ]  # fmt: skip
-
-
-def test_what_a_training_prints(capsys):
-    with Monitor(2, resources=False) as monitor:
-        monitor.log(0, 2.0, {"loss": 0.5})
-        monitor.log(1, 2.0, {"loss": 0.25})
-    first, second, last = capsys.readouterr().out.splitlines()
-    assert first == "  epoch 1/2  loss=0.5000  [2s  ETA 2s]"
-    assert second == "  epoch 2/2  loss=0.2500  [2s]"
-    assert last.startswith("  training complete in ")
-    assert last.endswith("  | loss: 0.2500")
-
-
-def test_a_terminal_that_is_gone_is_no_reason_to_stop():
-    stream = io.StringIO()
-    stream.close()
-    with Monitor(1, stream=stream, resources=False) as monitor:
-        monitor.log(0, 1.0, {"loss": 1.0})
-        assert len(monitor.history()) == 1
-
-
-# ---- the remaining time --------------------------------------------------------------------------
-
-
-def test_the_remaining_time_is_right_after_a_resume(capsys):
-    with Monitor(100, resources=False) as monitor:
-        monitor.log(90, 2.0, {})
-    assert "[2s  ETA 18s]" in capsys.readouterr().out
-
-
-def test_the_remaining_time_follows_a_change_of_speed():
-    eta = Eta()
-    assert eta.remaining(3) is None
-    for _ in range(20):
-        eta.add(10.0)
-    assert eta.remaining(1) == pytest.approx(10.0)
-    assert eta.spread(1) == pytest.approx(0.0)
-    for _ in range(10):
-        eta.add(2.0)
-    assert eta.remaining(1) < 2.5
-    assert eta.spread(1) > 0
-    eta.add(math.nan)
-    assert eta.remaining(0) == 0
 
 
 # ---- recording -----------------------------------------------------------------------------------
@@ -283,30 +190,6 @@ def test_a_plain_module_has_a_name_and_a_size_but_no_picture(monitor):
     assert monitor._pump.run.picture == ""
 
 
-def test_the_machine_is_sampled():
-    monitor = Monitor(1, quiet=True)
-    limit = time.monotonic() + 10
-    while not monitor._pump.run.series["resources"] and time.monotonic() < limit:
-        time.sleep(0.05)
-    monitor.log(0, 1.0, {})
-    (logged,) = monitor.history()
-    assert 0 <= logged.resources["cpu"] <= 100
-    assert 0 < logged.resources["ram_used"] < logged.resources["ram_total"]
-    monitor.finish()
-
-
-def test_without_psutil_the_kernel_is_asked(monkeypatch):
-    from flodl.monitor import resources
-
-    monkeypatch.setattr(resources, "_module", lambda name: None)
-    probe = resources.MachineProbe()
-    probe.sample()
-    time.sleep(0.05)
-    found = probe.sample()
-    assert set(found) == {"cpu", "ram_total", "ram_used", "process_ram"}
-    assert 0 <= found["cpu"] <= 100
-
-
 def test_every_metric_has_its_own_column(monitor, tmp_path):
     monitor.log(0, 1.0, {"loss": 1.0})
     monitor.log(1, 1.0, {"loss": 0.5, "odd, name": 0.25})
@@ -348,67 +231,6 @@ def test_an_archive_of_many_epochs_is_small(tmp_path):
     monitor.finish()
     monitor.save_html(tmp_path / "a.html")
     assert (tmp_path / "a.html").stat().st_size < 5e6
-
-
-class FakeNvml:
-    """NVML of a machine with two GPUs, one of which does not tell its power."""
-
-    class NVMLError(Exception):
-        pass
-
-    class Usage:
-        def __init__(self, **values):
-            self.__dict__.update(values)
-
-    def nvmlInit(self):  # noqa: N802
-        pass
-
-    def nvmlDeviceGetCount(self):  # noqa: N802
-        return 2
-
-    def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
-        return index
-
-    def nvmlDeviceGetUtilizationRates(self, handle):  # noqa: N802
-        return self.Usage(gpu=80 - 40 * handle)
-
-    def nvmlDeviceGetMemoryInfo(self, handle):  # noqa: N802
-        return self.Usage(used=GB * (handle + 1), total=8 * GB)
-
-    def nvmlDeviceGetPowerUsage(self, handle):  # noqa: N802
-        if handle:
-            raise self.NVMLError
-        return 250_000
-
-    def nvmlDeviceGetTemperature(self, handle, sensor):  # noqa: N802
-        return 60 + 10 * handle
-
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):  # noqa: N802
-        return 0x20 * handle
-
-
-@pytest.mark.parametrize(
-    ("visible", "expected"),
-    [
-        (None, {"gpu": 60.0, "vram_used": 3.0 * GB, "vram_total": 16.0 * GB, "power": 250.0,
-                "temperature": 65.0, "throttled": 1.0, "gpu1.gpu": 40.0}),
-        ("1", {"gpu": 40.0, "vram_used": 2.0 * GB, "vram_total": 8.0 * GB, "temperature": 70.0}),
-        ("", {}),
-    ],
-)  # fmt: skip
-def test_gpus_are_asked_through_nvml(monkeypatch, visible, expected):
-    from flodl.monitor import resources
-
-    monkeypatch.setattr(
-        resources, "_module", lambda name: FakeNvml() if name == "pynvml" else None
-    )
-    if visible is None:
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    else:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    found = resources.MachineProbe().sample()
-    assert {name: found[name] for name in expected} == expected
-    assert ("gpu" in found) is bool(expected)
 
 
 @pytest.mark.gpu

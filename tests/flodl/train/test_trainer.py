@@ -1,7 +1,4 @@
-"""The loop computes what a loop by hand computes, and tells what it does."""
-
-import io
-import math
+"""The loop computes what a loop by hand computes, evaluates, steers and ends as it is told."""
 
 import pytest
 import torch
@@ -13,77 +10,25 @@ from torch.utils.data import TensorDataset
 from flodl import (
     CosineScheduler,
     DataLoader,
-    Ddp,
-    DeviceError,
-    Ema,
     FlowBuilder,
-    NonFiniteError,
     RunDirectory,
     Trainer,
     TrainingError,
     record_scalar,
 )
-from flodl.train.progress import Plain, progress_for
+from tests.flodl.train.small_training import (
+    BATCHES,
+    X,
+    Y,
+    builder,
+    by_hand,
+    equal,
+    make,
+    sgd,
+    train_step,
+)
 
 pytestmark = pytest.mark.torch
-
-X = torch.linspace(-1, 1, 40 * 3).reshape(40, 3)
-Y = X.square().sum(1, keepdim=True)
-BATCHES = list(zip(X.split(8), Y.split(8), strict=True))
-
-
-def make():
-    return nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Dropout(0.2), nn.Linear(6, 1))
-
-
-def train_step(model, batch):
-    return F.mse_loss(model(batch[0]), batch[1])
-
-
-def sgd(params):
-    return torch.optim.SGD(params, lr=0.02, momentum=0.5)
-
-
-def builder(data=BATCHES, model=make, optimizer=sgd, fn=train_step):
-    return (
-        Trainer.builder(model, optimizer, fn)
-        .dataset(data)
-        .seed(0)
-        .step("eager")
-        .fused(False)
-        .progress(False)
-    )
-
-
-def by_hand(epochs, *, clip=None, accumulate=1, scheduler=None, ema=None):
-    torch.manual_seed(0)
-    model = make()
-    optimizer = sgd(model.parameters())
-    averages = Ema(model, ema) if ema else None
-    losses, updates = [], 0
-    for _ in range(epochs):
-        for index, (x, y) in enumerate(BATCHES):
-            if index % accumulate == 0:
-                optimizer.zero_grad()
-                if scheduler:
-                    scheduler.apply(optimizer, updates)
-            loss = F.mse_loss(model(x), y)
-            (loss / accumulate).backward()
-            losses.append(loss.item())
-            if index % accumulate == accumulate - 1:
-                if clip:
-                    nn.utils.clip_grad_norm_(model.parameters(), clip)
-                optimizer.step()
-                updates += 1
-                if averages:
-                    averages.update()
-    return model, losses, averages
-
-
-def equal(state, model):
-    return all(
-        torch.equal(each, state.parameters[name]) for name, each in model.named_parameters()
-    )
 
 
 @pytest.mark.parametrize(
@@ -272,27 +217,6 @@ def test_callbacks_in_their_order_and_with_their_arguments():
         builder().on("stepp", print)
 
 
-def test_a_callback_that_raises_is_named():
-    def breaks(training, metrics):
-        raise KeyError("x")
-
-    with pytest.raises(KeyError) as caught:
-        builder().on("epoch", breaks).run()
-    assert "raised by the on_epoch callback `test_a_callback" in caught.value.__notes__[0]
-    assert "test_trainer.py:" in caught.value.__notes__[0]
-
-
-def test_a_train_function_that_raises_tells_where():
-    def breaks(model, batch):
-        if torch.equal(batch[0], BATCHES[3][0]):
-            raise ZeroDivisionError
-        return train_step(model, batch)
-
-    with pytest.raises(ZeroDivisionError) as caught:
-        builder(fn=breaks).num_epochs(2).run()
-    assert caught.value.__notes__ == ["in step 3 of the training (epoch 0, batch 3)"]
-
-
 def test_callbacks_steer_the_rates():
     rates = []
 
@@ -309,29 +233,6 @@ def test_callbacks_steer_the_rates():
         "epoch", lambda training, metrics: rates.append(metrics.lr)
     ).run()
     assert rates == [0.02, 0.02, 0.5, 0.5, 0.25, 0.25, 0.25, 0.5]
-
-
-@pytest.mark.parametrize(("bad", "said"), [(math.nan, "nan"), (math.inf, "inf")])
-def test_a_bad_loss_names_step_batch_and_parameter(bad, said):
-    def explodes(model, batch):
-        loss = train_step(model, batch)
-        return loss * (bad if torch.equal(batch[0], BATCHES[2][0]) else 1.0)
-
-    with pytest.raises(NonFiniteError) as caught:
-        builder(fn=explodes).num_epochs(3).run()
-    error = caught.value
-    assert (error.epoch, error.step, error.position) == (0, 2, 2)
-    assert f"the loss of step 2 (epoch 0, batch 2) is {said}" in str(error)
-    assert error.culprits[0] == "0.weight"
-    assert "the first gradient that is not finite is `0.weight`" in str(error)
-
-
-def test_a_bad_batch_is_told_from_a_bad_weight():
-    broken = [*BATCHES[:1], (torch.full((8, 3), math.nan), BATCHES[1][1])]
-    with pytest.raises(NonFiniteError, match="24 of 24 values of `0` are not finite"):
-        builder(broken).run()
-    state = builder(broken).nan_guard(False).num_epochs(2).run().join()
-    assert math.isnan(state.history[-1].avg_loss)
 
 
 def test_a_graph_that_remembers_is_cut_between_steps():
@@ -385,41 +286,6 @@ def test_data_in_every_form():
     assert builder(tables, fn=lambda m, b: F.mse_loss(m(b["x"]), b["y"])).run().join().steps == 5
 
 
-@pytest.mark.parametrize(
-    ("prepare", "said"),
-    [
-        (lambda: Trainer.builder(make, sgd, train_step), "there is no data: add"),
-        (lambda: builder([]), "the list of batches is empty"),
-        (lambda: builder(TensorDataset(X, Y)), "say how many make a batch"),
-        (lambda: builder(3), "int gives no batches"),
-        (lambda: builder(iter(BATCHES)).num_epochs(2), "gives its batches only once"),
-        (lambda: builder(iter([])), "the data gave no batches in epoch 0"),
-        (lambda: builder(model=lambda: 3), "the model factory returned int"),
-        (lambda: builder(optimizer=lambda params: 3), "the optimizer factory returned int"),
-        (lambda: builder(optimizer=3), "int makes no optimizer"),
-        (lambda: builder().accumulate(0), "accumulate is 0; it must be above 0"),
-        (lambda: builder().ema(1.5), "a decay is at least 0 and below 1"),
-        (lambda: builder().scheduler(lambda o: 3), "the scheduler function returned int"),
-        (lambda: builder().scheduler(3), "int is no schedule"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_mistakes_are_said(prepare, said):
-    with pytest.raises(TrainingError, match=said):
-        prepare().run()
-
-
-def test_one_device_is_said_and_not_silently_taken():
-    with pytest.raises(
-        DeviceError, match="2 devices were asked for; this version trains on exactly one"
-    ):
-        builder().devices(2)
-    assert builder().devices(1).device("cpu").run().devices() == (torch.device("cpu"),)
-    if not torch.cuda.is_available():
-        with pytest.raises(DeviceError, match="torch sees no GPU"):
-            builder().device("cuda").run()
-
-
 def test_factories_get_a_device_when_they_ask_for_one():
     asked = []
 
@@ -441,113 +307,9 @@ def test_mixed_precision(precision):
     assert all(each.dtype == torch.float32 for each in state.parameters.values())
 
 
-def test_plain_lines_and_a_moving_line():
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    pipe, terminal = io.StringIO(), Terminal()
-    assert isinstance(progress_for(True, pipe), Plain)
-    for stream in (pipe, terminal):
-        shown = progress_for(True, stream)
-        state = builder().num_epochs(2).run().join()
-        shown.note("a decision")
-        for each in state.history:
-            shown.begin(each.epoch, 2, 5)
-            shown.move(3, 0.5)
-            shown.end(each, 2, 1.0)
-        shown.close()
-    lines = pipe.getvalue().splitlines()
-    assert lines[0] == "a decision"
-    assert lines[1].startswith("epoch 1/2  loss ")
-    assert "epoch 2/2" in terminal.getvalue()
-
-
-def test_a_long_epoch_says_something_in_a_pipe():
-    now, pipe = [0.0], io.StringIO()
-    shown = Plain(pipe, lambda: now[0])
-    shown.begin(1, 10, 500)
-    for seconds in (1, 29, 31, 32, 65):
-        now[0] = seconds
-        shown.move(seconds, 0.25)
-    assert pipe.getvalue().splitlines() == [
-        "epoch  2/10  batch 31/500  loss 0.25",
-        "epoch  2/10  batch 65/500  loss 0.25",
-    ]
-
-
-def test_one_of_several_processes_is_refused(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(DeviceError, match="this is one of 2 processes"):
-        builder().run()
-
-
 def test_the_step_is_chosen_by_itself_unless_told():
     state = Trainer.builder(make, sgd, train_step).dataset(BATCHES).progress(False).run().join()
     assert state.decision.startswith("eager")
-
-
-def test_progress_goes_to_standard_error(capsys):
-    Trainer.builder(make, sgd, train_step).dataset(BATCHES).step("eager").run()
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "epoch 1/1  loss " in shown.err
-
-
-class Recording:
-    def __init__(self):
-        self.told = []
-
-    def __getattr__(self, name):
-        if name == "requests":
-            raise AttributeError(name)
-        return lambda *arguments: self.told.append((name, *arguments))
-
-
-def test_a_monitor_is_told_everything(tmp_path):
-    monitor = Recording()
-    builder().num_epochs(2).run_dir(tmp_path / "r").monitor(monitor).progress(False).run()
-    kinds = [each[0] for each in monitor.told]
-    assert kinds.count("record") == 10
-    assert kinds.count("log") == 2
-    assert kinds[-1] == "finish"
-    assert "watch" in kinds
-    steps = [each[1] for each in monitor.told if each[0] == "record"]
-    assert steps == list(range(1, 11))
-    events = [each[1] for each in monitor.told if each[0] == "event"]
-    assert events == ["step", "checkpoint", "checkpoint"]
-
-
-class Page(Recording):
-    """A monitor with a page on which somebody clicks."""
-
-    def __init__(self, *clicks):
-        super().__init__()
-        self.clicks = list(clicks)
-
-    def requests(self):
-        return self.clicks.pop(0) if self.clicks else ()
-
-
-def test_what_is_asked_for_on_the_page_is_obeyed(tmp_path):
-    page = Page((), ("save",), ("pause",), (), ("pause",), ("stop",))
-    state = (
-        builder().num_epochs(99).flush_every(1).run_dir(tmp_path / "r").monitor(page).run().join()
-    )
-    # The first three batches, a pause, the fourth: four times somebody looked.
-    assert state.steps == 4
-    assert state.stopped_by == "a request on the page of the monitor"
-    steps = [each.step for each in RunDirectory.open(tmp_path / "r").checkpoints.entries()]
-    assert steps == [2, 4]
-    assert [line for line in state.notices if "pause" in line or "going on" in line] == [
-        "paused at step 3; pause again to go on",
-        "going on",
-    ]
-
-
-def test_old_names_warn():
-    with pytest.warns(DeprecationWarning, match=r"Ddp\.builder is called Trainer\.builder now"):
-        Ddp.builder(make, sgd, train_step)
 
 
 def test_an_evaluation_reads_a_data_set_to_its_end():

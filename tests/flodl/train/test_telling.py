@@ -1,0 +1,107 @@
+"""What a training tells while it runs: lines of progress, a monitor, and clicks on its page."""
+
+import io
+
+import pytest
+
+from flodl import (
+    RunDirectory,
+    Trainer,
+)
+from flodl.train.progress import Plain, progress_for
+from tests.flodl.train.small_training import BATCHES, builder, make, sgd, train_step
+
+pytestmark = pytest.mark.torch
+
+
+def test_plain_lines_and_a_moving_line():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    pipe, terminal = io.StringIO(), Terminal()
+    assert isinstance(progress_for(True, pipe), Plain)
+    for stream in (pipe, terminal):
+        shown = progress_for(True, stream)
+        state = builder().num_epochs(2).run().join()
+        shown.note("a decision")
+        for each in state.history:
+            shown.begin(each.epoch, 2, 5)
+            shown.move(3, 0.5)
+            shown.end(each, 2, 1.0)
+        shown.close()
+    lines = pipe.getvalue().splitlines()
+    assert lines[0] == "a decision"
+    assert lines[1].startswith("epoch 1/2  loss ")
+    assert "epoch 2/2" in terminal.getvalue()
+
+
+def test_a_long_epoch_says_something_in_a_pipe():
+    now, pipe = [0.0], io.StringIO()
+    shown = Plain(pipe, lambda: now[0])
+    shown.begin(1, 10, 500)
+    for seconds in (1, 29, 31, 32, 65):
+        now[0] = seconds
+        shown.move(seconds, 0.25)
+    assert pipe.getvalue().splitlines() == [
+        "epoch  2/10  batch 31/500  loss 0.25",
+        "epoch  2/10  batch 65/500  loss 0.25",
+    ]
+
+
+def test_progress_goes_to_standard_error(capsys):
+    Trainer.builder(make, sgd, train_step).dataset(BATCHES).step("eager").run()
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "epoch 1/1  loss " in shown.err
+
+
+class Recording:
+    def __init__(self):
+        self.told = []
+
+    def __getattr__(self, name):
+        if name == "requests":
+            raise AttributeError(name)
+        return lambda *arguments: self.told.append((name, *arguments))
+
+
+def test_a_monitor_is_told_everything(tmp_path):
+    monitor = Recording()
+    builder().num_epochs(2).run_dir(tmp_path / "r").monitor(monitor).progress(False).run()
+    kinds = [each[0] for each in monitor.told]
+    assert kinds.count("record") == 10
+    assert kinds.count("log") == 2
+    assert kinds[-1] == "finish"
+    assert "watch" in kinds
+    steps = [each[1] for each in monitor.told if each[0] == "record"]
+    assert steps == list(range(1, 11))
+    events = [each[1] for each in monitor.told if each[0] == "event"]
+    assert events == ["step", "checkpoint", "checkpoint"]
+
+
+class Page(Recording):
+    """A monitor with a page on which somebody clicks."""
+
+    def __init__(self, *clicks):
+        super().__init__()
+        self.clicks = list(clicks)
+
+    def requests(self):
+        return self.clicks.pop(0) if self.clicks else ()
+
+
+def test_what_is_asked_for_on_the_page_is_obeyed(tmp_path):
+    page = Page((), ("save",), ("pause",), (), ("pause",), ("stop",))
+    state = (
+        builder().num_epochs(99).flush_every(1).run_dir(tmp_path / "r").monitor(page).run().join()
+    )
+    # The first three batches, a pause, the fourth: four times somebody looked.
+    assert state.steps == 4
+    assert state.stopped_by == "a request on the page of the monitor"
+    steps = [each.step for each in RunDirectory.open(tmp_path / "r").checkpoints.entries()]
+    assert steps == [2, 4]
+    assert [line for line in state.notices if "pause" in line or "going on" in line] == [
+        "paused at step 3; pause again to go on",
+        "going on",
+    ]
