@@ -252,24 +252,28 @@ def direct_calls(function: Any, own: set[str]) -> Any:
 
 
 def residuals(function: Any) -> Any:
-    """Return how many sums add a value and a call of a layer on it, or a named skip."""
-    return sum(_is_residual(node) for node in ast.walk(function))
+    """Return how many sums add a value and a call of a layer on it, or a named skip.
+
+    A skip that comes from outside, such as that of an encoder, was not made of the same value.
+    """
+    given = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
+    return sum(_is_residual(node, SKIP_NAMES - given) for node in ast.walk(function))
 
 
-def _is_residual(node: Any) -> Any:
+def _is_residual(node: Any, skips: set[str]) -> Any:
     match node:
         case ast.BinOp(op=ast.Add(), left=left, right=right):
-            return _is_pair(left, right) or _is_pair(right, left)
+            return _is_pair(left, right, skips) or _is_pair(right, left, skips)
         case ast.AugAssign(op=ast.Add(), target=ast.Name(), value=ast.Name(id=name)):
-            return name in SKIP_NAMES
+            return name in skips
     return False
 
 
-def _is_pair(name: str, other: ast.expr) -> Any:
+def _is_pair(name: str, other: ast.expr, skips: set[str]) -> Any:
     if not isinstance(name, ast.Name):
         return False
     if isinstance(other, ast.Name):
-        return name.id in SKIP_NAMES
+        return name.id in skips
     match other:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="self")), args=[first, *_]):
             return any(isinstance(n, ast.Name) and n.id == name.id for n in ast.walk(first))

@@ -10,6 +10,7 @@ from fdl_cli.porter.plan import (
     fixed_loop,
     inline,
     kept,
+    late,
     module_branches,
     module_loop,
     optional,
@@ -37,6 +38,6 @@ STRUCTURE: Final[tuple[Pattern, ...]] = (
     chain,
 )
 # Once the structure is found, what is left of its values may lose their names.
-NAMELESS: Final[tuple[Pattern, ...]] = (*STRUCTURE, excite, inline)
+NAMELESS: Final[tuple[Pattern, ...]] = (*STRUCTURE, excite, late, inline)
 # A tag is the name of one value of a graph: only what runs once in it may give one.
 PATTERNS: Final[tuple[Pattern, ...]] = (*NAMELESS, kept)

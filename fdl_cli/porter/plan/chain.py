@@ -88,6 +88,7 @@ LEFT_ALONE = (
     ),
 )
 
+SKIP_WORDS = ("skip", "short", "ident", "residual")
 _MAX_PARENTHESES = 1
 _MAX_WIDTH = 80
 
@@ -112,10 +113,30 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
         return None
     joint = replace_on_spine(use, start, value)
     joint = straighten(joint) if has_flow_word(joint) else all_steps(joint)
-    if not _reads_well(joint, use, value) or (value.op == "binary" and len(first.sources) > 1):
+    if not _reads_well(joint, use, value):
+        return None
+    if value.op == "binary" and len(first.sources) > 1 and use.op != "name":
+        return None
+    if says_skip(name) and _is_summand(use, name):
+        # A sum with a skip is written as one, as long as its name says what it is.
         return None
     return Match(
         count=2, stmt=replace(last, exprs=(joint,), sources=(*first.sources, *last.sources))
+    )
+
+
+def says_skip(name: str) -> bool:
+    """Say whether a value is a skip connection by its name."""
+    return any(word in name for word in SKIP_WORDS)
+
+
+def _is_summand(use: Expr, name: str) -> bool:
+    return any(
+        node.op == "binary"
+        and node.name == "+"
+        and head(node.parts[0]).name == name
+        and node.parts[0].op == "name"
+        for node in spine(use)
     )
 
 

@@ -42,6 +42,20 @@ CASES = (
                 return (h, h.through(self.b)) if self.training else h
         """,
     ),
+    Case(
+        before="""
+            def forward(self, x, y=None):
+                h = self.a(x)
+                if y is not None:
+                    h = h * y.sigmoid()
+                return h
+        """,
+        after="""
+            def flow(self, x, y=None):
+                h = x.through(self.a)
+                return h * y.sigmoid() if y is not None else h
+        """,
+    ),
 )
 LEFT_ALONE = (
     # Three ways are easier to read one below the other.
@@ -104,7 +118,9 @@ class _Ways:
 def match(tail: Block, live: frozenset[str]) -> Match | None:
     """Write a choice between two values as one value."""
     del live
-    ways = _if_else(tail[-1]) or (_early_return(*tail[-2:]) if len(tail) > 1 else None)
+    ways = _if_else(tail[-1])
+    if ways is None and len(tail) > 1:
+        ways = _early_return(*tail[-2:]) or _last_change(*tail[-2:])
     if ways is None or any(part.op == "conditional" for part in ways.value.parts):
         return None
     joint = chosen_step(ways.value)
@@ -153,6 +169,20 @@ def _early_return(stmt: Stmt, last: Stmt) -> _Ways | None:
         return None
     sources = (*stmt.sources, *last.sources)
     return _Ways(count=2, stmt=replace(last, sources=sources), value=value)
+
+
+def _last_change(stmt: Stmt, last: Stmt) -> _Ways | None:
+    """Read `if c: y = f(y)`, `return y` as the return of one of the two."""
+    if stmt.op != "if" or stmt.orelse or len(stmt.body) != 1 or last.op != "return":
+        return None
+    then = stmt.body[0]
+    plain = then.op == "assign" and len(then.targets) == 1 and then.targets[0].op == "name"
+    if not plain or not last.exprs or last.exprs[0].op != "name":
+        return None
+    value = _conditional(stmt, then, last) if last.exprs[0].name == then.targets[0].name else None
+    if value is None:
+        return None
+    return _Ways(count=2, stmt=replace(last, sources=(*stmt.sources, *last.sources)), value=value)
 
 
 def _binds_same(then: Stmt, other: Stmt) -> bool:

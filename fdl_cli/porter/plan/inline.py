@@ -49,6 +49,23 @@ CASES = (
                 return out, out.mean(dim=1)
         """,
     ),
+    # A list that is made for one call, and a value beside the one that goes on.
+    Case(
+        before="""
+            def forward(self, x, y):
+                x = F.relu(self.a(x) * y)
+                token = y.exp().sum(0, keepdim=True)
+                x = torch.cat([token, x], 0)
+                outputs = [x, y, x * x]
+                return torch.cat(outputs, 0)
+        """,
+        after="""
+            def flow(self, x, y):
+                x = (x.through(self.a) * y).through(F.relu)
+                x = torch.cat([y.exp().sum(0, keepdim=True), x], 0)
+                return torch.cat([x, y, x * x], 0)
+        """,
+    ),
 )
 LEFT_ALONE = (
     # In its place it would be computed after `y` is.
@@ -97,13 +114,18 @@ LEFT_ALONE = (
 )
 
 _MAX_WIDTH = 80
-_SHORT = 64
+_SHORT = 72
 _DIGITS = "0123456789_"
 _MAX_DEPTH = 1
 _MAX_LINKS = 3
 _READABLE = frozenset(
-    {"name", "index", "call", "binary", "unary", "through", "apply", "also", "also_with", "merge"}
-)
+    {
+        "name", "index", "call", "binary", "unary", "tuple", "list",
+        "through", "apply", "also", "also_with", "merge",
+    }
+)  # fmt: skip
+# Their text binds to what stands beside them, or is a row by itself: only among arguments.
+_ARGUMENTS_ONLY = frozenset({"binary", "unary", "tuple", "list"})
 # What authors call a value for want of a name.
 _PLACEHOLDER = re.compile(
     r"_*([abfghoxy]|out|outs|outputs?|res|ret|results?|tmp|temp|feats?|features?|inp|inputs?"
@@ -131,7 +153,7 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
     if [*effects(value), *effects(use)] != list(effects(joint)):
         return None
     stmt = replace(last, exprs=(joint,), sources=(*first.sources, *last.sources))
-    if _has_sibling(tail[:-2], joint, use, name) and match((*tail[:-2], stmt), live) is None:
+    if _has_sibling(tail[:-2], joint, last, name) and match((*tail[:-2], stmt), live) is None:
         return None
     return Match(count=2, stmt=stmt)
 
@@ -143,7 +165,7 @@ def _defines(stmt: Stmt) -> bool:
 def _reads_well(name: str, value: Expr, use: Expr, joint: Expr) -> bool:
     if value.op not in _READABLE or any(node.op == "assignment" for node in walk(joint)):
         return False
-    if value.op in {"binary", "unary"} and not _is_argument(use, name):
+    if value.op in _ARGUMENTS_ONLY and not _is_argument(use, name):
         return False
     if any(_is_listed(part, name) for part in walk(use)):
         return False
@@ -162,14 +184,17 @@ def _is_listed(expr: Expr, name: str) -> bool:
     )
 
 
-def _has_sibling(before: Block, joint: Expr, use: Expr, name: str) -> bool:
+def _has_sibling(before: Block, joint: Expr, last: Stmt, name: str) -> bool:
     """Say whether the value before stands in the same list: they go there together or not."""
     if not before or not _defines(before[-1]):
         return False
     other = before[-1].targets[0].name
+    if other in bound_names(last):
+        # It goes on under its name.
+        return False
     return count_name(joint, other) == 1 and any(
         {name, other} <= {part.name for part in node.parts if part.op == "name"}
-        for node in walk(use)
+        for node in walk(last.exprs[0])
         if node.op in {"tuple", "list"}
     )
 

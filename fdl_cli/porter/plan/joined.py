@@ -9,10 +9,9 @@ from typing import final
 
 from fdl_cli.porter.ir.expressions import Expr, names_read, place, rebuilt
 from fdl_cli.porter.ir.statements import Block, Stmt
+from fdl_cli.porter.plan.chain import says_skip
 from fdl_cli.porter.plan.effects import effects
 from fdl_cli.porter.plan.lineage import Lineage, Lineages
-
-_SKIP_WORDS = ("skip", "short", "ident")
 
 
 def join_residuals(block: Block, params: tuple[str, ...]) -> Block:
@@ -43,6 +42,8 @@ class _Joiner:
         return self._compound(stmt)
 
     def _compound(self, stmt: Stmt) -> Stmt:
+        if stmt.op in {"for", "while"}:
+            self.lineages.enter_loop(stmt)
         for expr in stmt.exprs:
             self.lineages.read(expr)
         before = dict(self.lineages.values)
@@ -105,8 +106,12 @@ def _is_source(expr: Expr, own: Lineage, other: Lineage) -> bool:
 
 def _is_skip(expr: Expr, own: Lineage, other: Lineage) -> bool:
     """Say whether both values come from one, and this one is the skip by its name."""
-    says_skip = expr.op == "name" and any(word in expr.name for word in _SKIP_WORDS)
-    return says_skip and bool(own.all & other.all) and bool(other.by_stage | own.by_stage)
+    return (
+        expr.op == "name"
+        and says_skip(expr.name)
+        and bool(own.all & other.all)
+        and bool(other.by_stage | own.by_stage)
+    )
 
 
 def _also(expr: Expr, earlier: Expr, later: Expr) -> Expr | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from fdl_cli.porter.ir.expressions import FLOW_WORDS, Expr, walk
-from fdl_cli.porter.ir.statements import Stmt, bound_names, target_names
+from fdl_cli.porter.ir.statements import Stmt, bound_names, statements, target_names
 from fdl_cli.porter.plan.freshness import is_fresh
 
 Tokens = frozenset[int]
@@ -57,15 +57,49 @@ class Lineages:
             if node.op == "name" and node.name in self.values:
                 self.values[node.name] = replace(self.values[node.name], fresh=False)
 
+    def enter_loop(self, stmt: Stmt) -> None:
+        """Take in the head of a loop: what a round reads, others may hold when the next one starts."""
+        for inner in statements((*stmt.body, *stmt.orelse)):
+            for expr in inner.exprs:
+                self.read(expr)
+        for expr in stmt.exprs:
+            for target in stmt.targets:
+                self._bind_target(stmt, target, replace(self.of(expr), same=NOWHERE, fresh=False))
+
     def bind(self, stmt: Stmt) -> None:
         """Follow one simple statement."""
+        pairs = _pairs(stmt)
+        if pairs:
+            row = [(target, self.of(value)) for target, value in pairs]
+            for _, value in pairs:
+                self.read(value)
+            for target, lineage in row:
+                self._bind_target(stmt, target, lineage)
+            return
         for expr in stmt.exprs:
             found = self.of(expr)
             self.read(expr)
             for target in stmt.targets:
                 self._bind_target(stmt, target, found)
+        self._collect(stmt)
         for name in bound_names(stmt) - {n for t in stmt.targets for n in target_names(t)}:
             self.values.pop(name, None)
+
+    def _collect(self, stmt: Stmt) -> None:
+        """Follow `values.append(x)`: what is in a list is made of it, too."""
+        call = stmt.exprs[0] if stmt.op == "expr" else None
+        if call is None or call.op != "call" or call.parts[0].op != "attribute":
+            return
+        callee, *others = call.parts
+        owner = callee.parts[0]
+        if callee.name in {"append", "insert", "extend"} and owner.op == "name":
+            before = self.values.get(owner.name, Lineage())
+            found = [self.of(each) for each in others]
+            self.values[owner.name] = replace(
+                before,
+                made_of=before.made_of.union(*(each.all for each in found)),
+                by_stage=before.by_stage.union(*(each.by_stage for each in found)),
+            )
 
     def join(self, other: "dict[str, Lineage]") -> None:
         """Take in what is known at the end of another way to the same place."""
@@ -91,12 +125,25 @@ class Lineages:
             return
         alias = target.op == "name" and bool(found.same)
         for name in target_names(target):
-            known = found if alias else replace(found, same=self._token())
+            # An alias shares its memory with the name that it has beside.
+            known = replace(found, fresh=False) if alias else replace(found, same=self._token())
             self.values[name] = known
 
     def _token(self) -> Tokens:
         self._next += 1
         return frozenset({self._next})
+
+
+def _pairs(stmt: Stmt) -> list[tuple[Expr, Expr]]:
+    """Return which value of a row goes to which name: `a, residual = x, x`."""
+    if stmt.op != "assign" or len(stmt.targets) != 1 or len(stmt.exprs) != 1:
+        return []
+    target, value = stmt.targets[0], stmt.exprs[0]
+    rows = {"tuple", "list"}
+    if target.op not in rows or value.op not in rows or len(target.parts) != len(value.parts):
+        return []
+    starred = any(part.op == "starred" for part in (*target.parts, *value.parts))
+    return [] if starred else list(zip(target.parts, value.parts, strict=True))
 
 
 def _flowing(expr: Expr) -> Iterator[Expr]:

@@ -19,8 +19,7 @@ class Inception(FlowModule):
 
         pool = x.through(F.avg_pool2d, kernel_size=3, stride=1, padding=1).through(self.pool)
 
-        outputs = [one, three, pool]
-        return torch.cat(outputs, 1)
+        return torch.cat([one, three, pool], 1)
 
 
 class Gated(FlowModule):

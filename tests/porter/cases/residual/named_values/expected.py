@@ -1,5 +1,6 @@
 import torch
 import torch.nn as nn
+import torch.nn.functional as F
 from flodl import FlowModule
 
 
@@ -14,9 +15,7 @@ class Inverted(FlowModule):
         if self.residual:
             identity = x
         x = x.through(self.conv1).through(self.conv2)
-        if self.residual:
-            x = identity.also(x)
-        return x
+        return identity.also(x) if self.residual else x
 
 
 class InPlace(FlowModule):
@@ -47,7 +46,70 @@ class Layer(FlowModule):
         return x.also(0.5 * x.through(self.norm))
 
 
+class Rounds(FlowModule):
+    def __init__(self, width):
+        super().__init__()
+        self.conv = nn.Linear(width, width)
+
+    def flow(self, x):
+        identity = x
+        out = x.through(self.conv)
+        seen = []
+        for _ in range(2):
+            out += identity  # in the list as well
+            seen.append(out)
+        return seen
+
+
+class Alias(FlowModule):
+    def __init__(self, width):
+        super().__init__()
+        self.conv = nn.Linear(width, width)
+
+    def flow(self, x):
+        identity = x
+        out = x.through(self.conv)
+        both = out
+        if self.training:
+            both += identity  # written to `out` as well
+        return both, out
+
+
+class Rows(FlowModule):
+    def __init__(self, width, down=True):
+        super().__init__()
+        self.conv = nn.Linear(width, width)
+        self.down = nn.Linear(width, width) if down else None
+
+    def flow(self, x):
+        a, residual = x, x
+        a = a.through(self.conv).through(F.relu, inplace=True)
+        return (
+            residual.through(self.down if self.down is not None else ())
+            .also(a)
+            .through(torch.relu)
+        )
+
+
+class Parts(FlowModule):
+    def __init__(self, width):
+        super().__init__()
+        self.conv = nn.Linear(width, width)
+
+    def flow(self, x):
+        identity = x
+        parts = []
+        for part in x.through(self.conv).chunk(2, 1):
+            parts.append(torch.relu(part))
+        out = (torch.cat(parts, 1) + parts[0].sum()).through(self.conv)
+        return identity.through(self.conv if self.training else ()).also(out).through(torch.relu)
+
+
+def rest(x):
+    return Rounds(4)(x), Alias(4)(x), Rows(4)(x), Rows(4, False)(x), Parts(4)(x), Parts(4).eval()(x)
+
+
 def check():
     torch.manual_seed(1)
     x = torch.randn(2, 4)
-    return Inverted(4)(x), Inverted(4, False)(x), InPlace(4)(x), Layer(4)(x, x * 2)
+    return Inverted(4)(x), Inverted(4, False)(x), InPlace(4)(x), Layer(4)(x, x * 2), rest(x)

@@ -1,5 +1,6 @@
 import torch
 import torch.nn as nn
+import torch.nn.functional as F
 
 
 class Inverted(nn.Module):
@@ -47,7 +48,72 @@ class Layer(nn.Module):
         return x + 0.5 * self.norm(x)
 
 
+class Rounds(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv = nn.Linear(width, width)
+
+    def forward(self, x):
+        identity = x
+        out = self.conv(x)
+        seen = []
+        for _ in range(2):
+            out += identity  # in the list as well
+            seen.append(out)
+        return seen
+
+
+class Alias(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv = nn.Linear(width, width)
+
+    def forward(self, x):
+        identity = x
+        out = self.conv(x)
+        both = out
+        if self.training:
+            both += identity  # written to `out` as well
+        return both, out
+
+
+class Rows(nn.Module):
+    def __init__(self, width, down=True):
+        super().__init__()
+        self.conv = nn.Linear(width, width)
+        self.down = nn.Linear(width, width) if down else None
+
+    def forward(self, x):
+        a, residual = x, x
+        a = self.conv(a)
+        a = F.relu(a, inplace=True)
+        if self.down is not None:
+            residual = self.down(residual)
+        return torch.relu(residual + a)
+
+
+class Parts(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv = nn.Linear(width, width)
+
+    def forward(self, x):
+        identity = x
+        parts = []
+        for part in self.conv(x).chunk(2, 1):
+            parts.append(torch.relu(part))
+        out = self.conv(torch.cat(parts, 1) + parts[0].sum())
+        if self.training:
+            identity = self.conv(identity)
+        out += identity
+        return torch.relu(out)
+
+
+def rest(x):
+    return Rounds(4)(x), Alias(4)(x), Rows(4)(x), Rows(4, False)(x), Parts(4)(x), Parts(4).eval()(x)
+
+
 def check():
     torch.manual_seed(1)
     x = torch.randn(2, 4)
-    return Inverted(4)(x), Inverted(4, False)(x), InPlace(4)(x), Layer(4)(x, x * 2)
+    return Inverted(4)(x), Inverted(4, False)(x), InPlace(4)(x), Layer(4)(x, x * 2), rest(x)
