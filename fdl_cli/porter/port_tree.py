@@ -3,14 +3,14 @@
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
 from fdl_cli.errors import Notice, UsageError
 from fdl_cli.porter.bench import Bench
-from fdl_cli.porter.ir.findings import FileOutcome, Reason
+from fdl_cli.porter.ir.findings import FileOutcome, FileWarning, Reason
 from fdl_cli.porter.ir.port_data import FileData, PortData
 from fdl_cli.porter.ir.training import TrainingLevel
 from fdl_cli.porter.notebook import Notebook
@@ -301,12 +301,20 @@ def _check(request: TreeRequest) -> None:
         )
 
 
+def _warnings(files: tuple[FileData, ...]) -> Iterator[Notice]:
+    """Yield the warnings of all files; one that several files share is given once."""
+    where: dict[FileWarning, list[Path]] = {}
+    for data in files:
+        for item in data.warnings:
+            where.setdefault(item, []).append(data.file)
+    for item, paths in where.items():
+        others = len(paths) - 1
+        more = f" and {others} other {'file' if others == 1 else 'files'}" if others else ""
+        yield Notice(id=item.id, message=f"{paths[0]}{more}: {item.message}", hint=item.hint)
+
+
 def _notices(request: TreeRequest, files: tuple[FileData, ...]) -> tuple[Notice, ...]:
-    found = [
-        Notice(id=item.id, message=f"{data.file}: {item.message}", hint=item.hint)
-        for data in files
-        for item in data.warnings
-    ]
+    found = list(_warnings(files))
     for data in files:
         if data.error is not None:
             place = str(data.file) if data.error.line is None else f"{data.file}:{data.error.line}"

@@ -323,3 +323,24 @@ def test_killed_anywhere_it_leaves_nothing_or_everything(project):
         for path in (project / "out").rglob("*.py"):
             path.unlink()
     assert kills >= 5
+
+
+def test_what_several_files_lack_is_said_once(tmp_path, capsys):
+    layer = """
+        import nobody_has_this_package as lib
+        from torch import nn
+
+        class {name}(nn.Module):
+            size = lib.SIZE
+
+            def forward(self, x):
+                return x.relu() + self.size
+        """
+    for name in ("One", "Two", "Three"):
+        text = textwrap.dedent(layer.format(name=name))
+        (tmp_path / f"{name.lower()}.py").write_text(text)
+    ported = str(tmp_path / "ported")
+    main(["port", str(tmp_path), "-o", ported, "--json", "--timeout", "60"])
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    (missing,) = [item for item in warnings if "nobody_has_this" in item["message"]]
+    assert "one.py and 2 other files" in missing["message"]
