@@ -11,6 +11,17 @@ def test_files_are_short(sources):
     assert {path: n for path, n in lengths.items() if n > MOST_LINES_OF_A_FILE} == {}
 
 
+def test_files_of_tests_are_short(root):
+    files = [
+        path
+        for path in (root / "tests").rglob("*.py")
+        if not path.is_relative_to(root / "tests/porter/cases")  # other people's style on purpose
+        and not path.is_relative_to(root / "tests/data")
+    ]
+    lengths = {str(path.relative_to(root)): path.read_bytes().count(b"\n") for path in files}
+    assert {path: n for path, n in lengths.items() if n > MOST_LINES_OF_A_FILE} == {}
+
+
 def length(source, node):
     # The parameters of a command's `parse` are a table of its options, not code.
     table = source.name.startswith("fdl_cli.commands.") and node.name.startswith("parse")

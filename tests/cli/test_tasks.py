@@ -1,77 +1,26 @@
-"""`fdl TASK` as people use it: a process, its streams, its exit code, its signals."""
+"""`fdl TASK` as people use it: arguments, overlays, presets, mistakes, and what is recorded."""
 
 import json
-import os
-import pty
 import re
-import shlex
-import signal
 import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-pytestmark = pytest.mark.slow  # every test starts several processes
+from tests.cli.task_project import MANIFEST, TRAIN, make_project, runner
 
-FDL = [sys.executable, "-P", "-m", "fdl_cli"]
-ECHO = "import json, os, sys; print(json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]))"
-MANIFEST = f"""
-description: a project
-env: {{LEVEL: project}}
-commands:
-  echo:
-    description: Print what arrives
-    run: [{sys.executable}, -ISc, {json.dumps(ECHO)}]
-    forward: auto
-  line: {{run: 'echo line'}}
-  code: {{run: exit 7}}
-  kill: {{run: kill -TERM $$}}
-  wait: {{run: "trap 'echo got it; exit 9' TERM; echo ready; for i in $(seq 600); do sleep 0.05; done"}}
-  forever: {{run: [/usr/bin/yes]}}
-  where: {{run: pwd, cwd: sub}}
-  secret: {{run: 'true', hidden: true}}
-  ask: {{run: echo done, confirm: "Delete everything?"}}
-  lost: {{run: [no-such-program-here]}}
-  nowhere: {{run: 'true', cwd: no/such/folder}}
-  train:
-    entry: [{sys.executable}, train.py]
-    options: {{lr: 0.1}}
-    commands:
-      quick: {{description: A fast one, options: {{lr: 5}}}}
-"""
-TRAIN = """
-import argparse, sys
-p = argparse.ArgumentParser(description="Train it.")
-p.add_argument("--lr", type=float, default=1.0, help="learning rate")
-p.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-a = p.parse_args()
-print(sys.argv[1:])
-"""
+pytestmark = pytest.mark.slow  # every test starts several processes
 
 
 @pytest.fixture
 def project(tmp_path):
-    (tmp_path / "fdl.yml").write_text(MANIFEST)
-    (tmp_path / "fdl.ci.yml").write_text("commands: {line: {run: echo ci}}\nenv: {LEVEL: ci}\n")
-    (tmp_path / "train.py").write_text(TRAIN)
-    (tmp_path / "sub" / "deep").mkdir(parents=True)
-    return tmp_path
+    return make_project(tmp_path)
 
 
 @pytest.fixture
 def run(project):
-    def start(*words, cwd=None, stdin=subprocess.DEVNULL, environ=None, **settings):
-        merged = {**os.environ, "FDL_IN_CONTAINER": "0", **(environ or {})}
-        return subprocess.run(
-            [*FDL, *words], cwd=cwd or project, env=merged, stdin=stdin, capture_output=True,
-            text=True, timeout=60, check=False, **settings,
-        )  # fmt: skip
-
-    return start
+    return runner(project)
 
 
 def arrived(done):
@@ -105,46 +54,6 @@ def test_the_hard_arguments_arrive(run):
     assert arrived(run("echo", "--", *hard))[0] == hard
     assert arrived(run("-q", "echo", "--", *hard))[0] == hard
     assert arrived(run("echo", "-v", "--json", "-k", "x"))[0] == ["-v", "--json", "-k", "x"]
-
-
-def test_bytes_that_are_no_text_arrive(project):
-    program = "import os, sys; sys.stdout.buffer.write(os.fsencode(sys.argv[1]))"
-    (project / "fdl.yml").write_text(
-        f"commands: {{raw: {{run: [{sys.executable}, -ISc, {json.dumps(program)}]}}}}"
-    )
-    for words in (("raw", "--"), ("-q", "raw", "--")):
-        done = subprocess.run(
-            [*FDL, *words, b"\xff\xfe"], cwd=project, capture_output=True, check=True
-        )
-        assert done.stdout == b"\xff\xfe"
-
-
-def test_exit_codes_and_signals_are_the_tasks_own(run):
-    for prefix in ((), ("-q",), ("run", "--wait")):
-        assert run(*prefix, "code").returncode == 7
-        killed = run(*prefix, "kill").returncode
-        assert killed == (143 if "--wait" in prefix else -signal.SIGTERM)
-
-
-@pytest.mark.parametrize("words", [("wait",), ("run", "--wait", "wait")])
-def test_a_signal_reaches_the_task(project, words):
-    with subprocess.Popen(
-        [*FDL, *words], cwd=project, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout.readline() == "ready\n"
-        process.send_signal(signal.SIGTERM)
-        assert process.stdout.read() == "got it\n"
-        assert process.wait(20) == 9
-
-
-def test_a_closed_pipe_ends_the_task_as_any_program(project):
-    for words in ("forever", "-q forever"):
-        line = f"{shlex.join(FDL)} {words} | head -n 1; echo ${{PIPESTATUS[0]}}"
-        done = subprocess.run(
-            ["bash", "-c", line], cwd=project, capture_output=True, text=True, check=True
-        )
-        assert done.stdout == "y\n141\n"
-        assert done.stderr == ""
 
 
 @pytest.mark.parametrize(
@@ -365,47 +274,3 @@ def test_the_commit_is_recorded(run, project):
     run("line")
     for record in json.loads(run("runs", "--limit", "2", "--json").stdout)["data"]["runs"]:
         assert record["git"] == head.stdout.strip()
-
-
-def test_a_question_is_asked_on_a_terminal(project):
-    for answer, printed in ((b"y\n", b"done"), (b"n\n", b"error[declined]")):
-        master, slave = pty.openpty()
-        process = subprocess.Popen(
-            [*FDL, "ask"], cwd=project, stdin=slave, stdout=slave, stderr=slave,
-            env={**os.environ, "FDL_IN_CONTAINER": "0"},
-        )  # fmt: skip
-        os.close(slave)
-        os.write(master, answer)
-        written = b""
-        while True:
-            try:
-                chunk = os.read(master, 4096)
-            except OSError:
-                break
-            written += chunk
-        process.wait(20)
-        os.close(master)
-        assert b"Delete everything? [y/N]" in written
-        assert printed in written
-
-
-def test_no_python_stays_behind(project):
-    (project / "fdl.yml").write_text("commands: {id: {run: 'echo $$; sleep 5'}}")
-    for words in (["id"], ["-q", "id"]):
-        with subprocess.Popen(
-            [*FDL, *words], cwd=project, stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout.readline().strip() == str(process.pid)
-            name = Path(f"/proc/{process.pid}/comm").read_text().strip()
-            process.kill()
-        assert not name.startswith("python")
-
-
-def test_ctrl_c_ends_a_task_at_once(project):
-    process = subprocess.Popen([*FDL, "forever"], cwd=project, stdout=subprocess.DEVNULL)
-    try:
-        time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(10) == -signal.SIGINT
-    finally:
-        process.kill()

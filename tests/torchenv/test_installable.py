@@ -1,7 +1,7 @@
 """A machine that is set up now gets a build that can be installed, or learns where one is."""
 
 import pytest
-from edge_machines import amd, linux
+from made_machines import amd, linux
 
 from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.system.scenario import facts_of_scenario
