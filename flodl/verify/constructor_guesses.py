@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
-from collections.abc import Iterator
+import re
+import textwrap
+from collections.abc import Callable, Iterator
 
 from flodl.verify.settings_guesses import Declared, guess_settings
+from flodl.verify.text_options import texts_compared
 
 _BY_NAME: tuple[tuple[tuple[str, ...], object], ...] = (
     (("num_classes", "n_classes", "nclass", "num_outputs", "out_dim", "output_size"), 5),
@@ -28,7 +32,7 @@ _BY_NAME: tuple[tuple[tuple[str, ...], object], ...] = (
         1,
     ),
     (("padding", "pad"), 1),
-    (("dropout", "drop", "p", "drop_rate", "dropout_rate", "drop_prob"), 0.1),
+    (("dropout", "drop", "p", "dp", "dp_ratio", "drop_rate", "dropout_rate", "drop_prob"), 0.1),
     (("num_heads", "n_head", "nhead", "n_heads", "heads", "num_attention_heads"), 4),
     (("activation", "hidden_act", "act"), "relu"),
     (("vocab", "num_embeddings", "num_tokens", "ntoken"), 30),
@@ -42,6 +46,8 @@ _BY_ANNOTATION: dict[object, object] = {
     "int": 16, "float": 0.5, "bool": False, "str": "same",
     int: 16, float: 0.5, bool: False, str: "same",
 }  # fmt: skip
+# However it is abbreviated, it is a number: `nlayers`, `num_encoder_layers`.
+_NUMBER_OF_LAYERS = re.compile(r"(n|num|number)_?\w*layers?")
 _FLAG_PREFIXES = ("use_", "with_", "is_", "has_", "return_")
 
 
@@ -64,15 +70,34 @@ def guess_constructor_arguments(
     if not required:
         yield {}
         return
+    guess = _guesser(made)
     # Channel counts that must agree (a residual without projection) get one number; those that may
     # differ show more when they do.
     for size in (16, 8, 3, 64, 1):
-        yield from _with_settings(made, required, size, declared)
-        yield {item.name: _guess(item, size) for item in required}
+        yield from _with_settings(made, required, size, declared, guess)
+        yield {item.name: guess(item, size) for item in required}
+
+
+def _guesser(made: type) -> Callable[[inspect.Parameter, int], object]:
+    """Return what guesses one argument: a text that the class asks for, or a usual value."""
+    try:
+        texts = texts_compared(ast.parse(textwrap.dedent(inspect.getsource(made))))
+    except (OSError, TypeError, SyntaxError):
+        texts = {}
+
+    def guess(parameter: inspect.Parameter, size: int) -> object:
+        known = texts.get(parameter.name)
+        return known[0] if known else _guess(parameter, size)
+
+    return guess
 
 
 def _with_settings(
-    made: type, required: list[inspect.Parameter], size: int, declared: Declared
+    made: type,
+    required: list[inspect.Parameter],
+    size: int,
+    declared: Declared,
+    guess_one: Callable[[inspect.Parameter, int], object],
 ) -> Iterator[dict[str, object]]:
     """Yield arguments of which one is an object full of settings."""
 
@@ -80,16 +105,18 @@ def _with_settings(
         if name in {"bias", "qkv_bias"}:
             return True
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        return _guess(inspect.Parameter(name, kind), size)
+        return guess_one(inspect.Parameter(name, kind), size)
 
     for item in required:
         for settings in guess_settings(made, item, guess, declared):
-            others = {other.name: _guess(other, size) for other in required}
+            others = {other.name: guess_one(other, size) for other in required}
             yield {**others, item.name: settings}
 
 
 def _guess(parameter: inspect.Parameter, size: int) -> object:
     name = parameter.name.lower()
+    if _NUMBER_OF_LAYERS.fullmatch(name):
+        return 1
     for words, value in _BY_NAME:
         if any(name == word or (len(word) > 3 and word in name) for word in words):
             return value

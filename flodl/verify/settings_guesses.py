@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import re
 import sys
 import textwrap
 from argparse import Namespace
@@ -15,6 +16,7 @@ NAMES = frozenset({
     "args", "cfg", "conf", "config", "configs", "configuration", "hp", "hparams", "hps",
     "model_args", "model_config", "opt", "options", "opts", "params", "settings",
 })  # fmt: skip
+_DEFAULT = re.compile(r"default_?(config|settings|args|options|params|hparams)$")
 # Whole numbers up to this are kept as a data class has them: they are counts, not sizes.
 _SMALL = 8
 _LARGE = 256
@@ -46,6 +48,7 @@ def guess_settings(
     if kind is not None:
         yield from _filled(kind, guess)
     if parameter.name.lower() in NAMES:
+        yield from _made_by_default(made, guess)
         names = _names_read(made)
         known = declared(frozenset(names)) if names else {}
         if known:
@@ -56,6 +59,31 @@ def guess_settings(
                 yield Namespace(**found)
         if names:
             yield Settings({name: guess(name) for name in sorted(names)})
+
+
+def _made_by_default(made: type, guess: Guess) -> Iterator[object]:
+    """Yield what `get_default_config()` of the class or its module returns, without its gaps.
+
+    A text in it may stand for a choice among ready sets of values: then the values are enough.
+    """
+    module = sys.modules.get(made.__module__)
+    places = (made, module) if module is not None else (made,)
+    makers = [
+        getattr(place, name) for place in places for name in dir(place) if _DEFAULT.search(name)
+    ]
+    for maker in makers:
+        for with_texts in (True, False):
+            try:
+                settings = maker()
+                values = vars(settings)
+            except Exception:
+                break
+            for name, value in values.items():
+                if value is None:
+                    values[name] = guess(name)
+                elif isinstance(value, str) and not with_texts:
+                    values[name] = None
+            yield settings
 
 
 def _data_class(made: type, parameter: inspect.Parameter) -> type | None:

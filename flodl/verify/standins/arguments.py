@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from flodl.verify.text_options import texts_compared
+
 # Names of data that is made up, by programs or by the stand-ins: better than the name of a file.
 _MADE_UP = ("fake", "synthetic", "random", "dummy", "toy", "mnist", "cifar10")
 _MOST = 64
@@ -26,7 +28,7 @@ def supply_arguments(script: Path, note: Callable[[str], None]) -> None:
     ) -> Any:
         given = list(sys.argv[1:] if args is None else args)
         if not given:
-            texts = _texts_compared(script)
+            texts = _texts(script)
             for action in _required(self):
                 given += _words_for(action, texts)
                 note(f"the argument {_shown(action)}")
@@ -71,24 +73,8 @@ def _shown(action: argparse.Action) -> str:
     return action.option_strings[-1] if action.option_strings else action.dest
 
 
-def _texts_compared(script: Path) -> dict[str, list[str]]:
-    """Return the texts that a script compares its arguments with: `args.data == "mnist"`."""
-    found: dict[str, list[str]] = {}
+def _texts(script: Path) -> dict[str, list[str]]:
     try:
-        tree = ast.parse(script.read_bytes())
+        return texts_compared(ast.parse(script.read_bytes()))
     except (SyntaxError, ValueError, OSError):
-        return found
-    for node in ast.walk(tree):
-        match node:
-            case ast.Compare(left=ast.Attribute(attr=name), comparators=[other]):
-                items = (
-                    other.elts if isinstance(other, ast.List | ast.Tuple | ast.Set) else [other]
-                )
-                found.setdefault(name, []).extend(
-                    item.value
-                    for item in items
-                    if isinstance(item, ast.Constant) and isinstance(item.value, str)
-                )
-            case _:
-                pass
-    return found
+        return {}

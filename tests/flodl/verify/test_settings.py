@@ -133,3 +133,63 @@ def test_settings_are_those_of_the_programs_command_line(tmp_path: Path) -> None
     with original.active():
         model = book.cases["Model"][0].construction.build(original)
     assert model.tokens.in_features == 24
+
+
+CHOICES = """
+import torch
+from torch import nn
+
+
+class Cell(nn.Module):
+    def __init__(self, kind, ntoken, ninp, nhead, nlayers, dp_ratio):
+        super().__init__()
+        self.embed = nn.Embedding(ntoken, ninp)
+        if kind in ["LSTM", "GRU"]:
+            self.rnn = getattr(nn, kind)(ninp, ninp, nlayers)
+        else:
+            name = {"RNN_TANH": "tanh", "RNN_RELU": "relu"}[kind]
+            self.rnn = nn.RNN(ninp, ninp, nlayers, nonlinearity=name)
+        self.attention = nn.MultiheadAttention(ninp, nhead, dropout=dp_ratio)
+
+    def forward(self, x):
+        h = self.rnn(self.embed(x))[0]
+        return self.attention(h, h, h)[0]
+
+
+class Options:
+    pass
+
+
+class Ready(nn.Module):
+    @staticmethod
+    def get_default_config():
+        found = Options()
+        found.preset, found.width, found.num_heads, found.rate = "base", None, None, 0.2
+        return found
+
+    def __init__(self, config):
+        super().__init__()
+        assert (config.preset is None) != (config.width is None)
+        if config.preset is not None:
+            config.width, config.num_heads = {"large": (4096, 64)}[config.preset]
+        self.fc = nn.Linear(config.width, config.width // config.num_heads)
+        self.drop = nn.Dropout(config.rate)
+
+    def forward(self, x):
+        return self.drop(self.fc(x))
+"""
+
+
+def test_choices_by_text_and_settings_made_by_default(tmp_path: Path) -> None:
+    file = tmp_path / "choices.py"
+    file.write_text(CHOICES, encoding="utf-8")
+    original, _ = open_sides(file, file, ())
+    original.load()
+    book = Casebook(original, ("Cell", "Ready"), budget_s=60.0)
+    book.add_guesses()
+    assert book.missing == (), book.reasons
+    with original.active():
+        cell = book.cases["Cell"][0].construction.build(original)
+        ready = book.cases["Ready"][0].construction.build(original)
+    assert type(cell.rnn).__name__ == "LSTM"
+    assert ready.drop.p == 0.2
