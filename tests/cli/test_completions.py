@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import resource
 import select
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ import time
 import pytest
 
 from fdl_cli.completion.scripts import SCRIPTS, SHELLS
+from tests.processor_time import least_of
 
 MANIFEST = """
 description: A project
@@ -266,17 +266,13 @@ def test_the_shell_is_found_or_must_be_named(fdl, tmp_path):
 
 
 def cpu(arguments, folder, environ):
-    best = 9.0
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    def run():
         subprocess.run(
             [sys.executable, *arguments], cwd=folder, env=environ, check=True,
             stdout=subprocess.DEVNULL,
         )  # fmt: skip
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        best = min(best, used)
-    return best
+
+    return least_of(5, run)
 
 
 @pytest.mark.parametrize("words", [("",), ("port", "--"), ("run", "g")], ids=" ".join)

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from fdl_cli.system.facts import SystemFacts
 from fdl_cli.system.recorded import machine_of
 from fdl_cli.torchenv.redaction import redact
+from tests.processor_time import least_of
 
 ROOT = Path(__file__).parents[2]
 BASE = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
@@ -64,13 +64,8 @@ def test_it_is_fast_and_does_not_import_torch(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True,
         env={**BASE, "HOME": str(tmp_path)}, timeout=60,
     )  # fmt: skip
-    seconds = []
-    for _ in range(5):
-        started = time.perf_counter()
-        fdl("diagnose", "--json", cwd=tmp_path)
-        seconds.append(time.perf_counter() - started)
-    # 0.15 s on an idle machine; the bar is 0.3 s, and tests run on busy ones.
-    assert min(seconds) < 0.6
+    # 0.15 s on an idle machine; the bar is 0.3 s, and two that share a core slow each other down.
+    assert least_of(5, lambda: fdl("diagnose", "--json", cwd=tmp_path)) < 0.6
 
 
 def test_its_json_is_a_file_of_facts(tmp_path):
