@@ -17,6 +17,7 @@ import torch
 from flodl.verify.standins.anything import make_module
 from flodl.verify.standins.arguments import supply_arguments
 from flodl.verify.standins.datasets import VISION, pillow_image, synthetic_vision
+from flodl.verify.standins.devices import keep_on_cpu
 from flodl.verify.standins.frames import make_frames_module
 from flodl.verify.standins.hints import hints_of
 from flodl.verify.standins.hub import load_dataset, make_hub_module
@@ -56,7 +57,7 @@ class Standins:
         supply_arguments(script, self.note)
         keep_own_weights(self.note)
         if not torch.cuda.is_available():
-            self._keep_on_cpu()
+            keep_on_cpu(script, self.note)
 
     def note(self, name: str) -> None:
         """Remember that something is not the real thing."""
@@ -74,16 +75,6 @@ class Standins:
         for name in ("nms", "qnms"):
             library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         self._library = library
-
-    def _keep_on_cpu(self) -> None:
-        """Let `.cuda()` do nothing where there is no GPU: both programs run on the CPU."""
-
-        def stay(value: Any, *_: object, **__: object) -> Any:
-            self.note("the GPU")
-            return value
-
-        torch.Tensor.cuda = stay  # type: ignore[method-assign,assignment]
-        torch.nn.Module.cuda = stay  # type: ignore[method-assign,assignment]
 
 
 STANDINS = Standins()

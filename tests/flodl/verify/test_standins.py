@@ -175,3 +175,37 @@ def test_weights_that_are_not_there_are_those_of_the_constructor(tmp_path: Path)
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()[-1]
     assert said == ", with stand-ins for the weights last.pth, the weights all-1.pth"
+
+
+ON_GPU = """
+import sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from flodl.verify.standins.install import STANDINS
+STANDINS.install(Path(sys.argv[1]))
+exec(Path(sys.argv[1]).read_text())
+print(STANDINS.words())
+"""
+GPU_SCRIPT = """
+import torch
+from torch import nn
+device = torch.device("cuda:0")
+torch.cuda.manual_seed_all(0)
+net = nn.Linear(2, 3).to(device).to("cuda", torch.float64)
+x = torch.ones(2, 2, device=device, dtype=torch.float64).pin_memory().to(device="cuda", non_blocking=True)
+y = net(x) + torch.zeros_like(x, device="cuda").sum()
+torch.cuda.synchronize()
+print(y.device, torch.tensor([1.0], device=device).device, torch.arange(3, device="cuda").sum().item())
+"""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_program_for_the_gpu_runs_on_the_cpu(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(GPU_SCRIPT, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", ON_GPU.format(root=str(ROOT)), str(script)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["cpu cpu 3", ", with stand-ins for the GPU"]

@@ -1,0 +1,87 @@
+"""Keeps a program that asks for a GPU on the CPU, where there is no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+# What a program asks of the device around its training, and what the CPU would answer.
+_ANSWERS: Mapping[str, object] = {
+    "current_device": 0,
+    "empty_cache": None,
+    "get_device_name": "cpu",
+    "manual_seed": None,
+    "manual_seed_all": None,
+    "max_memory_allocated": 0,
+    "memory_allocated": 0,
+    "memory_reserved": 0,
+    "reset_peak_memory_stats": None,
+    "set_device": None,
+    "synchronize": None,
+}
+
+
+def keep_on_cpu(script: Path, note: Callable[[str], None]) -> None:
+    """Let `.cuda()`, `.to("cuda")` and `device="cuda"` mean the CPU, from now on."""
+
+    def stay(value: Any, *_: object, **__: object) -> Any:
+        note("the GPU")
+        return value
+
+    torch.nn.Module.cuda = stay  # type: ignore[method-assign,assignment]
+    torch.Tensor.cuda = stay  # type: ignore[method-assign,assignment]
+    if _asks_for_gpu(script):
+        _answer_questions()
+        OnCpu(note).__enter__()  # type: ignore[no-untyped-call]
+
+
+def _asks_for_gpu(script: Path) -> bool:
+    try:
+        text = script.read_bytes()
+    except OSError:
+        return False
+    return any(word in text for word in (b'"cuda', b"'cuda", b"torch.cuda."))
+
+
+def _answer_questions() -> None:
+    for name, answer in _ANSWERS.items():
+        setattr(torch.cuda, name, lambda *_, _answer=answer, **__: _answer)
+
+
+@final
+class OnCpu(TorchFunctionMode):
+    """Exchanges the device of every torch function that is called."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__()
+        self._note = note
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Call the function with the CPU in place of a GPU."""
+        del types
+        kwargs = kwargs or {}
+        if func is torch.Tensor.pin_memory:
+            return args[0]
+        if any(_is_gpu(value) for value in kwargs.values()):
+            kwargs = {name: self._exchange(value) for name, value in kwargs.items()}
+        if func is torch.Tensor.to and any(_is_gpu(value) for value in args[1:2]):
+            args = (args[0], self._exchange(args[1]), *args[2:])
+        return func(*args, **kwargs)
+
+    def _exchange(self, value: object) -> object:
+        if not _is_gpu(value):
+            return value
+        self._note("the GPU")
+        return torch.device("cpu")
+
+
+def _is_gpu(value: object) -> bool:
+    if isinstance(value, str):
+        return value == "cuda" or value.startswith("cuda:")
+    return isinstance(value, torch.device) and value.type == "cuda"
