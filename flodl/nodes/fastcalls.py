@@ -25,19 +25,27 @@ _linear = torch._C._nn.linear  # F.linear is this function under a longer lookup
 _Tensor = torch.Tensor
 
 # Every function below gets the module, its `__dict__` and the input, so that they share one table.
+# A weight that is no parameter any more - one that is computed anew for each call - is the module's matter.
 
 
 def _run_linear(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
     parameters = d["_parameters"]
-    return _linear(x, parameters["weight"], parameters["bias"])
+    try:
+        weight, bias = parameters["weight"], parameters["bias"]
+    except KeyError:
+        return module(x)
+    return _linear(x, weight, bias)
 
 
 def _run_conv(function: Callable[..., Any]) -> _Fast:
     def forward(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
         parameters = d["_parameters"]
+        try:
+            weight, bias = parameters["weight"], parameters["bias"]
+        except KeyError:
+            return module(x)
         return function(
-            x, parameters["weight"], parameters["bias"],
-            d["stride"], d["padding"], d["dilation"], d["groups"],
+            x, weight, bias, d["stride"], d["padding"], d["dilation"], d["groups"]
         )  # fmt: skip
 
     return forward
@@ -45,9 +53,11 @@ def _run_conv(function: Callable[..., Any]) -> _Fast:
 
 def _run_layer_norm(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
     parameters = d["_parameters"]
-    return F.layer_norm(
-        x, d["normalized_shape"], parameters["weight"], parameters["bias"], d["eps"]
-    )
+    try:
+        weight, bias = parameters["weight"], parameters["bias"]
+    except KeyError:
+        return module(x)
+    return F.layer_norm(x, d["normalized_shape"], weight, bias, d["eps"])
 
 
 def _run_batch_norm(dims: tuple[int, ...]) -> _Fast:
@@ -57,19 +67,26 @@ def _run_batch_norm(dims: tuple[int, ...]) -> _Fast:
             return module(x)
         parameters, buffers = d["_parameters"], d["_buffers"]
         training = d["training"]
-        if training:
-            buffers["num_batches_tracked"].add_(1)
-        return F.batch_norm(
-            x, buffers["running_mean"], buffers["running_var"], parameters["weight"],
-            parameters["bias"], training, momentum, d["eps"],
-        )  # fmt: skip
+        try:
+            weight, bias = parameters["weight"], parameters["bias"]
+            mean, variance = buffers["running_mean"], buffers["running_var"]
+            count = buffers["num_batches_tracked"]
+        except KeyError:
+            return module(x)
+        if training and count is not None:
+            count.add_(1)
+        return F.batch_norm(x, mean, variance, weight, bias, training, momentum, d["eps"])
 
     return forward
 
 
 def _run_embedding(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
+    try:
+        weight = d["_parameters"]["weight"]
+    except KeyError:
+        return module(x)
     return F.embedding(
-        x, d["_parameters"]["weight"], d["padding_idx"], d["max_norm"], d["norm_type"],
+        x, weight, d["padding_idx"], d["max_norm"], d["norm_type"],
         d["scale_grad_by_freq"], d["sparse"],
     )  # fmt: skip
 
