@@ -264,7 +264,12 @@ class _Script:
         methods = tuple(
             replace(
                 each,
-                is_whole_step=is_whole_step(each, nodes[each.name], _others(nodes, each.name)),
+                is_whole_step=is_whole_step(
+                    each,
+                    nodes[each.name],
+                    _others(nodes, each.name),
+                    [nodes[name] for name in wanted if name != each.name],
+                ),
             )
             for each in methods
         )

@@ -16,8 +16,16 @@ _REGISTERING = frozenset({"register_buffer", "register_parameter", "add_module",
 _MODES = torch.MODULE_MUTATORS - _REGISTERING
 
 
-def is_whole_step(method: MethodIR, node: FunctionNode, others: list[FunctionNode]) -> bool:
-    """Say whether a helper that has been refused can be one step of the methods that call it."""
+def is_whole_step(
+    method: MethodIR,
+    node: FunctionNode,
+    others: list[FunctionNode],
+    reached: list[FunctionNode],
+) -> bool:
+    """Say whether a helper that has been refused can be one step of the methods that call it.
+
+    `others` are the other methods of the class, `reached` those of them that its forward reaches.
+    """
     if method.name == "forward" or not method.refusals or "property" in method.decorators:
         return False
     if any(reason.code not in _HARMLESS for reason in method.refusals):
@@ -25,6 +33,9 @@ def is_whole_step(method: MethodIR, node: FunctionNode, others: list[FunctionNod
     if any(isinstance(each, ast.Yield | ast.YieldFrom | ast.Await) for each in ast.walk(node)):
         return False
     if _may_return_none(node) or _fills_argument(node) or _switches(node):
+        return False
+    filled = set(_filled_parts(node))
+    if any(_looks_into(each, part) for part in filled for each in reached):
         return False
     changed = set(_changed_names(node))
     return "" not in changed and not any(changed & _mentioned(each) for each in others)
@@ -120,13 +131,53 @@ def _changed_names(node: FunctionNode) -> Iterator[str]:
                 if isinstance(each.ctx, ast.Del) or not direct:
                     yield name
             case ast.Call(func=ast.Attribute(attr=word) | ast.Name(id=word), args=args):
-                if word in _REGISTERING:
+                if word in _REGISTERING and not _fills_part(each, own):
                     names = [x.value for x in args[:2] if isinstance(x, ast.Constant)]
                     yield next((name for name in names if isinstance(name, str)), "")
             case ast.Call(func=ast.Name(id="exec" | "eval")):
                 yield ""
             case _:
                 pass
+
+
+def _fills_part(call: ast.Call, own: str) -> bool:
+    """Say whether an attribute of a part of the object is set by a name that is computed."""
+    match call:
+        case ast.Call(func=ast.Name(id="setattr"), args=[ast.Attribute() as part, name, _]):
+            return not isinstance(name, ast.Constant) and _root(part) == own
+        case _:
+            return False
+
+
+def _filled_parts(node: FunctionNode) -> Iterator[str]:
+    """Yield the parts of the object whose attributes are set by names that are computed."""
+    own = node.args.args[0].arg if node.args.args else ""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call) and _fills_part(each, own):
+            yield ast.unparse(each.args[0])
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _looks_into(node: FunctionNode, part: str) -> bool:
+    """Say whether a method does more with a part of the object than to call it."""
+    called = set()
+    for each in ast.walk(node):
+        match each:
+            case ast.Call(func=ast.Attribute(value=value, attr="forward")):
+                called.add(value)
+            case ast.Call(func=value):
+                called.add(value)
+            case _:
+                pass
+    return any(
+        isinstance(each, ast.Attribute) and each not in called and ast.unparse(each) == part
+        for each in ast.walk(node)
+    )
 
 
 def _mentioned(node: FunctionNode) -> set[str]:
