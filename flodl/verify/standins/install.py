@@ -18,6 +18,7 @@ from flodl.verify.standins.anything import make_module
 from flodl.verify.standins.arguments import supply_arguments
 from flodl.verify.standins.datasets import VISION, pillow_image, synthetic_vision
 from flodl.verify.standins.devices import keep_on_cpu
+from flodl.verify.standins.environments import make_gym_module
 from flodl.verify.standins.frames import make_frames_module
 from flodl.verify.standins.hints import hints_of
 from flodl.verify.standins.hub import load_dataset, make_hub_module
@@ -211,6 +212,8 @@ _COMPUTING: Final[dict[str, Callable[[str], ModuleType]]] = {
     "torchvision": _make_vision,
     "torchtext": make_text_module,
     "datasets": make_hub_module,
+    "gym": make_gym_module,
+    "gymnasium": make_gym_module,
     "pandas": make_frames_module,
 }
 # Parts that are there without an import of their own.

@@ -209,3 +209,47 @@ def test_a_program_for_the_gpu_runs_on_the_cpu(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["cpu cpu 3", ", with stand-ins for the GPU"]
+
+
+PLAYS = """
+import {package} as gym
+env = gym.make("CartPole-v1").unwrapped
+print(env.observation_space.shape, env.action_space.n, env.action_space.sample() in (0, 1))
+total = 0
+for episode in range(2):
+    {reset} = env.reset()
+    done, steps = False, 0
+    while not done:
+        {step} = env.step(env.action_space.sample())
+        total += reward
+        steps += 1
+    print(steps, seen.shape, str(seen.dtype))
+env.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "reset", "step"),
+    [
+        ("gym", "seen", "seen, reward, done, info"),
+        ("gym", "seen, info", "seen, reward, done, cut, info"),
+        ("gymnasium", "seen, _", "seen, reward, done, _, _"),
+    ],
+)
+def test_environments_answer_as_the_script_asks(
+    tmp_path: Path, package: str, reset: str, step: str
+) -> None:
+    pytest.importorskip("numpy")
+    script = tmp_path / "play.py"
+    script.write_text(PLAYS.format(package=package, reset=reset, step=step), encoding="utf-8")
+    text = "import sys\nsys.modules.pop('gym', None)\nsys.argv = sys.argv[1:]\n" + ON_GPU
+    text = text.replace("sys.argv[1]", "sys.argv[0]").format(root=str(ROOT))
+    done = subprocess.run(
+        [sys.executable, "-c", text, str(script)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    shape, first, second, words = done.stdout.splitlines()
+    assert shape == "(4,) 2 True"
+    assert first == second == "20 (4,) float32"
+    assert words == f", with stand-ins for {package}"
