@@ -184,12 +184,14 @@ class Casebook:
             self._class_deadline = self._deadline
 
     def _guessed(self, made: type[nn.Module]) -> Iterator[Construction]:
-        with self._original.active():
+        recorder = _recorder(self._original, "")
+        with self._original.active(), recorder.watching():
+            seed_all(EXAMPLE_SEED)
             guesses = list(guess_constructor_arguments(made, self._declared))
         known: set[bytes] = set()
         for kwargs in guesses:
             with self._original.active():
-                packed = pack(((), kwargs), _recorder(self._original, ""), keep_live=True)
+                packed = pack(((), kwargs), recorder, keep_live=True)
             if packed.data in known:
                 continue
             known.add(packed.data)

@@ -8,6 +8,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator
 
+from flodl.verify.annotated_guesses import UNKNOWN, guess_value
 from flodl.verify.settings_guesses import Declared, guess_settings
 from flodl.verify.text_options import texts_compared
 
@@ -48,6 +49,8 @@ _BY_ANNOTATION: dict[object, object] = {
 }  # fmt: skip
 # However it is abbreviated, it is a number: `nlayers`, `num_encoder_layers`.
 _NUMBER_OF_LAYERS = re.compile(r"(n|num|number)_?\w*layers?")
+# A layer that takes a layer that takes a layer.
+_MAX_DEPTH = 3
 _FLAG_PREFIXES = ("use_", "with_", "is_", "has_", "return_")
 
 
@@ -59,14 +62,9 @@ def guess_constructor_arguments(
     `declared` returns what a command line of the program says about names.
     """
     try:
-        parameters = list(inspect.signature(made).parameters.values())
+        required = _required(made)
     except (TypeError, ValueError):
         return
-    required = [
-        item
-        for item in parameters
-        if item.default is item.empty and item.kind not in {item.VAR_POSITIONAL, item.VAR_KEYWORD}
-    ]
     if not required:
         yield {}
         return
@@ -78,7 +76,26 @@ def guess_constructor_arguments(
         yield {item.name: guess(item, size) for item in required}
 
 
-def _guesser(made: type) -> Callable[[inspect.Parameter, int], object]:
+def _required(made: type) -> list[inspect.Parameter]:
+    return [
+        item
+        for item in inspect.signature(made).parameters.values()
+        if item.default is item.empty and item.kind not in {item.VAR_POSITIONAL, item.VAR_KEYWORD}
+    ]
+
+
+def _made(kind: type, size: int, depth: int) -> object:
+    """Return a module of a kind that is wanted as an argument, made of guesses of one size."""
+    if depth >= _MAX_DEPTH or inspect.isabstract(kind):
+        return UNKNOWN
+    guess = _guesser(kind, depth + 1)
+    try:
+        return kind(**{item.name: guess(item, size) for item in _required(kind)})
+    except Exception:
+        return UNKNOWN
+
+
+def _guesser(made: type, depth: int = 0) -> Callable[[inspect.Parameter, int], object]:
     """Return what guesses one argument: a text that the class asks for, or a usual value."""
     try:
         texts = texts_compared(ast.parse(textwrap.dedent(inspect.getsource(made))))
@@ -87,7 +104,10 @@ def _guesser(made: type) -> Callable[[inspect.Parameter, int], object]:
 
     def guess(parameter: inspect.Parameter, size: int) -> object:
         known = texts.get(parameter.name)
-        return known[0] if known else _guess(parameter, size)
+        if known:
+            return known[0]
+        other = guess_value(made, parameter, size, lambda inner: _made(inner, size, depth))
+        return _guess(parameter, size) if other is UNKNOWN else other
 
     return guess
 

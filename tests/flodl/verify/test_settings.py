@@ -193,3 +193,80 @@ def test_choices_by_text_and_settings_made_by_default(tmp_path: Path) -> None:
         ready = book.cases["Ready"][0].construction.build(original)
     assert type(cell.rnn).__name__ == "LSTM"
     assert ready.drop.p == 0.2
+
+
+LAYERS = """
+from __future__ import annotations
+from typing import Callable, List, Optional, Sequence, Tuple, Type
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, d_model: int, heads: int):
+        super().__init__()
+        assert d_model % heads == 0
+        self.q = nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        return self.q(x).softmax(-1)
+
+
+class Layer(nn.Module):
+    def __init__(self, *, d_model: int, attn: Attention, dropout_prob: float):
+        super().__init__()
+        self.attn = attn
+        self.norm = nn.LayerNorm(d_model)
+        self.drop = nn.Dropout(dropout_prob)
+
+    def forward(self, x):
+        return x + self.drop(self.attn(self.norm(x)))
+
+
+class PreNorm(nn.Module):
+    def __init__(self, dim, fn):
+        super().__init__()
+        self.norm = nn.LayerNorm(dim)
+        self.fn = fn
+
+    def forward(self, x, **kwargs):
+        return self.fn(self.norm(x), **kwargs)
+
+
+class Pyramid(nn.Module):
+    def __init__(
+        self,
+        channels: Sequence[int],
+        dilations: Tuple[int, int],
+        norm_layer: Type[nn.Module],
+        activation: Callable,
+        parts: Optional[List[nn.Module]],
+    ):
+        super().__init__()
+        pairs = zip(channels[:-1], channels[1:])
+        self.blocks = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in pairs)
+        self.norm = norm_layer(channels[-1])
+        self.parts = nn.ModuleList(parts)
+        self.activation = activation
+        self.first, self.second = dilations
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = self.activation(block(x))
+        return self.norm(x)
+"""
+
+
+def test_layers_and_lists_are_guessed_as_arguments(tmp_path: Path) -> None:
+    file = tmp_path / "layers.py"
+    file.write_text(LAYERS, encoding="utf-8")
+    original, port = open_sides(file, file, ())
+    original.load()
+    port.load()
+    names = ("Layer", "PreNorm", "Pyramid")
+    book = Casebook(original, names, budget_s=60.0)
+    book.add_guesses()
+    assert book.missing == (), book.reasons
+    # A layer that is an argument is made anew on each side, of the class that is there.
+    with port.active():
+        model = book.cases["Layer"][0].construction.build(port)
+    assert type(model.attn) is port.namespace()["Attention"]

@@ -1,0 +1,85 @@
+"""Guesses arguments that are no numbers: lists of sizes, layers, kinds of layers, functions."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import nn
+
+UNKNOWN = object()
+# What holds `fn` or `layer` calls it; one that keeps the size can stand anywhere.
+_LAYERS = frozenset({
+    "fn", "module", "sublayer", "submodule", "sub_layer", "layer", "inner", "wrapped", "net",
+    "network", "backbone", "model", "base_model", "core",
+})  # fmt: skip
+_KINDS: Mapping[str, type[nn.Module]] = {
+    "norm": nn.BatchNorm2d, "conv": nn.Conv2d, "act": nn.ReLU, "nonlin": nn.ReLU,
+    "non_lin": nn.ReLU, "pool": nn.MaxPool2d,
+}  # fmt: skip
+_LIST = re.compile(r"^(typing\.|collections\.abc\.)?(list|tuple|sequence|iterable|modulelist)\b")
+_LENGTH = 4
+
+Make = Callable[[type], object]
+
+
+def guess_value(made: type, parameter: inspect.Parameter, size: int, make: Make) -> object:
+    """Return a value for a constructor argument that is no number, or `UNKNOWN`.
+
+    `make` constructs a module of the program, for an argument that is annotated with its class.
+    """
+    wanted = _resolved(made, parameter.annotation)
+    name = parameter.name.lower()
+    if isinstance(wanted, type) and issubclass(wanted, nn.Module):
+        return nn.Linear(size, size) if wanted is nn.Module else make(wanted)
+    text = _text(wanted)
+    if _LIST.match(text):
+        return _list(text, size)
+    if "callable" in text or text.startswith(("type[", "typing.type[")):
+        kind = _kind(name)
+        if kind is not None and ("module" in text or name.endswith("layer")):
+            return kind
+        return torch.relu if "callable" in text else kind or nn.Identity
+    if text:
+        return UNKNOWN
+    if name in _LAYERS:
+        return nn.Linear(size, size)
+    return _kind(name) or UNKNOWN if name.endswith(("_layer", "_block")) else UNKNOWN
+
+
+def _resolved(made: type, annotation: object) -> object:
+    """Return what an annotation stands for, where its text names something in the module."""
+    if annotation is inspect.Parameter.empty:
+        return None
+    if isinstance(annotation, str):
+        module = sys.modules.get(made.__module__)
+        return getattr(module, annotation.strip("'\""), annotation)
+    return annotation
+
+
+def _text(wanted: object) -> str:
+    if wanted is None:
+        return ""
+    text = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "")
+    if not isinstance(wanted, str) and (not text or "[" in str(wanted)):
+        text = str(wanted)
+    lowered = text.lower().replace("typing.", "")
+    optional = re.fullmatch(r"optional\[(.*)\]", lowered)
+    return optional.group(1) if optional else lowered
+
+
+def _list(text: str, size: int) -> object:
+    if "module" in text:
+        return [nn.Linear(size, size) for _ in range(2)]
+    item: object = 0.5 if "float" in text else "relu" if "str" in text else size
+    fixed = re.fullmatch(r"tuple\[((?:\w+, ?)*\w+)\]", text)
+    length = len(fixed.group(1).split(",")) if fixed else _LENGTH
+    made = [item] * length
+    return tuple(made) if text.startswith("tuple") else made
+
+
+def _kind(name: str) -> type[nn.Module] | None:
+    return next((kind for word, kind in _KINDS.items() if word in name), None)
