@@ -75,7 +75,9 @@ class BlockReader:
             case ast.Delete():
                 if any(isinstance(target, ast.Attribute) for target in node.targets):
                     self.env.refuse(node.lineno, "FDL309", "an attribute is deleted")
-                return self._verbatim(node, "delete")
+                plain = all(isinstance(target, ast.Name) for target in node.targets)
+                made = self._verbatim(node, "delete")
+                return replace(made, name="variables") if plain else made
             case ast.Pass():
                 return self._make(node, "pass")
             case ast.Break():

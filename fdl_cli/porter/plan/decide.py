@@ -25,6 +25,7 @@ from fdl_cli.porter.plan.counting import count_operations
 from fdl_cli.porter.plan.eligible import find_obstacles
 from fdl_cli.porter.plan.helper_steps import with_helper_steps
 from fdl_cli.porter.plan.joined import join_residuals
+from fdl_cli.porter.plan.lifetimes import without_deletes
 from fdl_cli.porter.plan.shorten import shorten
 from fdl_cli.porter.plan.words import write_words
 
@@ -142,7 +143,10 @@ def _is_undecorable(method: MethodIR, block: Block | None = None) -> bool:
 
 def describe(method: MethodIR) -> Block:
     """Return the body of a method in flow words, as short as the patterns make it."""
-    structured = shorten(write_words(method.body), STRUCTURE)
+    written = write_words(method.body)
+    if method.name == "forward" or block_words(written):
+        written = without_deletes(written)
+    structured = shorten(written, STRUCTURE)
     patterns = PATTERNS if _runs_once(method) else NAMELESS
     return shorten(join_residuals(structured, method.params), patterns)
 

@@ -1,0 +1,37 @@
+import torch
+import torch.nn as nn
+from flodl import FlowModule
+
+
+class Frees(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 4)
+
+    def flow(self, x, extra=None):
+        y = x.through(self.a).through(self.b)
+        # there is not much memory
+        parts = {"z": y.through(self.a), "y": y}
+        if extra is not None:
+            parts["extra"] = extra * 2
+            del parts["z"]
+        else:
+            del extra
+        for part in list(parts.values()):
+            y = y.through(self.b) + part
+        # the last one
+        return self.names(parts), y.through(self.b), parts
+
+    def names(self, parts):
+        found = sorted(parts)
+        count = len(found)
+        del found
+        return count
+
+
+def check():
+    torch.manual_seed(1)
+    net = Frees()
+    x = torch.randn(2, 4)
+    return net(x), net(x), net(x, x)
