@@ -325,6 +325,7 @@ def test_killed_anywhere_it_leaves_nothing_or_everything(project):
     assert kills >= 5
 
 
+@pytest.mark.slow
 def test_what_several_files_lack_is_said_once(tmp_path, capsys):
     layer = """
         import nobody_has_this_package as lib

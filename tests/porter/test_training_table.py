@@ -5,6 +5,7 @@ Each script says in its first line what becomes of its loop with `--training set
 ends: every loss, all weights after every update and every printed character must be equal.
 """
 
+import functools
 import warnings
 from pathlib import Path
 
@@ -18,9 +19,14 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "port-projects.md"
 LEVELS = ("setup", "builder")
 
 
-def moved(path, level):
+@functools.lru_cache(maxsize=1)  # the levels of one script follow each other
+def drafted(path):
     source, script = understand(path.read_bytes())
-    return move_training(draft(source, script, {}), level)
+    return draft(source, script, {})
+
+
+def moved(path, level):
+    return move_training(drafted(path), level)
 
 
 def expected(path):
