@@ -17,7 +17,7 @@ from fdl_cli.porter.ir.expressions import Expr, names_read, place
 from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, target_names
 from fdl_cli.porter.plan.collected import Collected, collected, folded, swapped
 from fdl_cli.porter.plan.pattern import Case, Match
-from fdl_cli.porter.plan.slices import counts_slices, integer, slice_at
+from fdl_cli.porter.plan.slices import counts_slices, integer, slice_at, unbound
 from fdl_cli.porter.plan.spine import straighten
 from fdl_cli.porter.plan.stages import as_stage, branch, is_pure
 
@@ -80,6 +80,24 @@ CASES = (
                 h = c = torch.zeros(x.size(1), 4)
                 h, c = x.scan(self.lstm, (h, c)).last(0)
                 return h.through(self.head)
+        """,
+    ),
+    Case(
+        before="""
+            def forward(self, x):
+                x = x.unsqueeze(1)
+                h = x.new_zeros(x.size(0), 4)
+                outs = []
+                for step in x.unbind(1):
+                    h = self.cell(step, h)
+                    outs.append(h)
+                return self.head(torch.stack(outs, 1))
+        """,
+        after="""
+            def flow(self, x):
+                x = x.unsqueeze(1)
+                outs, _ = x.scan(self.cell, x.new_zeros(x.size(0), 4)).along(1)
+                return outs.through(self.head)
         """,
     ),
 )
@@ -183,17 +201,23 @@ def _step(stmt: Stmt, index: Expr, iterable: Expr, earlier: Block) -> _Step | No
         return None
     item, cell, state = value.parts
     names = _names(state)
-    sliced = slice_at(item, index.name)
-    if sliced is None or not names or names != _names(target):
+    found = _slices(item, index, iterable, earlier)
+    if found is None or not names or names != _names(target):
         return None
     own = {index.name, *names}
-    if sliced[0] in own or names_read(cell) & own or not is_pure(cell):
+    if found[0].name in own or names_read(cell) & own or not is_pure(cell):
         return None
-    if not counts_slices(iterable, sliced, earlier):
+    return _Step(value=found[0], cell=cell, state=state, names=names, target=target, dim=found[1])
+
+
+def _slices(item: Expr, index: Expr, iterable: Expr, earlier: Block) -> tuple[Expr, int] | None:
+    """Return of which value, along which dimension, the cell gets every slice in turn."""
+    if item.op == "name" and item.name == index.name:
+        return unbound(iterable)
+    sliced = slice_at(item, index.name)
+    if sliced is None or not counts_slices(iterable, sliced, earlier):
         return None
-    return _Step(
-        value=item.parts[0], cell=cell, state=state, names=names, target=target, dim=sliced[1]
-    )
+    return item.parts[0], sliced[1]
 
 
 def _is_state(call: Expr) -> bool:

@@ -25,6 +25,24 @@ def slice_at(expr: Expr, index: str) -> Sliced | None:
     return (expr.parts[0].name, dim) if whole and rest else None
 
 
+def unbound(iterable: Expr) -> tuple[Expr, int] | None:
+    """Return the variable and the dimension of `x.unbind(1)` or `torch.unbind(x, 1)`."""
+    if iterable.op != "call":
+        return None
+    callee, *others = iterable.parts
+    if iterable.role == "torch" and callee.dotted == "torch.unbind" and others:
+        value, *others = others
+        labels = iterable.labels[1:]
+    elif iterable.role == "method" and callee.op == "attribute" and callee.name == "unbind":
+        value, labels = callee.parts[0], iterable.labels
+    else:
+        return None
+    if value.op != "name" or value.kind != "flow" or labels not in {(), ("",), ("dim",)}:
+        return None
+    dim = integer(others[0]) if others else 0
+    return None if dim is None or dim < 0 else (value, dim)
+
+
 def counts_slices(iterable: Expr, sliced: Sliced, earlier: Block) -> bool:
     """Say whether a `range` counts all slices of a value along a dimension.
 
