@@ -9,7 +9,7 @@ subfolder: each is a project of its own. Reports are kept, so a run goes on wher
 
 The columns: classes with a forward of their own; those ported; of these the share for which the
 verification found constructor arguments and inputs by itself; those proved equal; kept classes; classes
-whose file cannot be imported; scripts that train here unported, and those that train equally.
+that need what stops the import of their file; scripts that train here unported, and those that train equally.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 IGNORED = shutil.ignore_patterns(".git", "__pycache__", "*.pth", "*.pt", "*.zip")
 NO_FORWARD = "FDL201"
-NO_IMPORT = "the original cannot be imported"
+NO_IMPORT = ("the original cannot be imported", "importing the original ends with")
 COLUMNS = (
     *("repository", "classes", "ported", "inputs", "share", "equal", "differ", "kept"),
     *("no import", "trains", "same", "failed", "seconds"),
@@ -150,7 +150,8 @@ def _outcome(item: dict[str, Any]) -> str:
     if item["status"] == "kept":
         return "kept"
     if item["verify"]["status"] == "not-run":
-        return "no import" if item["verify"]["detail"].startswith(NO_IMPORT) else "no inputs"
+        broken = any(words in item["verify"]["detail"] for words in NO_IMPORT)
+        return "no import" if broken else "no inputs"
     return "equal" if item["verify"]["status"] == "equal" else "differ"
 
 

@@ -38,8 +38,12 @@ def supply_arguments(script: Path, note: Callable[[str], None]) -> None:
 
 
 def _required(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Return the actions that have to be there: options first, since a subcommand ends them."""
-    actions = [item for item in parser._actions if item.required]
+    """Return the actions that have to be there: options first, since a subcommand ends them.
+
+    A program with subcommands does nothing without one, required or not.
+    """
+    subcommands = argparse._SubParsersAction
+    actions = [item for item in parser._actions if item.required or isinstance(item, subcommands)]
     for group in parser._mutually_exclusive_groups:
         if group.required:
             actions += group._group_actions[:1]
