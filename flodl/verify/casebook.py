@@ -6,7 +6,6 @@ the file, and what the layers and signatures suggest. Every case comes from a ru
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -111,8 +110,7 @@ class Casebook:
         while pending:
             name = pending.pop()
             # What one class leaves of its time is for the others.
-            with self._share(2 / (len(pending) + 2), name):
-                self._guess(name)
+            self._within(2 / (len(pending) + 2), name, partial(self._guess, name))
 
     def add_users(self) -> None:
         """Run models and tests of other files of the project, for the classes that they use."""
@@ -123,8 +121,7 @@ class Casebook:
         for file in files:
             if not self.missing or self._left() <= 0:
                 return
-            with self._share(USER_SHARE, ""):
-                self._use(file)
+            self._within(USER_SHARE, "", partial(self._use, file))
 
     def _use(self, file: Path) -> None:
         module = self._original.load_other(file)
@@ -170,14 +167,13 @@ class Casebook:
             if failure is not None:  # the first guess is the likeliest
                 self.reasons.setdefault(name, str(failure))
 
-    @contextlib.contextmanager
-    def _share(self, share: float, name: str) -> Iterator[None]:
-        """Give the block its share of the time that is left; the rest is for the others."""
+    def _within(self, share: float, name: str, call: Callable[[], None]) -> None:
+        """Give a call its share of the time that is left; the rest is for the others."""
         seconds = min(max(share * self._left(), MIN_MODEL_S), self._left())
         self._class_deadline = time.monotonic() + seconds
         try:
             with time_limit(seconds):
-                yield
+                call()
         except OutOfTimeError:
             self.reasons.setdefault(name, "the time to find inputs was over")
         finally:

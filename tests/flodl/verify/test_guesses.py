@@ -195,3 +195,15 @@ def test_a_namesake_in_another_file_proves_nothing(tmp_path: Path) -> None:
     book.add_expressions()
     book.add_guesses()
     assert book.missing == ("Block",)
+
+
+def test_without_time_everything_is_missing_and_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "models.py"
+    file.write_text(SCRIPT, encoding="utf-8")
+    original, _ = open_sides(file, file, ())
+    original.load()
+    book = Casebook(original, ("LeNet", "Block"), budget_s=0.0)
+    book.add_guesses()
+    book.add_users()
+    assert book.missing == ("LeNet", "Block")
+    assert book.reasons["LeNet"] == "the time to find inputs was over"
