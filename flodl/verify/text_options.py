@@ -28,11 +28,16 @@ def texts_compared(tree: ast.AST) -> dict[str, list[str]]:
 def _note(
     found: dict[str, list[str]], name: ast.expr, items: list[ast.expr] | list[ast.expr | None]
 ) -> None:
-    key = name.id if isinstance(name, ast.Name) else getattr(name, "attr", None)
+    if isinstance(name, ast.Name):
+        key = name.id
+    elif isinstance(name, ast.Attribute):
+        key = name.attr
+    else:
+        return
     texts = [
         item.value
         for item in items
         if isinstance(item, ast.Constant) and isinstance(item.value, str)
     ]
-    if isinstance(key, str) and texts:
+    if texts:
         found.setdefault(key, []).extend(texts)

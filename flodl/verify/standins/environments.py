@@ -26,6 +26,7 @@ class Space:
         self.shape = () if count else (size,)
         self.dtype = np.int64 if count else np.float32
         self._draws = draws
+        self._count = count
         if count:
             self.n = count
         else:
@@ -34,8 +35,8 @@ class Space:
 
     def sample(self) -> Any:
         """Draw a value of its own generator."""
-        if hasattr(self, "n"):
-            return int(self._draws.integers(self.n))
+        if self._count:
+            return int(self._draws.integers(self._count))
         return self._draws.uniform(self.low, self.high).astype("float32")
 
     def seed(self, seed: int | None = None) -> None:
