@@ -106,11 +106,13 @@ class Casebook:
 
     def add_guesses(self) -> None:
         """Construct what is still missing as it was constructed elsewhere, or by its signature."""
-        pending = list(self.missing)
-        while pending:
-            name = pending.pop()
-            # What one class leaves of its time is for the others.
-            self._within(2 / (len(pending) + 2), name, partial(self._guess, name))
+        # First a quick look at all of them, then what one class leaves of its time is for the others.
+        for share, least in ((0.4, 0.1), (2.0, MIN_MODEL_S)):
+            pending = list(self.missing)
+            while pending:
+                name = pending.pop()
+                part = share / (len(pending) + 2)
+                self._within(part, name, partial(self._guess, name), least)
 
     def add_users(self) -> None:
         """Run models and tests of other files of the project, for the classes that they use."""
@@ -167,9 +169,11 @@ class Casebook:
             if failure is not None:  # the first guess is the likeliest
                 self.reasons.setdefault(name, str(failure))
 
-    def _within(self, share: float, name: str, call: Callable[[], None]) -> None:
+    def _within(
+        self, share: float, name: str, call: Callable[[], None], least: float = MIN_MODEL_S
+    ) -> None:
         """Give a call its share of the time that is left; the rest is for the others."""
-        seconds = min(max(share * self._left(), MIN_MODEL_S), self._left())
+        seconds = min(max(share * self._left(), least), self._left())
         self._class_deadline = time.monotonic() + seconds
         try:
             with time_limit(seconds):
