@@ -14,7 +14,7 @@ from torch import nn
 from flodl.verify.recipes import Arguments, Construction, Packed, replace_tensors, unpack
 from flodl.verify.seeds import random_state, seed_all
 from flodl.verify.sides import Side
-from flodl.verify.snapshot import Freezer, Snapshot, tensors_in
+from flodl.verify.snapshot import Freezer, NodeSnapshot, Snapshot, tensors_in
 
 BUILD_SEED = 4321
 LEARNING_RATE = 0.01
@@ -134,6 +134,7 @@ class Subject:
             torch.autograd.backward(loss)
             self._descend(velocity)
             losses.append(loss.detach())
+        velocity.clear()
         everything = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
         return {
             "losses": Freezer().freeze(losses, "losses"),
@@ -146,8 +147,9 @@ class Subject:
             for name, parameter in self.model.named_parameters():
                 if parameter.grad is None:
                     continue
+                gradient, parameter.grad = parameter.grad, None
                 known = velocity.get(name)
-                moved = parameter.grad.clone() if known is None else known * 0.9 + parameter.grad
+                moved = gradient.clone() if known is None else known.mul_(0.9).add_(gradient)
                 velocity[name] = moved
                 parameter.add_(moved, alpha=-LEARNING_RATE)
 
@@ -157,9 +159,8 @@ class Subject:
             for name, parameter in self.model.named_parameters():
                 if parameter.is_floating_point():
                     noise = _noise(name, parameter)
-                    parameter.mul_(1 + 0.1 * noise).add_(
-                        0.02 * noise.flip(0) if noise.dim() else 0
-                    )
+                    shift = noise.flip(0).mul_(0.02) if noise.dim() else torch.zeros(())
+                    parameter.mul_(noise.mul_(0.1).add_(1)).add_(shift)
             for name, module in self.model.named_modules():
                 if isinstance(module, nn.modules.batchnorm._NormBase):
                     _perturb_statistics(name, module)
@@ -239,8 +240,16 @@ def scalar_loss(output: object) -> torch.Tensor:
 
 
 def freeze_gradients(named: Iterable[tuple[str, torch.Tensor]]) -> Snapshot:
-    """Freeze the gradients of named tensors; a missing gradient is a value of its own."""
-    return Freezer(aliases=False).freeze({name: item.grad for name, item in named}, "gradients")
+    """Freeze the gradients of named tensors and free them; a missing gradient is a value of its own.
+
+    Of a large model they would need as much memory again, on each side, as its weights do.
+    """
+    freezer = Freezer(aliases=False)
+    frozen = []
+    for name, item in named:
+        frozen.append((name, freezer.freeze(item.grad, f"gradients/{name}")))
+        item.grad = None
+    return NodeSnapshot(kind="dict", items=tuple(frozen))
 
 
 @contextlib.contextmanager
@@ -260,8 +269,8 @@ def _meta(name: str, item: object) -> tuple[str, str]:
 
 def _noise(name: str, like: torch.Tensor) -> torch.Tensor:
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-    noise = torch.randn(like.shape, generator=generator, dtype=torch.float64)
-    return noise.to(like.dtype)
+    drawn = torch.float32 if like.dtype == torch.float32 else torch.float64
+    return torch.randn(like.shape, generator=generator, dtype=drawn).to(like.dtype)
 
 
 def _perturb_statistics(name: str, module: nn.Module) -> None:

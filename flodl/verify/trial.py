@@ -95,10 +95,11 @@ class Trial:
 
     def _compare_initial(self) -> None:
         left, right = self._build_pair("construction")
+        found = right.initial()
         for section, first in left.initial().items():
-            second = right.initial()[section]
-            mismatches = _mismatches(first, second, section)
+            mismatches = _mismatches(first, found[section], section)
             self._ledger.compared(_INITIAL_CHECK[section], mismatches, "after construction")
+        del found, first
         self._load_both_ways(left, right)
 
     def _load_both_ways(self, left: Subject, right: Subject) -> None:
@@ -113,6 +114,7 @@ class Trial:
                 continue
             first, second = left.initial()["weights"], right.initial()["weights"]
             self._ledger.compared(names.STATE, _mismatches(first, second, "weights"), label)
+            del first, second  # as large as the models: not while the next ones are made
 
     def _eval_first(self, able: Abilities) -> None:
         pair = self._build_pair("construction")
