@@ -197,8 +197,11 @@ def _block_edits(before: Block, after: Block) -> Iterator[Edit]:
     """Return the edits that turn one block into the other."""
     originals = {stmt.sources[0]: stmt for stmt in before}
     kept = {span for stmt in after for span in stmt.sources}
+    joined = [stmt.sources for stmt in after if len(stmt.sources) > 1]
     for span in originals:
-        if span not in kept:
+        # What stood between two statements that become one is replaced together with them.
+        inside = any(each[0].start < span.start < each[-1].end for each in joined)
+        if span not in kept and not inside:
             yield Remove(span=span)
     for stmt in after:
         original = originals.get(stmt.sources[0])

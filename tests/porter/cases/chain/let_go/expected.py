@@ -30,8 +30,23 @@ class Frees(FlowModule):
         return count
 
 
+class Between(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def flow(self, x, y):
+        return (
+            x.through(self.a)  # of the other one
+            .through(self.a)
+            # memory again
+            .view(y.size(0), 2, 2)
+        )
+
+
 def check():
     torch.manual_seed(1)
+    between = Between()(torch.ones(2, 4), torch.ones(2, 3))
     net = Frees()
     x = torch.randn(2, 4)
-    return net(x), net(x), net(x, x)
+    return net(x), net(x), net(x, x), between

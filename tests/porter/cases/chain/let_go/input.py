@@ -33,8 +33,23 @@ class Frees(nn.Module):
         return count
 
 
+class Between(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def forward(self, x, y):
+        low = self.a(x)
+        rows = y.size(0)  # of the other one
+        high = self.a(low)
+        del low
+        # memory again
+        return high.view(rows, 2, 2)
+
+
 def check():
     torch.manual_seed(1)
+    between = Between()(torch.ones(2, 4), torch.ones(2, 3))
     net = Frees()
     x = torch.randn(2, 4)
-    return net(x), net(x), net(x, x)
+    return net(x), net(x), net(x, x), between
