@@ -126,6 +126,7 @@ if __name__ == "__main__":
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # a Ctrl-C is for the tests; they end this process
+    sys.path.insert(0, str(Path(__file__).parents[2]))  # this checkout, wherever `.venv` points
     import_all()
     gc.freeze()  # or the first collection in each fork copies every page
     serve(socket.socket(fileno=int(sys.argv[1])))
