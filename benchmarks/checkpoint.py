@@ -47,7 +47,8 @@ def interleaved(works: dict[str, Work]) -> dict[str, float]:
     for _ in range(ROUNDS):
         for name, (before, work) in works.items():
             before()
-            time.sleep(0.05)  # torch's threads of the work before wait for more, and keep a core busy
+            # torch's threads of the work before wait for more, and keep a core busy.
+            time.sleep(0.05)
             times[name].append(timed(work))
     return {name: min(each) for name, each in times.items()}
 
