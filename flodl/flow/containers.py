@@ -164,6 +164,12 @@ def written_flow(value: Any) -> Flow | None:
     return found
 
 
+def origin_of(value: Any) -> Origin | None:
+    """Return where a container comes from, if it is one of an input."""
+    found: Origin | None = value.origin if type(value) in (FlowList, FlowDict) else None
+    return found
+
+
 TUPLES = (tuple, FlowTuple)
 LISTS = (list, FlowList)
 DICTS = (dict, FlowDict)

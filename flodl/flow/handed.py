@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, final
 
 from flodl.errors import FlowError
 from flodl.flow.callsite import call_site
-from flodl.flow.containers import DICTS, LISTS
+from flodl.flow.containers import DICTS, LISTS, origin_of
 from flodl.flow.handle import Flow
-from flodl.flow.values import leaves
 from flodl.spec.graph import Ref
 
 if TYPE_CHECKING:
@@ -30,45 +29,73 @@ class Handed:
     """One container of a step: the flow's, the step's, and what was in it before.
 
     Attributes:
-        place: position or name of the argument.
+        place: position or name of the argument, or of the part of the container around it.
         mine: the container that the flow holds.
         given: the one that the step got.
         keys: the keys of a dict, before the step.
         items: the values, before the step.
         before: what the flow holds, by the identity of the value that stands for it.
-        inside: the parts of all depths, before the step.
+        inside: the containers in this one, by the identity of those that the step got.
     """
 
-    place: int | str
+    place: Any
     mine: Any
     given: Any
     keys: tuple[Any, ...]
     items: tuple[Any, ...]
     before: dict[int, Any]
-    inside: list[Any]
+    inside: dict[int, Handed]
 
     def is_other(self) -> bool:
-        """Say whether the step has changed the container.
-
-        Raises:
-            FlowError: it has changed one inside of it.
-        """
-        if _keys(self.given) == self.keys and _is_as(_items(self.given), self.items):
-            if not _is_as(leaves(self.given), self.inside):
-                kind = type(self.mine).__name__
-                message = (
-                    f"{call_site()}: a step changes a container inside of a {kind} that the flow gives it; "
-                    "give it that container itself, or let the step return it"
-                )
-                raise FlowError(message)
-            return False
-        return True
+        """Say whether the step has changed the container, or one inside."""
+        return self._has_moved() or self._is_other_inside()
 
     def is_known(self) -> bool:
         """Say whether the step has put in nothing new, and nobody outside the flow has the container."""
-        return getattr(self.mine, "origin", None) is None and all(
-            id(each) in self.before for each in _items(self.given)
-        )
+        known = all(id(each) in self.before for each in _items(self.given))
+        return known and origin_of(self.mine) is None and not self._is_other_inside()
+
+    def require_own(self) -> None:
+        """Require that no container inside that the step has changed is the caller's.
+
+        Raises:
+            FlowError: one is, and would not be changed in later calls.
+        """
+        for each in self.inside.values():
+            if each.is_other() and origin_of(each.mine) is not None:
+                kind = "list" if type(self.mine) in LISTS else "dict"
+                message = (
+                    f"{call_site()}: a step changes a container inside of a {kind} that the caller passed; "
+                    "give it that container itself, or let the step return it"
+                )
+                raise FlowError(message)
+            each.require_own()
+
+    def _has_moved(self) -> bool:
+        items = _items(self.given)
+        return _keys(self.given) != self.keys or not _is_as(items, self.items)
+
+    def _is_other_inside(self) -> bool:
+        return any(each.is_other() for each in self.inside.values())
+
+
+def _handed(place: Any, mine: Any, given: Any) -> Handed:
+    items, held = _items(given), _items(mine)
+    places = _keys(given) or range(len(items))
+    inside = {
+        id(part): _handed(key, own, part)
+        for key, own, part in zip(places, held, items, strict=False)
+        if type(own) in (*LISTS, *DICTS) and own is not part
+    }
+    return Handed(
+        place=place,
+        mine=mine,
+        given=given,
+        keys=_keys(given),
+        items=items,
+        before=dict(zip(map(id, items), held, strict=False)),
+        inside=inside,
+    )
 
 
 def handed(theirs: tuple[Any, ...], values: Sequence[Any], named: dict[str, Any]) -> list[Handed]:
@@ -81,23 +108,11 @@ def handed(theirs: tuple[Any, ...], values: Sequence[Any], named: dict[str, Any]
     """
     given_all = (*values, *named.values())
     places: tuple[int | str, ...] = (*range(len(values)), *named)
-    found = []
-    for place, mine, given in zip(places, theirs, given_all, strict=True):
-        if type(mine) not in (*LISTS, *DICTS) or mine is given:
-            continue
-        items = _items(given)
-        found.append(
-            Handed(
-                place=place,
-                mine=mine,
-                given=given,
-                keys=_keys(given),
-                items=items,
-                before=dict(zip(map(id, items), _items(mine), strict=False)),
-                inside=leaves(given),
-            )
-        )
-    return found
+    return [
+        _handed(place, mine, given)
+        for place, mine, given in zip(places, theirs, given_all, strict=True)
+        if type(mine) in (*LISTS, *DICTS) and mine is not given
+    ]
 
 
 def follow(recorder: Recorder, changed: list[Handed]) -> int:
@@ -109,13 +124,18 @@ def follow(recorder: Recorder, changed: list[Handed]) -> int:
     owners = _handed_as_values(recorder, [each for each in changed if not each.is_known()])
     index = len(recorder.nodes) - 1
     for each in changed:
-        parts = _parts(recorder, each, owners.get(each.place))
-        if type(each.mine) in LISTS:
-            list.__setitem__(each.mine, slice(None), [part for _, part in parts])
-        else:
-            dict.clear(each.mine)
-            dict.update(each.mine, dict(parts))
+        _fill(recorder, each, owners.get(each.place))
     return index
+
+
+def _fill(recorder: Recorder, each: Handed, owner: Flow | None) -> None:
+    """Put into a container of the flow what is in the step's, and into those inside of it."""
+    parts = _parts(recorder, each, owner)
+    if type(each.mine) in LISTS:
+        list.__setitem__(each.mine, slice(None), [part for _, part in parts])
+    else:
+        dict.clear(each.mine)
+        dict.update(each.mine, dict(parts))
 
 
 def _handed_as_values(recorder: Recorder, changed: list[Handed]) -> dict[int | str, Flow]:
@@ -123,7 +143,8 @@ def _handed_as_values(recorder: Recorder, changed: list[Handed]) -> dict[int | s
     step = recorder.nodes.pop()
     owners = {}
     for each in changed:
-        origin = getattr(each.mine, "origin", None)
+        each.require_own()
+        origin = origin_of(each.mine)
         owner = _made(recorder, step, each) if origin is None else _reached(each, origin)
         owners[each.place] = owner
         step = _taking(step, each.place, Ref(object.__getattribute__(owner, "_node")))
@@ -176,10 +197,13 @@ def _parts(recorder: Recorder, each: Handed, owner: Flow | None) -> list[tuple[A
         found: Any = recorder.unpack(owner, len(keys))
     else:
         found = [owner[key] for key in keys]
-    return [
-        (key, each.before.get(id(value), item))
-        for key, value, item in zip(keys, values, found, strict=True)
-    ]
+    parts = []
+    for key, value, item in zip(keys, values, found, strict=True):
+        inner = each.inside.get(id(value))
+        if inner is not None and inner.is_other():
+            _fill(recorder, inner, item)
+        parts.append((key, each.before.get(id(value), item)))
+    return parts
 
 
 def _keys(container: Any) -> tuple[Any, ...]:

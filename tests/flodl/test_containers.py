@@ -244,12 +244,30 @@ def test_what_a_step_does_to_a_container_of_the_flow_is_seen(body):
         assert repr(ours) == repr(theirs)
 
 
-def test_a_step_that_changes_a_container_inside_of_another_is_an_error():
+def change_parts(groups):
+    groups[0].append(groups[1]["a"] + 1)
+    groups[1]["a"] = groups[0][0] * 5
+    return groups
+
+
+def test_what_a_step_does_to_containers_inside_is_seen():
     def body(self, x):
-        groups = [[x], [x * 2]]
+        groups = [[x], {"a": x * 2}, [x]]
+        first = groups[0]
+        again = call(change_parts, groups)
+        return groups, first, again, len(first)
+
+    plain, flow = pair(body)
+    for size in (2, 2, 3):
+        x = torch.randn(size, 4)
+        assert repr(flow(x)) == repr(plain(x))
+
+
+def test_a_step_that_changes_a_container_inside_of_the_callers_is_an_error():
+    def body(self, groups):
         call(lambda all_of_them: all_of_them[0].append(1), groups)
         return groups
 
     _, flow = pair(body)
     with pytest.raises(FlowError, match="changes a container inside of a list"):
-        flow(torch.ones(1, 4))
+        flow([[torch.ones(1, 4)]])
