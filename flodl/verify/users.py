@@ -80,8 +80,8 @@ def test_calls(module: ModuleType, names: Sequence[str]) -> Iterator[Callable[[]
 def _arguments(function: Any) -> Iterator[dict[str, object]]:
     """Yield the arguments that parametrised marks give to a test."""
     choices: list[list[dict[str, object]]] = []
-    for mark in getattr(function, "pytestmark", ()):
-        if getattr(mark, "name", "") != "parametrize" or len(mark.args) < 2:
+    for mark in vars(function).get("pytestmark", ()):
+        if mark.name != "parametrize" or len(mark.args) < 2:
             continue
         names, rows = mark.args[0], mark.args[1]
         words = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
@@ -91,9 +91,10 @@ def _arguments(function: Any) -> Iterator[dict[str, object]]:
 
 
 def _row(words: list[str], row: Any) -> dict[str, object]:
-    values = getattr(row, "values", row)
+    given = type(row).__name__ == "ParameterSet"  # a `pytest.param(...)`
+    values = row.values if given else row
     if len(words) == 1:
-        return {words[0]: values[0] if values is not row else row}
+        return {words[0]: values[0] if given else row}
     return dict(zip(words, values, strict=False))
 
 
