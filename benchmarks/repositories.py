@@ -89,12 +89,12 @@ def port(options: Namespace, source: Path, target: Path) -> None:
     words = ["port", ".", "-o", str(ported.resolve()), "--json"]
     words += ["--timeout", str(options.timeout), "--training", options.training]
     environment = dict(os.environ, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
-    if options.site is not None:
-        environment["PYTHONPATH"] = str(options.site.resolve())
+    site = [] if options.site is None else [str(options.site.resolve())]
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *site])
     started = time.monotonic()
     try:
         done = subprocess.run(
-            [str(ROOT / "fdl"), *words],
+            [sys.executable, "-m", "fdl_cli", *words],
             cwd=source,
             env=environment,
             capture_output=True,
