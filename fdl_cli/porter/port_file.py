@@ -304,10 +304,12 @@ def _warnings(outcome: VerifyOutcome) -> tuple[FileWarning, ...]:
     if outcome.error is None:
         return ()
     if not outcome.source_runs:
+        compared = any(item.status != "not-run" for item in outcome.classes)
+        but = "; what it defines all the same was compared" if compared else ""
         return (
             FileWarning(
                 id="source-does-not-run",
-                message=f"the original does not run here: {outcome.error}",
+                message=f"the original does not run here: {outcome.error}{but}",
                 hint="install what it imports, or see --no-verify",
             ),
         )

@@ -116,7 +116,7 @@ class Response:
         self.write()
 
     def fail(self, error: str, *, source_runs: bool) -> None:
-        """Report that the comparison could not start at all."""
+        """Report what keeps the comparison from starting, or what stopped the import of the original."""
         self._error = error
         self._source_runs = source_runs
         self.write()

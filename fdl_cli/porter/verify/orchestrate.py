@@ -42,14 +42,19 @@ def verify_port(request: VerifyRequest) -> VerifyOutcome:
         found.update((item.name, item) for item in answer.classes)
         if answer.error is not None:
             error, source_runs = answer.error, answer.source_runs
-            break
+            if not answer.classes:
+                break
         if answer.done:
             break
         if answer.running is None and not answer.classes:
             error = _start_error(answer, request.python)
             break
         _note_death(answer, pending, found)
-    missing = _explain_missing(error, source_runs=source_runs, timeout_s=request.timeout_s)
+    missing = _explain_missing(
+        None if found else error,
+        source_runs=source_runs or bool(found),
+        timeout_s=request.timeout_s,
+    )
     classes = tuple(found.get(name) or _named(missing, name) for name in request.classes)
     return VerifyOutcome(
         classes=classes,

@@ -107,13 +107,23 @@ def test_a_port_that_hangs_is_stopped_and_different(tmp_path: Path) -> None:
 
 
 def test_a_source_that_does_not_run_is_said_with_its_own_error(tmp_path: Path) -> None:
-    text = "import a_package_nobody_has\n" + NET.format(name="Net", body="pass")
+    text = "from a_package_nobody_has import nn\n" + NET.format(name="Net", body="pass")
+    text = text.replace("from torch import nn", "")
     outcome = verify(tmp_path, text, text, ("Net",))
     assert not outcome.source_runs
     assert outcome.error is not None
     assert "a_package_nobody_has" in outcome.error
     assert [item.status for item in outcome.classes] == ["not-run"]
     assert [item.error_code for item in outcome.classes] == ["source-does-not-run"]
+
+
+def test_what_a_source_defines_though_it_does_not_run_is_compared(tmp_path: Path) -> None:
+    text = "import a_package_nobody_has\n" + NET.format(name="Net", body="pass")
+    outcome = verify(tmp_path, text, text, ("Net",))
+    assert not outcome.source_runs
+    assert outcome.error is not None
+    assert "a_package_nobody_has" in outcome.error
+    assert [item.status for item in outcome.classes] == ["equal"]
 
 
 def test_a_python_without_torch_is_named(tmp_path: Path) -> None:
