@@ -33,6 +33,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Processes that share the cores must not start a thread per core each: torch's threads wait by turning.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
 UNSET = (
     "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "CI", "FDL_DEBUG", "FDL_NO_INPUT", "FDL_ENV",

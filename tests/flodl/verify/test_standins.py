@@ -167,6 +167,7 @@ print(STANDINS.words())
 """
 
 
+@pytest.mark.slow
 def test_weights_that_are_not_there_are_those_of_the_constructor(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WEIGHTS.format(root=str(ROOT))],
@@ -199,6 +200,7 @@ print(y.device, torch.tensor([1.0], device=device).device, torch.arange(3, devic
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_program_for_the_gpu_runs_on_the_cpu(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
@@ -228,6 +230,7 @@ env.close()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "reset", "step"),
     [

@@ -118,6 +118,7 @@ print(options.size, options.rate, options.mode, options.command, options.folder,
 """
 
 
+@pytest.mark.slow
 def test_required_arguments_are_supplied_and_named(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT, encoding="utf-8")
