@@ -160,8 +160,8 @@ def test_text_may_not_cross_a_statement():
 def test_a_class_whose_text_would_be_damaged_is_kept(monkeypatch):
     original = deciding._class_edits
 
-    def damaged(model, blocks):
-        for edit in original(model, blocks):
+    def damaged(model, *rest):
+        for edit in original(model, *rest):
             bad = model.facts.name == "Net"
             yield (
                 replace(edit, word="flow(")
@@ -186,8 +186,8 @@ def test_a_damaged_class_among_many_is_found_by_halves(monkeypatch):
     )
     original, writes = deciding._class_edits, []
 
-    def damaged(model, blocks):
-        for edit in original(model, blocks):
+    def damaged(model, *rest):
+        for edit in original(model, *rest):
             bad = model.facts.name == "N41" and getattr(edit, "word", "") == "flow"
             yield replace(edit, word="flow(") if bad else edit
 

@@ -48,8 +48,10 @@ def decide(script: ScriptIR, demoted: Mapping[str, Reason]) -> PortPlan:
     """Return all decisions about a file; `demoted` classes are kept for the reason given."""
     script, steps = with_helper_steps(script, _is_one_step)
     obstacles = find_obstacles(script, demoted)
+    flows = frozenset(name for name, reasons in obstacles.items() if not reasons)
+    flows |= {relative.name for relative in script.relatives if not relative.kept}
     classes = [
-        _class_plan(model, obstacles[model.facts.name], steps[model.facts.name])
+        _class_plan(model, obstacles[model.facts.name], steps[model.facts.name], flows)
         for model in script.models
     ]
     classes += [_value_plan(value, demoted.get(value.name)) for value in script.values]
@@ -75,7 +77,9 @@ def _free_name(word: str, script: ScriptIR) -> str:
     return name
 
 
-def _class_plan(model: ModelIR, reasons: tuple[Reason, ...], steps: frozenset[str]) -> ClassPlan:
+def _class_plan(
+    model: ModelIR, reasons: tuple[Reason, ...], steps: frozenset[str], flows: frozenset[str]
+) -> ClassPlan:
     facts = model.facts
     total = sum(count_operations(method.body) for method in model.methods)
     edits: tuple[Edit, ...] = ()
@@ -85,7 +89,7 @@ def _class_plan(model: ModelIR, reasons: tuple[Reason, ...], steps: frozenset[st
     blocks = [] if reasons else [(method, describe(method)) for method in described]
     reasons = reasons or tuple(_undecorable(blocks))
     if not reasons:
-        edits = tuple(_class_edits(model, blocks))
+        edits = tuple(_class_edits(model, blocks, flows))
         words = tuple(_words(edits, blocks))
         text = reading(facts.name, blocks)
     inside = [where for method in described for where in method.opaque]
@@ -172,12 +176,15 @@ def _value_plan(value: ValueFact, reason: Reason | None) -> ClassPlan:
     )
 
 
-def _class_edits(model: ModelIR, blocks: list[tuple[MethodIR, Block]]) -> Iterator[Edit]:
+def _class_edits(
+    model: ModelIR, blocks: list[tuple[MethodIR, Block]], flows: frozenset[str]
+) -> Iterator[Edit]:
     bases = [base.span for base in model.facts.bases if base.kind == "module"]
     for span in (*bases, *model.facts.module_inits):
         yield ReplaceWord(span=span, word="FlowModule")
     layers = [base.span for base in model.facts.bases if base.kind == "layer"]
-    if layers:
+    # A base that becomes a flow brings FlowModule, which may not stand before it.
+    if layers and not any(base.name in flows for base in model.facts.bases if base.kind == "local"):
         yield AddBase(at=layers[-1].end, word="FlowModule")
     for method, block in blocks:
         describes = bool(block_words(block))

@@ -104,7 +104,9 @@ def _flow_of_base(callee: Expr) -> Expr:
 
 def _word(expr: Expr) -> Expr:
     callee, *arguments = expr.parts
-    if arguments and expr.labels[0] == "" and arguments[0].kind == "flow":
+    # What becomes a tensor may be plain Python in some calls: `if kernel is None: kernel = [1, 2, 1]`.
+    makes = callee.op == "attribute" and callee.name == "tensor"
+    if arguments and expr.labels[0] == "" and arguments[0].kind == "flow" and not makes:
         return Expr(
             op="through",
             parts=(arguments[0], callee, *arguments[1:]),
