@@ -184,7 +184,9 @@ def _class_edits(
         yield ReplaceWord(span=span, word="FlowModule")
     layers = [base.span for base in model.facts.bases if base.kind == "layer"]
     # A base that becomes a flow brings FlowModule, which may not stand before it.
-    if layers and not any(base.name in flows for base in model.facts.bases if base.kind == "local"):
+    if layers and not any(
+        base.name in flows for base in model.facts.bases if base.kind == "local"
+    ):
         yield AddBase(at=layers[-1].end, word="FlowModule")
     for method, block in blocks:
         describes = bool(block_words(block))
