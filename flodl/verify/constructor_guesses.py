@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 
 from flodl.verify.annotated_guesses import UNKNOWN, guess_value
+from flodl.verify.attempt import Failure, attempt
 from flodl.verify.settings_guesses import Declared, guess_settings
 from flodl.verify.text_options import texts_compared
 
@@ -89,10 +90,8 @@ def _made(kind: type, size: int, depth: int) -> object:
     if depth >= _MAX_DEPTH or inspect.isabstract(kind):
         return UNKNOWN
     guess = _guesser(kind, depth + 1)
-    try:
-        return kind(**{item.name: guess(item, size) for item in _required(kind)})
-    except Exception:
-        return UNKNOWN
+    made = attempt(lambda: kind(**{item.name: guess(item, size) for item in _required(kind)}))
+    return UNKNOWN if isinstance(made, Failure) else made
 
 
 def _guesser(made: type, depth: int = 0) -> Callable[[inspect.Parameter, int], object]:

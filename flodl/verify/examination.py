@@ -110,9 +110,6 @@ class _Examination:
         if not cases:
             reasons = self._book.reasons
             text = reasons.get(name) or reasons.get("") or "no constructor arguments were found"
-            if self._original.failure is not None:
-                # What was left undefined is likelier to blame than what was tried in vain.
-                text = f"the import of the original stops: {self._original.failure}; {text}"
             return _not_run(name, text + self._ended(), "no-inputs-found", None)
         return self._try_cases(name, cases[:MAX_TRIALS])
 

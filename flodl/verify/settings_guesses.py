@@ -10,7 +10,10 @@ import sys
 import textwrap
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, final
+
+from flodl.verify.attempt import Failure, attempt
 
 NAMES = frozenset({
     "args", "cfg", "conf", "config", "configs", "configuration", "hp", "hparams", "hps",
@@ -73,11 +76,10 @@ def _made_by_default(made: type, guess: Guess) -> Iterator[object]:
     ]
     for maker in makers:
         for with_texts in (True, False):
-            try:
-                settings = maker()
-                values = vars(settings)
-            except Exception:
+            settings = attempt(maker)
+            if isinstance(settings, Failure) or not hasattr(settings, "__dict__"):
                 break
+            values = vars(settings)
             for name, value in values.items():
                 if value is None:
                     values[name] = guess(name)
@@ -116,10 +118,9 @@ def _filled(kind: type, guess: Guess) -> Iterator[object]:
         if (missing or (whole and default > _SMALL)) and field.init:  # type: ignore[operator]
             small[field.name] = guess(field.name)
     for values in (small, {}):
-        try:
-            yield kind(**values)
-        except Exception:
-            continue
+        made = attempt(partial(kind, **values))
+        if not isinstance(made, Failure):
+            yield made
 
 
 def _smaller(value: object) -> object:

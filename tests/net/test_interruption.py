@@ -101,7 +101,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path):
         )
         started = time.monotonic()
         (found,) = fetch_all([item], Store(tmp_path), progress=SilentProgress())
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - started < 5
         assert found.path.read_bytes() == CONTENT
         assert site.ranges()[1] is not None, "the second run must go on where the first stopped"
 
@@ -115,5 +115,5 @@ def test_ctrl_c_ends_at_once_and_keeps_what_arrived(tmp_path):
         started = time.monotonic()
         child.send_signal(signal.SIGINT)
         child.communicate(timeout=20)
-        assert time.monotonic() - started < 15, "the server is silent for twice as long"
+        assert time.monotonic() - started < 3, "the server is silent for twice as long"
         assert child.returncode != 0

@@ -119,7 +119,7 @@ def _torch(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int
         return _layer(last)
     if is_opaque_torch(dotted) or dotted.startswith("torch.Tensor."):
         return Call(role="function", kind="flow")
-    if dotted == "torch.tensor" and _any(arguments, MAY_FLOW):
+    if dotted in torch.MAKE_TENSORS and _any(arguments, MAY_FLOW):
         return Call(role="function", kind="flow")
     if dotted.startswith(torch.PYTHON_PREFIXES):
         return Call(role="python", kind="python")

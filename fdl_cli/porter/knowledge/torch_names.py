@@ -33,6 +33,8 @@ OPAQUE: Final = frozenset({
     "torch.get_rng_state", "torch.set_rng_state", "torch.random.get_rng_state",
     "torch.random.set_rng_state", "torch.initial_seed",
 })  # fmt: skip
+# What they are given may be numbers in one call and a tensor in another.
+MAKE_TENSORS: Final = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 # About the machine or the process, never about a value.
 PYTHON_PREFIXES: Final = (
     "torch.accelerator.",

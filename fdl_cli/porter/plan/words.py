@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from fdl_cli.porter.ir.expressions import FLOW_WORDS, Expr, place, rebuilt, walk
 from fdl_cli.porter.ir.statements import Block, Stmt
+from fdl_cli.porter.knowledge.torch_names import MAKE_TENSORS
 from fdl_cli.porter.plan.spine import straighten
 
 _COMPUTING = frozenset({"torch", "method", "submodule", "function"})
@@ -105,8 +106,8 @@ def _flow_of_base(callee: Expr) -> Expr:
 def _word(expr: Expr) -> Expr:
     callee, *arguments = expr.parts
     # What becomes a tensor may be plain Python in some calls: `if kernel is None: kernel = [1, 2, 1]`.
-    makes = callee.op == "attribute" and callee.name == "tensor"
-    if arguments and expr.labels[0] == "" and arguments[0].kind == "flow" and not makes:
+    flows = bool(arguments) and expr.labels[0] == "" and arguments[0].kind == "flow"
+    if flows and callee.dotted not in MAKE_TENSORS:
         return Expr(
             op="through",
             parts=(arguments[0], callee, *arguments[1:]),

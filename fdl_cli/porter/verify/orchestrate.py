@@ -42,8 +42,6 @@ def verify_port(request: VerifyRequest) -> VerifyOutcome:
         found.update((item.name, item) for item in answer.classes)
         if answer.error is not None:
             error, source_runs = answer.error, answer.source_runs
-            if not answer.classes:
-                break
         if answer.done:
             break
         if answer.running is None and not answer.classes:

@@ -74,7 +74,7 @@ def threads():
     return [each for each in threading.enumerate() if each.name == "flodl-data"]
 
 
-def gone(patience=30.0):
+def gone(patience=5.0):
     gc.collect()
     end = time.monotonic() + patience
     while threads() and time.monotonic() < end:
