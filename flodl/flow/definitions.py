@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, final
 
 from torch import nn
 
-from flodl.errors import FlowError
 from flodl.flow.arguments import Definition
 from flodl.flow.handle import Flow
 from flodl.flow.recorder import current_recorder
@@ -26,9 +25,6 @@ def install_definitions(cls: type[nn.Module], base: type[nn.Module]) -> dict[str
     Args:
         cls: the new class.
         base: the class that makes flow modules.
-
-    Raises:
-        FlowError: a layer of torch stands behind `base`, whose constructor would never run it.
     """
     own = dict(cls.__dict__)
     definitions: dict[str, Definition] = {}
@@ -57,18 +53,17 @@ def install_definitions(cls: type[nn.Module], base: type[nn.Module]) -> dict[str
 
 def _forward_of_layer(cls: type[nn.Module], base: type[nn.Module]) -> FunctionType | None:
     """Return the forward of the layer of torch that a class extends, where it has none itself."""
-    order = cls.__mro__
-    layers = [kind for kind in order if is_layer(kind)]
-    if layers and order.index(base) < order.index(layers[0]):
-        first = layers[0].__name__
-        message = (
-            f"`{cls.__name__}` extends {base.__name__} before `{first}`, so `{first}` would not be "
-            f"constructed; write `class {cls.__name__}({first}, {base.__name__})`"
-        )
-        raise FlowError(message)
+    # A graph has a forward for those that write theirs another way; it hides no layer's.
+    order = [kind for kind in cls.__mro__ if kind not in base.__mro__]
     found = next((kind for kind in order if "forward" in vars(kind)), None)
     forward = vars(found).get("forward") if found is not None and is_layer(found) else None
     return forward if isinstance(forward, FunctionType) else None
+
+
+def layer_behind(cls: type[nn.Module], base: type[nn.Module]) -> type[nn.Module]:
+    """Return the first layer of torch that stands after `base` among the bases of a class, or `nn.Module`."""
+    order = cls.__mro__
+    return next((kind for kind in order[order.index(base) :] if is_layer(kind)), nn.Module)
 
 
 def is_layer(kind: type) -> bool:

@@ -13,7 +13,7 @@ from torch import nn
 from flodl.errors import FlowError, GraphError
 from flodl.flow.arguments import Definition, admit, describe_parameter
 from flodl.flow.attributes import live_reads
-from flodl.flow.definitions import install_definitions
+from flodl.flow.definitions import install_definitions, layer_behind
 from flodl.flow.describable import is_describable, mentioned_names
 from flodl.flow.interception import intercept_calls
 from flodl.flow.outside import checks_of, look
@@ -73,8 +73,8 @@ class FlowModule(AbstractPlanMethods, Graph, metaclass=FlowMeta):
     recorded; setting one on the module records anew, changing something deeper inside one needs
     `rebuild()`.
 
-    A layer or container of torch is extended by `class Block(nn.Sequential, FlowModule)`: where the class
-    has no `flow`, the forward of the layer is what it describes.
+    A layer or container of torch is extended by `class Block(nn.Sequential, FlowModule)`, in either order:
+    where the class has no `flow`, the forward of the layer is what it describes.
 
     Example:
         >>> import torch
@@ -91,6 +91,7 @@ class FlowModule(AbstractPlanMethods, Graph, metaclass=FlowMeta):
     """
 
     _definitions: dict[str, Definition] = {}
+    _layer: type[nn.Module] = nn.Module
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Make the object with its plans: a constructor may call what it builds."""
@@ -98,13 +99,15 @@ class FlowModule(AbstractPlanMethods, Graph, metaclass=FlowMeta):
         made._set_plans({key: _new_plans(each) for key, each in cls._definitions.items()})
         return made
 
-    def __init__(self) -> None:
-        nn.Module.__init__(self)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Construct the layer of torch that stands behind among the bases; without one, nothing is taken."""
+        self._layer.__init__(self, *args, **kwargs)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Generate `forward` from `flow`, and prepare every `@subflow` method."""
         super().__init_subclass__(**kwargs)
         cls._definitions = install_definitions(cls, FlowModule)
+        cls._layer = layer_behind(cls, FlowModule)
 
     # ---- recording ----------------------------------------------------------------------------
 

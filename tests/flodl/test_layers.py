@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402 - torch may be missing
 
-from flodl import FlowError, FlowModule  # noqa: E402
+from flodl import FlowModule  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -47,9 +47,11 @@ class Block(nn.Sequential, FlowModule):
         super().__init__(nn.Linear(4, 4), nn.Tanh())
 
 
+@pytest.mark.parametrize("graph_first", [False, True])
 @pytest.mark.parametrize(("kind", "args", "shapes"), LAYERS, ids=lambda value: str(value)[-30:])
-def test_a_layer_described_computes_the_same_bits(kind, args, shapes):
-    described = type("Described", (kind, FlowModule), {})
+def test_a_layer_described_computes_the_same_bits(kind, args, shapes, graph_first):
+    bases = (FlowModule, kind) if graph_first else (kind, FlowModule)
+    described = type("Described", bases, {})
     torch.manual_seed(0)
     plain = kind(*args)
     torch.manual_seed(0)
@@ -100,11 +102,26 @@ def test_settings_of_the_layer_stay_live():
         assert torch.equal(norm.running_mean, plain.running_mean)
 
 
-def test_the_layer_comes_first():
-    with pytest.raises(FlowError, match=r"write `class Wrong\(Linear, FlowModule\)`"):
+def test_a_base_that_is_a_graph_constructs_the_layer_behind_it():
+    class Scaled(FlowModule):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.scale = 2.0
 
-        class Wrong(FlowModule, nn.Linear):
-            pass
+        def flow(self, x):
+            return super().flow(x) * self.scale
+
+    class Chain(Scaled, nn.Sequential):
+        def flow(self, x):
+            for each in self:
+                x = x.through(each)
+            return x * self.scale
+
+    x = torch.randn(3, 4)
+    chain = Chain(nn.Linear(4, 4), nn.Tanh())
+    assert torch.equal(chain(x), chain[1](chain[0](x)) * 2)
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+        Scaled(4)
 
 
 def test_methods_of_the_module_are_called_on_the_copy():

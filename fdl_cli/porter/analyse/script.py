@@ -222,6 +222,10 @@ class _Script:
         """Return, per class, the methods that a forward of its family reaches."""
         elsewhere = self.kinship.reached
         reached = {name: {"forward", *elsewhere.get(name, ())} for name in self.facts}
+        known = {
+            name: {"forward", *(method for owner in self._lineage(facts) for method in owner.methods)}
+            for name, facts in self.facts.items()
+        }
         changed = True
         while changed:
             changed = False
@@ -232,11 +236,12 @@ class _Script:
                     found |= reached[owner.name]
                     for method in found & set(owner.methods):
                         found = found | self._called_by(self.syntax[owner.name][method])
-                found &= {method for owner in lineage for method in owner.methods} | {"forward"}
                 for owner in lineage:
-                    # An override in a subclass is reached through the base, and the reverse.
-                    if not found <= reached[owner.name]:
-                        reached[owner.name] |= found
+                    # An override in a subclass is reached through the base, and the reverse; what
+                    # only the subclass has is not reached in another subclass of that base.
+                    theirs = found & known[owner.name]
+                    if not theirs <= reached[owner.name]:
+                        reached[owner.name] |= theirs
                         changed = True
         return {name: frozenset(found) for name, found in reached.items()}
 

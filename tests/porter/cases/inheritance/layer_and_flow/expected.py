@@ -31,6 +31,22 @@ class Scale(Conditioned):
         return x * cond
 
 
+class Doubled(FlowModule):
+    def __init__(self, *modules):
+        super().__init__(*modules)  # the container that stands behind it below
+        self.factor = 2.0
+
+    def flow(self, x):
+        return x * self.factor
+
+
+class DoubledChain(Doubled, nn.Sequential):
+    def flow(self, x):
+        for module in self:
+            x = x.through(module)
+        return super().flow(x)
+
+
 class Net(FlowModule):
     def __init__(self):
         super().__init__()
@@ -43,4 +59,5 @@ class Net(FlowModule):
 def check():
     torch.manual_seed(0)
     x = torch.randn(2, 4)
-    return Net()(x), Labelled(nn.Linear(4, 4), nn.Tanh())(x)
+    doubled = DoubledChain(nn.Linear(4, 4), nn.Tanh())
+    return Net()(x), Labelled(nn.Linear(4, 4), nn.Tanh())(x), doubled(x)

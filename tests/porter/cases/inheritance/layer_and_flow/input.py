@@ -30,6 +30,22 @@ class Scale(Conditioned):
         return x * cond
 
 
+class Doubled(nn.Module):
+    def __init__(self, *modules):
+        super().__init__(*modules)  # the container that stands behind it below
+        self.factor = 2.0
+
+    def forward(self, x):
+        return x * self.factor
+
+
+class DoubledChain(Doubled, nn.Sequential):
+    def forward(self, x):
+        for module in self:
+            x = module(x)
+        return super().forward(x)
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -42,4 +58,5 @@ class Net(nn.Module):
 def check():
     torch.manual_seed(0)
     x = torch.randn(2, 4)
-    return Net()(x), Labelled(nn.Linear(4, 4), nn.Tanh())(x)
+    doubled = DoubledChain(nn.Linear(4, 4), nn.Tanh())
+    return Net()(x), Labelled(nn.Linear(4, 4), nn.Tanh())(x), doubled(x)
