@@ -128,9 +128,10 @@ class _Examination:
             enough = ledger.num_cases > 0 and time.monotonic() - started > ENOUGH_S
             if enough and not asked_for:
                 break
-            trial = Trial(self._original, self._port, case, ledger, self._response)
+            remaining = deadline - time.monotonic()
+            trial = Trial(self._original, self._port, case, ledger, self._response, remaining)
             try:
-                with time_limit(deadline - time.monotonic()):
+                with time_limit(remaining):
                     trial.run()
             except UnusableCaseError as problem:
                 unusable = unusable or problem

@@ -52,13 +52,20 @@ class Trial:
     """The comparison of one case; findings go into the ledger."""
 
     def __init__(
-        self, original: Side, port: Side, case: Case, ledger: Ledger, response: Response
+        self,
+        original: Side,
+        port: Side,
+        case: Case,
+        ledger: Ledger,
+        response: Response,
+        limit_s: float,
     ) -> None:
         self._original = original
         self._port = port
         self._case = case
         self._ledger = ledger
         self._response = response
+        self._limit_s = limit_s
         self.seconds = {original.label: 0.0, port.label: 0.0}
         self.running: Label = original.label
 
@@ -69,7 +76,7 @@ class Trial:
             UnusableCaseError: the original does not run, does not repeat itself, or returns no
                 tensor.
         """
-        able = probe_original(self._original, self._case, self._on)
+        able = probe_original(self._original, self._case, self._on, self._limit_s)
         self._ledger.num_cases += 1
         if not able.batch:
             reason = "the original runs with this batch size only"
@@ -79,10 +86,9 @@ class Trial:
             self._ledger.not_run(names.STEPS, able.no_backward)
         with contextlib.suppress(Abandoned):
             self._compare_initial()
-        with contextlib.suppress(Abandoned):
-            self._eval_first(able)
-        with contextlib.suppress(Abandoned):
-            self._train_first(able)
+        for compare in (self._hurry,) if able.hurried else (self._eval_first, self._train_first):
+            with contextlib.suppress(Abandoned):
+                compare(able)
         for used in able.methods:
             with contextlib.suppress(Abandoned):
                 self._call_method(used)
@@ -152,6 +158,24 @@ class Trial:
         self._compare_call(pair, train, names.TRAIN, "train with moved weights")
         if able.plan.backward:
             # Last: after steps on different gradients everything differs.
+            self._compare_steps(pair, able.plan.inputs)
+
+    def _hurry(self, able: Abilities) -> None:
+        """Compare in every check, with as few calls as that takes."""
+        pair = self._build_pair("construction")
+        evaluate = replace(able.plan, mode="eval", backward=False)
+        for number in range(2):  # the first records a plan, the second runs generated code
+            call = replace(evaluate, seed=100 + number, grad_mode=number == 0)
+            self._compare_call(pair, call, names.EVAL, f"eval, call {number + 1}")
+        for number in range(2):
+            call = replace(able.plan, seed=200 + number)
+            self._compare_call(pair, call, names.TRAIN, f"train, call {number + 1}")
+        for label, packed in able.batch:
+            other = replace(evaluate, inputs=packed)
+            self._compare_call(pair, other, names.BATCH, f"eval, {label}")
+            train = replace(able.plan, inputs=packed, seed=111)
+            self._compare_call(pair, train, names.BATCH, f"train, {label}")
+        if able.plan.backward:
             self._compare_steps(pair, able.plan.inputs)
 
     def _call_method(self, used: MethodCall) -> None:

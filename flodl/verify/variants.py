@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import final
 
 import torch
 
 from flodl.verify.recipes import Arguments, replace_tensors
 from flodl.verify.snapshot import tensors_in
+
+# Of the length of a sequence or the side of an image.
+_PARTS = (4, 2)
+_MULTIPLE = 32
 
 
 @final
@@ -44,13 +48,45 @@ def batch_variants(arguments: Arguments) -> Iterator[Variant]:
 
 
 def shrunk_variants(arguments: Arguments) -> Iterator[Variant]:
-    """Yield the arguments with a batch of two, where it was larger."""
+    """Yield arguments that take less time: smaller images, shorter sequences, a batch of two.
+
+    The smallest come first; what a model does not take it refuses early, where it looks at its sizes.
+    """
     tensors = [item for _, item in tensors_in(arguments) if item.dim() > 0]
-    for dim in (0, 1):
-        sizes = [item.shape[dim] for item in tensors if item.dim() > dim]
-        for size in dict.fromkeys(sizes):
-            if size > 2:
-                yield _rebatched(arguments, dim, size, 2)
+    batches = dict.fromkeys(
+        (dim, item.shape[dim])
+        for dim in (0, 1)
+        for item in tensors
+        if item.dim() > dim and item.shape[dim] > 2
+    )
+    sizes = dict.fromkeys(size for item in tensors for size in item.shape[1:])
+    for part in _PARTS:
+        shorter = {size: _shortened(size, part) for size in sizes if _shortened(size, part) < size}
+        each = ({size: wanted} for size, wanted in shorter.items()) if len(shorter) > 1 else ()
+        for wanted in (shorter, *each) if shorter else ():
+            short = replace_tensors(
+                arguments, {id(item): _cut(item, wanted) for _, item in tensors_in(arguments)}
+            )
+            label = ", ".join(f"size {new} instead of {old}" for old, new in wanted.items())
+            for dim, size in list(batches)[:1]:
+                if size not in wanted:
+                    smallest = _rebatched(short, dim, size, 2)
+                    yield replace(smallest, label=f"{label}, {smallest.label}")
+            yield Variant(label=label, arguments=short, group=label)
+    for dim, size in batches:
+        yield _rebatched(arguments, dim, size, 2)
+
+
+def _shortened(size: int, part: int) -> int:
+    """Return about a part of a size: a multiple of what most models halve a few times."""
+    return -(-size // (part * _MULTIPLE)) * _MULTIPLE
+
+
+def _cut(item: torch.Tensor, wanted: Mapping[int, int]) -> torch.Tensor:
+    for dim, size in enumerate(item.shape):
+        # The beginning: what is masked for being later stays so.
+        item = item.detach().narrow(dim, 0, wanted.get(size, size))
+    return item.contiguous()
 
 
 def size_variants(arguments: Arguments) -> Iterator[Variant]:
