@@ -16,12 +16,14 @@ _LAYERS = frozenset({
     "fn", "module", "sublayer", "submodule", "sub_layer", "layer", "inner", "wrapped", "net",
     "network", "backbone", "model", "base_model", "core",
 })  # fmt: skip
+_BLOCKS = frozenset({"block", "block_type", "block_cls", "block_class", "block_fn", "blk"})
 _KINDS: Mapping[str, type[nn.Module]] = {
     "norm": nn.BatchNorm2d, "conv": nn.Conv2d, "act": nn.ReLU, "nonlin": nn.ReLU,
     "non_lin": nn.ReLU, "pool": nn.MaxPool2d,
 }  # fmt: skip
 _LIST = re.compile(r"^(typing\.|collections\.abc\.)?(list|tuple|sequence|iterable|modulelist)\b")
 _LENGTH = 4
+_COUNTS = re.compile(r"layers|depth|repeat|blocks|num_heads")
 
 Make = Callable[[type], object]
 
@@ -36,8 +38,10 @@ def guess_value(made: type, parameter: inspect.Parameter, size: int, make: Make)
     if isinstance(wanted, type) and issubclass(wanted, nn.Module):
         return nn.Linear(size, size) if wanted is nn.Module else make(wanted)
     text = _text(wanted)
+    if name in _BLOCKS and (not text or "type" in text or "block" in text):
+        return _block_of(made)
     if _LIST.match(text):
-        return _list(text, size)
+        return _list(text, 1 if _COUNTS.search(name) else size)
     if "callable" in text or text.startswith(("type[", "typing.type[")):
         kind = _kind(name)
         if kind is not None and ("module" in text or name.endswith("layer")):
@@ -48,6 +52,22 @@ def guess_value(made: type, parameter: inspect.Parameter, size: int, make: Make)
     if name in _LAYERS:
         return nn.Linear(size, size)
     return _kind(name) or UNKNOWN if name.endswith(("_layer", "_block")) else UNKNOWN
+
+
+def _block_of(made: type) -> object:
+    """Return the simplest class of blocks that stands beside a network in its module, or `UNKNOWN`."""
+    known = [
+        kind
+        for kind in vars(sys.modules.get(made.__module__, sys)).values()
+        if isinstance(kind, type) and issubclass(kind, nn.Module) and kind is not made
+    ]
+    # One that others extend is less likely a block by itself.
+    leaves = sorted(known, key=lambda kind: any(kind in other.__mro__[1:] for other in known))
+    for word in ("basicblock", "block", "bottleneck", "unit", "cell", "layer"):
+        for kind in leaves:
+            if word in kind.__name__.lower() and not kind.__module__.startswith("torch.nn."):
+                return kind
+    return UNKNOWN
 
 
 def _resolved(made: type, annotation: object) -> object:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 
+from torch import nn
+
 from flodl.verify.annotated_guesses import UNKNOWN, guess_value
 from flodl.verify.attempt import Failure, attempt
-from flodl.verify.settings_guesses import Declared, guess_settings
+from flodl.verify.settings_guesses import Declared, Settings, guess_settings, settings_read
 from flodl.verify.text_options import texts_compared
 
 _BY_NAME: tuple[tuple[tuple[str, ...], object], ...] = (
@@ -50,6 +53,7 @@ _BY_ANNOTATION: dict[object, object] = {
 }  # fmt: skip
 # However it is abbreviated, it is a number: `nlayers`, `num_encoder_layers`.
 _NUMBER_OF_LAYERS = re.compile(r"(n|num|number)_?\w*layers?")
+_WEIGHTS = re.compile(r"(^|_)(pretrained|weights|checkpoint)(_|$)")
 # A layer that takes a layer that takes a layer.
 _MAX_DEPTH = 3
 _FLAG_PREFIXES = ("use_", "with_", "is_", "has_", "return_")
@@ -64,8 +68,20 @@ def guess_constructor_arguments(
     """
     try:
         required = _required(made)
+        offline = _offline(made)
     except (TypeError, ValueError):
         return
+    for given in (offline, {}) if offline else ({},):
+        for each in _guesses(made, required, declared):
+            yield {**given, **each}
+    above = _required_above(made, {item.name for item in required})
+    for each in _guesses(made, [*required, *above], declared) if above else ():
+        yield {**offline, **each}
+
+
+def _guesses(
+    made: type, required: list[inspect.Parameter], declared: Declared
+) -> Iterator[dict[str, object]]:
     if not required:
         yield {}
         return
@@ -85,6 +101,30 @@ def _required(made: type) -> list[inspect.Parameter]:
     ]
 
 
+def _required_above(made: type, known: set[str]) -> list[inspect.Parameter]:
+    """Return what a constructor wants that takes `**kwargs` for the one above it."""
+    found: list[inspect.Parameter] = []
+    for kind in made.__mro__:
+        if "__init__" not in vars(kind) or kind in {nn.Module, object}:
+            continue
+        signature = inspect.signature(vars(kind)["__init__"])
+        if kind is not made:
+            found += [item for item in _required(kind) if item.name not in known]
+        if not any(item.kind is item.VAR_KEYWORD for item in signature.parameters.values()):
+            break
+        known = known | set(signature.parameters)
+    return found
+
+
+def _offline(made: type) -> dict[str, object]:
+    """Return what keeps a constructor from loading weights, which do not matter here."""
+    found: dict[str, object] = {}
+    for item in inspect.signature(made).parameters.values():
+        if _WEIGHTS.search(item.name.lower()) and item.default is not item.empty and item.default:
+            found[item.name] = False if item.default is True else None
+    return found
+
+
 def _made(kind: type, size: int, depth: int) -> object:
     """Return a module of a kind that is wanted as an argument, made of guesses of one size."""
     if depth >= _MAX_DEPTH or inspect.isabstract(kind):
@@ -96,19 +136,33 @@ def _made(kind: type, size: int, depth: int) -> object:
 
 def _guesser(made: type, depth: int = 0) -> Callable[[inspect.Parameter, int], object]:
     """Return what guesses one argument: a text that the class asks for, or a usual value."""
-    try:
-        texts = texts_compared(ast.parse(textwrap.dedent(inspect.getsource(made))))
-    except (OSError, TypeError, SyntaxError):
-        texts = {}
+    texts: dict[str, list[str]] = {}
+    for kind in reversed(made.__mro__):  # a constructor hands on what the one above it compares
+        if not kind.__module__.startswith(("torch.nn.", "builtins")):
+            texts |= _texts(kind)
 
     def guess(parameter: inspect.Parameter, size: int) -> object:
         known = texts.get(parameter.name)
         if known:
             return known[0]
+        read = settings_read(made, parameter)
+        if read:
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            inner = {name: inspect.Parameter(name, kind) for name in sorted(read)}
+            return Settings({name: guess(item, size) for name, item in inner.items()})
         other = guess_value(made, parameter, size, lambda inner: _made(inner, size, depth))
         return _guess(parameter, size) if other is UNKNOWN else other
 
     return guess
+
+
+def _texts(kind: type) -> dict[str, list[str]]:
+    module = sys.modules.get(kind.__module__)
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    return texts_compared(tree, vars(module) if module is not None else {})
 
 
 def _with_settings(

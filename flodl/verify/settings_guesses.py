@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import inspect
 import re
 import sys
@@ -11,7 +12,10 @@ import textwrap
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, final
+
+from torch import nn
 
 from flodl.verify.attempt import Failure, attempt
 
@@ -20,6 +24,10 @@ NAMES = frozenset({
     "model_args", "model_config", "opt", "options", "opts", "params", "settings",
 })  # fmt: skip
 _DEFAULT = re.compile(r"default_?(config|settings|args|options|params|hparams)$")
+# What is read of a module or a tensor, not of settings.
+_OF_MODULES = frozenset(
+    {*dir(nn.Module), "shape", "size", "dim", "ndim", "dtype", "device", "numel"}
+)
 # Whole numbers up to this are kept as a data class has them: they are counts, not sizes.
 _SMALL = 8
 _LARGE = 256
@@ -62,6 +70,22 @@ def guess_settings(
                 yield Namespace(**found)
         if names:
             yield Settings({name: guess(name) for name in sorted(names)})
+
+
+def settings_read(made: type, parameter: inspect.Parameter) -> frozenset[str]:
+    """Return the names that a constructor reads from one parameter, if that makes it settings."""
+    if parameter.name.lower() in NAMES:
+        return frozenset()
+    try:
+        own = _attributes_read(inspect.getsource(vars(made)["__init__"]), parameter.name)
+        if not own or own & _OF_MODULES:
+            return frozenset()
+        # What is handed on is called the same in other functions of the file.
+        file = inspect.getsourcefile(made)
+        everywhere = _attributes_read(Path(file or "").read_text("utf-8"), parameter.name)
+    except (KeyError, OSError, TypeError, ValueError, SyntaxError):
+        return frozenset()
+    return everywhere if len(everywhere) > 1 and not everywhere & _OF_MODULES else frozenset()
 
 
 def _made_by_default(made: type, guess: Guess) -> Iterator[object]:
@@ -128,6 +152,26 @@ def _smaller(value: object) -> object:
     if type(value) is int and value >= _LARGE and value % _PARTS == 0:
         return value // _PARTS
     return value
+
+
+@functools.lru_cache(maxsize=256)
+def _attributes_read(source: str, owner: str) -> frozenset[str]:
+    """Return the attributes that code reads from what it calls `owner`, or stores under another name."""
+    tree = ast.parse(textwrap.dedent(source))
+    stored = {
+        ast.unparse(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name)
+        for target in node.targets
+        if node.value.id == owner and isinstance(target, ast.Attribute)
+    }
+    return frozenset(
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name | ast.Attribute)
+        and ast.unparse(node.value) in {owner, *stored}
+    )
 
 
 def _names_read(made: type) -> set[str]:

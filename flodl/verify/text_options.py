@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 
 
-def texts_compared(tree: ast.AST) -> dict[str, list[str]]:
-    """Return texts by name: of `kind == "lstm"`, `args.kind in ["lstm", "gru"]`, `{"lstm": ...}[kind]`."""
+def texts_compared(tree: ast.AST, constants: Mapping[str, object]) -> dict[str, list[str]]:
+    """Return texts by name: of `kind == "lstm"`, `args.kind in [LSTM, GRU]`, `{"lstm": ...}[kind]`.
+
+    `constants` are the values of names that may stand for a text.
+    """
     found: dict[str, list[str]] = {}
+    texts = {name: value for name, value in constants.items() if isinstance(value, str)}
     for node in ast.walk(tree):
         match node:
             case ast.Compare(left=left, comparators=[other]):
                 items = (
                     other.elts if isinstance(other, ast.List | ast.Tuple | ast.Set) else [other]
                 )
-                _note(found, left, items)
+                _note(found, left, items, texts)
             case ast.Subscript(value=ast.Dict(keys=keys), slice=key):
-                _note(found, key, keys)
+                _note(found, key, keys, texts)
             case ast.Match(subject=subject, cases=cases):
                 patterns = [item.pattern for item in cases]
-                _note(found, subject, [p.value for p in patterns if isinstance(p, ast.MatchValue)])
+                values = [p.value for p in patterns if isinstance(p, ast.MatchValue)]
+                _note(found, subject, values, texts)
             case _:
                 pass
     return found
 
 
 def _note(
-    found: dict[str, list[str]], name: ast.expr, items: list[ast.expr] | list[ast.expr | None]
+    found: dict[str, list[str]],
+    name: ast.expr,
+    items: list[ast.expr] | list[ast.expr | None],
+    constants: Mapping[str, str],
 ) -> None:
     if isinstance(name, ast.Name):
         key = name.id
@@ -34,10 +43,11 @@ def _note(
         key = name.attr
     else:
         return
-    texts = [
-        item.value
-        for item in items
-        if isinstance(item, ast.Constant) and isinstance(item.value, str)
-    ]
+    texts: list[str] = []
+    for item in items:
+        if isinstance(item, ast.Constant) and isinstance(item.value, str):
+            texts.append(item.value)
+        elif isinstance(item, ast.Name) and item.id in constants:
+            texts.append(constants[item.id])
     if texts:
         found.setdefault(key, []).extend(texts)

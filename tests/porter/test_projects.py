@@ -197,6 +197,16 @@ def test_kinds_of_bases(files, wanted):
     assert (found.status, [reason.code for reason in found.reasons]) == wanted
 
 
+def test_a_mixin_of_another_file_brings_no_flow():
+    files = {
+        "a.py": "from torch import nn\nfrom b import Wide\n"
+        "class Chain(nn.Sequential, Wide):\n    def forward(self, x):\n        return self[0](x)\n",
+        "b.py": "class Wide:\n    width = 3\n",
+    }
+    project = Project({Path("/p") / name: text.encode() for name, text in files.items()})
+    assert "class Chain(nn.Sequential, FlowModule, Wide):" in project.draft(Path("/p/a.py")).text
+
+
 def test_a_folder_is_written_as_a_whole(project, capsys):
     assert main(["port", "--no-verify", "src", "-o", "out", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)["data"]["files"]

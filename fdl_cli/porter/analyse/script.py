@@ -126,6 +126,7 @@ class _Script:
             above = self._lineage(item.facts)
             yield RelativeIR(
                 name=name,
+                is_module=item.on_flodl or any(_makes_module(owner) for owner in above),
                 has_forward=any("forward" in owner.methods for owner in above),
                 reached=reached[name],
                 kept=False,
@@ -310,6 +311,13 @@ def _given(
         name: {target: kind for target, kind in kinds.items() if kind in {"python", "size"}}
         for name, kinds in found.items()
     }
+
+
+def _makes_module(facts: ClassFacts) -> bool:
+    return any(
+        base.kind in {"module", "flow", "layer"} or torch.is_foreign_module(base.name)
+        for base in facts.bases
+    )
 
 
 def _called_on_self(node: FunctionNode) -> set[str]:

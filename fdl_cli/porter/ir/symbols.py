@@ -120,10 +120,12 @@ class RelativeIR:
     """A class of another file which stands above one of this file.
 
     `name` is how bases of this file name it; `reached` are its methods that forwards here reach;
-    `kept` is set when it will not be a graph, for the reasons that its own file has.
+    `kept` is set when it will not be a graph, for the reasons that its own file has. What is no module
+    (a mixin of plain methods) becomes none either.
     """
 
     name: str
+    is_module: bool
     has_forward: bool
     reached: frozenset[str]
     kept: bool

@@ -49,7 +49,7 @@ def decide(script: ScriptIR, demoted: Mapping[str, Reason]) -> PortPlan:
     script, steps = with_helper_steps(script, _is_one_step)
     obstacles = find_obstacles(script, demoted)
     flows = frozenset(name for name, reasons in obstacles.items() if not reasons)
-    flows |= {relative.name for relative in script.relatives if not relative.kept}
+    flows |= {each.name for each in script.relatives if each.is_module and not each.kept}
     classes = [
         _class_plan(model, obstacles[model.facts.name], steps[model.facts.name], flows)
         for model in script.models

@@ -79,6 +79,6 @@ def _shown(action: argparse.Action) -> str:
 
 def _texts(script: Path) -> dict[str, list[str]]:
     try:
-        return texts_compared(ast.parse(script.read_bytes()))
+        return texts_compared(ast.parse(script.read_bytes()), {})
     except (SyntaxError, ValueError, OSError):
         return {}
