@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Iterator
 
 from torch import nn
 
 from flodl.verify.annotated_guesses import UNKNOWN, guess_value
 from flodl.verify.attempt import Failure, attempt
+from flodl.verify.class_sources import class_node
 from flodl.verify.settings_guesses import Declared, Settings, guess_settings, settings_read
 from flodl.verify.text_options import texts_compared
 
@@ -157,12 +156,10 @@ def _guesser(made: type, depth: int = 0) -> Callable[[inspect.Parameter, int], o
 
 
 def _texts(kind: type) -> dict[str, list[str]]:
-    module = sys.modules.get(kind.__module__)
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
-    except (OSError, TypeError, SyntaxError):
+    module, node = sys.modules.get(kind.__module__), class_node(kind)
+    if node is None:
         return {}
-    return texts_compared(tree, vars(module) if module is not None else {})
+    return texts_compared(node, vars(module) if module is not None else {})
 
 
 def _with_settings(

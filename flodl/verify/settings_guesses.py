@@ -8,16 +8,15 @@ import functools
 import inspect
 import re
 import sys
-import textwrap
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, final
 
 from torch import nn
 
 from flodl.verify.attempt import Failure, attempt
+from flodl.verify.class_sources import class_node, constructor_node, module_node
 
 NAMES = frozenset({
     "args", "cfg", "conf", "config", "configs", "configuration", "hp", "hparams", "hps",
@@ -76,15 +75,12 @@ def settings_read(made: type, parameter: inspect.Parameter) -> frozenset[str]:
     """Return the names that a constructor reads from one parameter, if that makes it settings."""
     if parameter.name.lower() in NAMES:
         return frozenset()
-    try:
-        own = _attributes_read(inspect.getsource(vars(made)["__init__"]), parameter.name)
-        if not own or own & _OF_MODULES:
-            return frozenset()
-        # What is handed on is called the same in other functions of the file.
-        file = inspect.getsourcefile(made)
-        everywhere = _attributes_read(Path(file or "").read_text("utf-8"), parameter.name)
-    except (KeyError, OSError, TypeError, ValueError, SyntaxError):
+    constructor = constructor_node(made)
+    own = _attributes_read(constructor, parameter.name) if constructor is not None else None
+    if not own or own & _OF_MODULES:
         return frozenset()
+    # What is handed on is called the same in other functions of the file.
+    everywhere = _attributes_read(module_node(made), parameter.name)
     return everywhere if len(everywhere) > 1 and not everywhere & _OF_MODULES else frozenset()
 
 
@@ -155,9 +151,8 @@ def _smaller(value: object) -> object:
 
 
 @functools.lru_cache(maxsize=256)
-def _attributes_read(source: str, owner: str) -> frozenset[str]:
+def _attributes_read(tree: ast.AST, owner: str) -> frozenset[str]:
     """Return the attributes that code reads from what it calls `owner`, or stores under another name."""
-    tree = ast.parse(textwrap.dedent(source))
     stored = {
         ast.unparse(target)
         for node in ast.walk(tree)
@@ -181,11 +176,8 @@ def _names_read(made: type) -> set[str]:
     for value in (made, *vars(module).values()) if module is not None else (made,):
         if not isinstance(value, type) or value.__module__ != made.__module__:
             continue
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
-        except (OSError, TypeError, SyntaxError):
-            continue
-        for node in ast.walk(tree):
+        tree = class_node(value)
+        for node in ast.walk(tree) if tree is not None else ():
             match node:
                 case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner in NAMES:
                     found.add(name)
