@@ -15,8 +15,9 @@ from typing import final
 import torch
 from torch import nn
 
+from flodl.verify.asked_arguments import MAX_QUESTIONS
 from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
-from flodl.verify.constructor_guesses import guess_constructor_arguments
+from flodl.verify.constructor_guesses import answer, guess_constructor_arguments
 from flodl.verify.declared_settings import declared_settings
 from flodl.verify.input_search import find_arguments
 from flodl.verify.literals import model_expressions, parse_example
@@ -39,6 +40,11 @@ MODEL_SHARE = 0.4
 MIN_MODEL_S = 1.0
 # Likeliest first: one file that uses a class is often enough.
 USER_SHARE = 0.5
+# Shares of the time for one class, and seconds: first a quick look at all of them, then what one class
+# leaves of its time is for the others.
+ROUNDS = ((0.4, 0.1), (2.0, MIN_MODEL_S))
+LAST_ROUND = ((2.0, MIN_MODEL_S),)
+NO_INPUTS = "no inputs found"
 _NOTHING = Packed(data=b"")
 
 
@@ -104,10 +110,9 @@ class Casebook:
             if failure is not None:
                 self.reasons.setdefault(made, str(failure))
 
-    def add_guesses(self) -> None:
+    def add_guesses(self, rounds: tuple[tuple[float, float], ...] = ROUNDS) -> None:
         """Construct what is still missing as it was constructed elsewhere, or by its signature."""
-        # First a quick look at all of them, then what one class leaves of its time is for the others.
-        for share, least in ((0.4, 0.1), (2.0, MIN_MODEL_S)):
+        for share, least in rounds:
             pending = list(self.missing)
             while pending:
                 name = pending.pop()
@@ -133,7 +138,7 @@ class Casebook:
         for made in classes_in(module, names):
             if not self.missing or self._is_over():
                 return
-            for construction in self._guessed(made):
+            for _, construction in self._guessed(made):
                 if self._explore(construction, f"seen in `{file.name}`", None) is None:
                     break
         for call in test_calls(module, names):
@@ -162,12 +167,37 @@ class Casebook:
             if not self._is_over() and not self.cases.get(name):
                 origin = "arguments seen in a run, inputs from its layers"
                 self._explore(construction, origin, None)
-        for construction in self._guessed(made):
+        for kwargs, construction in self._guessed(made):
             if self.cases.get(name) or self._is_over():
                 break
-            failure = self._explore(construction, "guessed from signature and layers", None)
+            failure = self._question(made, kwargs, construction)
             if failure is not None:  # the first guess is the likeliest
                 self.reasons.setdefault(name, str(failure))
+
+    def _question(
+        self, made: type[nn.Module], kwargs: dict[str, object], construction: Construction
+    ) -> Failure | None:
+        """Try guessed arguments, and add those that the constructor then asks for."""
+        origin = "guessed from signature and layers"
+        failure = self._explore(construction, origin, None)
+        for _ in range(MAX_QUESTIONS):
+            if failure is None or failure.text.startswith(NO_INPUTS) or self._is_over():
+                break
+            # A message says best what is missing; without one, the line shows it.
+            more = answer(made, kwargs, failure.text) or answer(
+                made, kwargs, self._line(failure.line)
+            )
+            if not more:
+                break
+            kwargs = {**kwargs, **more}
+            failure = self._explore(self._construction(made, kwargs), origin, None)
+        return failure
+
+    def _line(self, number: int | None) -> str:
+        if number is None:
+            return ""
+        lines = self._original.file.read_text("utf-8", "replace").splitlines()
+        return lines[number - 1] if number <= len(lines) else ""
 
     def _within(
         self, share: float, name: str, call: Callable[[], None], least: float = MIN_MODEL_S
@@ -183,24 +213,27 @@ class Casebook:
         finally:
             self._class_deadline = self._deadline
 
-    def _guessed(self, made: type[nn.Module]) -> Iterator[Construction]:
+    def _guessed(self, made: type[nn.Module]) -> Iterator[tuple[dict[str, object], Construction]]:
         recorder = _recorder(self._original, "")
         with self._original.active(), recorder.watching():
             seed_all(EXAMPLE_SEED)
             guesses = list(guess_constructor_arguments(made, self._declared))
         known: set[bytes] = set()
         for kwargs in guesses:
-            with self._original.active():
-                packed = pack(((), kwargs), recorder, keep_live=True)
-            if packed.data in known:
-                continue
-            known.add(packed.data)
-            yield Construction(
-                kind="class",
-                module=made.__module__,
-                qualname=made.__qualname__,
-                arguments=packed,
-            )
+            construction = self._construction(made, kwargs, recorder)
+            if construction.arguments.data not in known:
+                known.add(construction.arguments.data)
+                yield kwargs, construction
+
+    def _construction(
+        self, made: type[nn.Module], kwargs: dict[str, object], recorder: Recorder | None = None
+    ) -> Construction:
+        with self._original.active():
+            known = recorder or _recorder(self._original, "")
+            packed = pack(((), kwargs), known, keep_live=True)
+        return Construction(
+            kind="class", module=made.__module__, qualname=made.__qualname__, arguments=packed
+        )
 
     def _explore(
         self,
@@ -258,9 +291,9 @@ class Casebook:
             model, side.file, lambda: self._is_over() or time.monotonic() > deadline, made_of
         )
         if found is None:
-            return Failure(text="no time left to find inputs", line=None)
+            return Failure(text=f"{NO_INPUTS}: no time was left", line=None)
         if isinstance(found, Failure):
-            return Failure(text=f"no inputs found: {found}", line=None)
+            return Failure(text=f"{NO_INPUTS}: {found}", line=None)
         return found
 
     def _merge(

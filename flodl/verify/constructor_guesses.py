@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
-
-from torch import nn
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from flodl.verify.annotated_guesses import UNKNOWN, guess_value
+from flodl.verify.asked_arguments import MAX_QUESTIONS, asked_for
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.class_sources import class_node
 from flodl.verify.settings_guesses import Declared, Settings, guess_settings, settings_read
@@ -73,9 +73,6 @@ def guess_constructor_arguments(
     for given in (offline, {}) if offline else ({},):
         for each in _guesses(made, required, declared):
             yield {**given, **each}
-    above = _required_above(made, {item.name for item in required})
-    for each in _guesses(made, [*required, *above], declared) if above else ():
-        yield {**offline, **each}
 
 
 def _guesses(
@@ -100,19 +97,11 @@ def _required(made: type) -> list[inspect.Parameter]:
     ]
 
 
-def _required_above(made: type, known: set[str]) -> list[inspect.Parameter]:
-    """Return what a constructor wants that takes `**kwargs` for the one above it."""
-    found: list[inspect.Parameter] = []
-    for kind in made.__mro__:
-        if "__init__" not in vars(kind) or kind in {nn.Module, object}:
-            continue
-        signature = inspect.signature(vars(kind)["__init__"])
-        if kind is not made:
-            found += [item for item in _required(kind) if item.name not in known]
-        if not any(item.kind is item.VAR_KEYWORD for item in signature.parameters.values()):
-            break
-        known = known | set(signature.parameters)
-    return found
+def answer(made: type, given: Mapping[str, object], refusal: str) -> dict[str, object]:
+    """Return guesses for what a constructor asked for when it refused some arguments."""
+    guess = _guesser(made)
+    size = next((value for value in given.values() if type(value) is int), 16)
+    return asked_for(made, given, refusal, lambda item: guess(item, size))
 
 
 def _offline(made: type) -> dict[str, object]:
@@ -129,8 +118,16 @@ def _made(kind: type, size: int, depth: int) -> object:
     if depth >= _MAX_DEPTH or inspect.isabstract(kind):
         return UNKNOWN
     guess = _guesser(kind, depth + 1)
-    made = attempt(lambda: kind(**{item.name: guess(item, size) for item in _required(kind)}))
-    return UNKNOWN if isinstance(made, Failure) else made
+    given = {item.name: guess(item, size) for item in _required(kind)}
+    for _ in range(1 + MAX_QUESTIONS):
+        made = attempt(partial(kind, **given))
+        if not isinstance(made, Failure):
+            return made
+        more = asked_for(kind, given, made.text, lambda item: guess(item, size))
+        if not more:
+            break
+        given |= more
+    return UNKNOWN
 
 
 def _guesser(made: type, depth: int = 0) -> Callable[[inspect.Parameter, int], object]:

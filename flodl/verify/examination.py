@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import final
 
 from flodl.verify.attempt import Failure, OutOfTimeError, time_limit
-from flodl.verify.casebook import Casebook
+from flodl.verify.casebook import LAST_ROUND, Casebook
 from flodl.verify.containment import contained
 from flodl.verify.divergence import first_divergence
 from flodl.verify.drawing import draw
@@ -71,6 +71,7 @@ def _find_cases(request: Request, response: Response, original: Side) -> Caseboo
             book.add_expressions()
             book.add_guesses()
             book.add_users()
+            book.add_guesses(LAST_ROUND)
     except OutOfTimeError:
         book.reasons.setdefault("", "the time to find inputs was over")
     except ExampleSyntaxError as problem:
