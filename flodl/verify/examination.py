@@ -129,21 +129,21 @@ class _Examination:
             enough = ledger.num_cases > 0 and time.monotonic() - started > ENOUGH_S
             if enough and not asked_for:
                 break
-            remaining = deadline - time.monotonic()
-            trial = Trial(self._original, self._port, case, ledger, self._response, remaining)
+            trial = Trial(self._original, self._port, case, ledger, self._response)
             try:
-                with time_limit(remaining):
+                with time_limit(deadline - time.monotonic()):
                     trial.run()
             except UnusableCaseError as problem:
                 unusable = unusable or problem
                 continue
             except OutOfTimeError:
-                if ledger.num_cases <= 1 and not ledger.differs:
+                if not ledger.differs and not ledger.has_seven:
                     return self._out_of_time(name, trial, case)
-                break
+                ledger.cut = f"the {self._limit_s:.0f} s were over before all calls were compared"
             origins.setdefault(case.origin)
             if ledger.differs:
                 self._locate(ledger, case)
+            if ledger.differs or ledger.cut:
                 break
         if unusable is not None and ledger.num_cases == 0:
             return _not_run(name, unusable.reason, unusable.code, unusable.line)

@@ -46,6 +46,7 @@ class Ledger:
     line: int | None = None
     divergence: str = ""
     crash: str = ""
+    cut: str = ""
 
     def compared(self, check: str, mismatches: tuple[Mismatch, ...], where: str) -> None:
         """Note one comparison of a check."""
@@ -71,6 +72,11 @@ class Ledger:
     def differs(self) -> bool:
         """Tell whether any check found more than rounding."""
         return any(e.worst is not None and not e.worst.close for e in self.entries.values())
+
+    @property
+    def has_seven(self) -> bool:
+        """Tell whether each of the seven checks compared something, or cannot."""
+        return all(check in self.entries for check in SEVEN)
 
     @property
     def only_close(self) -> bool:
@@ -111,7 +117,7 @@ class Ledger:
     def _detail(self, checks: tuple[CheckResult, ...], status: Status) -> str:
         if status == "equal":
             missing = [f"{c.name} not run ({c.detail})" for c in checks if c.status == "not-run"]
-            return "; ".join(missing)
+            return "; ".join([*missing, *([self.cut] if self.cut else [])])
         worst = next(check for check in checks if check.status == status)
         text = f"{worst.name}: {worst.detail}"
         return f"{text}; {self.divergence}" if self.divergence else text

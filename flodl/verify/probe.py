@@ -37,8 +37,6 @@ MAX_SIZE_TRIES = 8
 MAX_OPTIONS = 6
 # A model that needs this long for building, one step and one evaluation is called less often.
 HEAVY_S = 0.6
-# The whole comparison takes about so many times as long as the first two runs of the original.
-ALL_CALLS = 11
 
 
 class Runner(Protocol):
@@ -64,8 +62,8 @@ class UnusableCaseError(Exception):
 class Abilities:
     """The most demanding call that the original takes, and other inputs that it takes as well.
 
-    `no_backward` says why a call is without backward pass; it is empty when there is one. `heavy` models
-    are called less often, `hurried` ones as rarely as the checks allow: else their time would be over.
+    `no_backward` says why a call is without backward pass; it is empty when there is one. A `heavy` model
+    is called less often, and on less: `whole` are the inputs that were found, where `plan` has less.
     """
 
     plan: Call
@@ -76,19 +74,18 @@ class Abilities:
     methods: tuple[MethodCall, ...]
     no_backward: str
     heavy: bool
-    hurried: bool
+    whole: Packed | None
 
 
-def probe_original(original: Side, case: Case, run: Runner, limit_s: float) -> Abilities:
-    """Try the original on a case, for the whole of which there are `limit_s` seconds.
+def probe_original(original: Side, case: Case, run: Runner) -> Abilities:
+    """Try the original on a case.
 
     Raises:
         UnusableCaseError: it does not run, does not repeat itself, or returns no tensor.
     """
-    started, began = time.process_time(), time.monotonic()
+    started = time.process_time()
     plan, no_backward = _most_demanding_call(original, case, run)
     heavy = time.process_time() - started > 2 * HEAVY_S
-    hurried = heavy and ALL_CALLS * (time.monotonic() - began) > limit_s
 
     def find() -> Abilities:
         subject = Subject.build(original, case.construction)
@@ -99,13 +96,11 @@ def probe_original(original: Side, case: Case, run: Runner, limit_s: float) -> A
             small = _accepted(subject, plan, shrunk_variants(arguments), 1)
         if small:
             arguments = unpack(small[0][1], original)
-            batch: Accepted = (("the inputs that were found", case.inputs),)
-        else:
-            batch = _accepted(subject, plan, batch_variants(arguments), 1)
         forward = subject.model.forward
-        sizes = list(size_variants(arguments))[: 0 if heavy else MAX_SIZE_TRIES]
-        scales = list(scaled_variants(arguments))[: int(not hurried) if heavy else 2]
-        options = optional_variants(forward, arguments)[: 0 if hurried else MAX_OPTIONS]
+        tries = (0 if small else 4) if heavy else MAX_SIZE_TRIES
+        sizes = list(size_variants(arguments))[:tries]
+        scales = list(scaled_variants(arguments))[: 1 if heavy else 2]
+        options = optional_variants(forward, arguments)[:MAX_OPTIONS]
         used = methods_used(subject, plan, _NO_PROVENANCE)
         if not heavy:
             names = tuple(item.name for item in used)
@@ -114,14 +109,14 @@ def probe_original(original: Side, case: Case, run: Runner, limit_s: float) -> A
             used += other_methods(made_by, build, plan, names, _NO_PROVENANCE)
         return Abilities(
             plan=replace(plan, inputs=small[0][1]) if small else plan,
-            batch=batch,
+            batch=_accepted(subject, plan, batch_variants(arguments), 1),
             sizes=_accepted(subject, plan, sizes, MAX_SIZES),
             scales=_accepted(subject, plan, scales, 2),
             options=_accepted(subject, plan, options, MAX_OPTIONS),
             methods=used,
             no_backward=no_backward,
             heavy=heavy,
-            hurried=hurried,
+            whole=case.inputs if small else None,
         )
 
     found = run(original, find)

@@ -58,14 +58,12 @@ class Trial:
         case: Case,
         ledger: Ledger,
         response: Response,
-        limit_s: float,
     ) -> None:
         self._original = original
         self._port = port
         self._case = case
         self._ledger = ledger
         self._response = response
-        self._limit_s = limit_s
         self.seconds = {original.label: 0.0, port.label: 0.0}
         self.running: Label = original.label
 
@@ -76,7 +74,7 @@ class Trial:
             UnusableCaseError: the original does not run, does not repeat itself, or returns no
                 tensor.
         """
-        able = probe_original(self._original, self._case, self._on, self._limit_s)
+        able = probe_original(self._original, self._case, self._on)
         self._ledger.num_cases += 1
         if not able.batch:
             reason = "the original runs with this batch size only"
@@ -86,16 +84,11 @@ class Trial:
             self._ledger.not_run(names.STEPS, able.no_backward)
         with contextlib.suppress(Abandoned):
             self._compare_initial()
-        for compare in (self._hurry,) if able.hurried else (self._eval_first, self._train_first):
+        # What the time of a heavy model may not suffice for comes last.
+        order = (self._eval_first, self._train_first, self._call_methods, self._alternatives)
+        for compare in (self._once, *reversed(order)) if able.heavy else order:
             with contextlib.suppress(Abandoned):
                 compare(able)
-        for used in able.methods:
-            with contextlib.suppress(Abandoned):
-                self._call_method(used)
-        for check, variants in ((names.SIZES, able.sizes), (names.OPTIONAL, able.options)):
-            for label, packed in variants:
-                with contextlib.suppress(Abandoned):
-                    self._alternate(check, label, packed, able.plan)
 
     # -- the scenarios --------------------------------------------------------------------------
 
@@ -165,7 +158,7 @@ class Trial:
             # Last: after steps on different gradients everything differs.
             self._compare_steps(pair, able.plan.inputs)
 
-    def _hurry(self, able: Abilities) -> None:
+    def _once(self, able: Abilities) -> None:
         """Compare in every check, with as few calls as that takes."""
         pair = self._build_pair("construction")
         evaluate = replace(able.plan, mode="eval", backward=False)
@@ -175,13 +168,29 @@ class Trial:
         for number in range(2):
             call = replace(able.plan, seed=200 + number)
             self._compare_call(pair, call, names.TRAIN, f"train, call {number + 1}")
-        for label, packed in able.batch:
-            other = replace(evaluate, inputs=packed)
-            self._compare_call(pair, other, names.BATCH, f"eval, {label}")
-            train = replace(able.plan, inputs=packed, seed=111)
-            self._compare_call(pair, train, names.BATCH, f"train, {label}")
+        whole = () if able.whole is None else (("all of the inputs", able.whole),)
+        for check, variants in ((names.BATCH, able.batch), (names.SIZES, whole)):
+            for label, packed in variants:
+                other = replace(evaluate, inputs=packed)
+                self._compare_call(pair, other, check, f"eval, {label}")
+                train = replace(able.plan, inputs=packed, seed=111)
+                self._compare_call(pair, train, check, f"train, {label}")
+        for label, packed in able.scales:
+            scaled = replace(evaluate, inputs=packed, seed=120)
+            self._compare_call(pair, scaled, names.EVAL, f"eval, {label}")
         if able.plan.backward:
             self._compare_steps(pair, able.plan.inputs)
+
+    def _call_methods(self, able: Abilities) -> None:
+        for used in able.methods:
+            with contextlib.suppress(Abandoned):
+                self._call_method(used)
+
+    def _alternatives(self, able: Abilities) -> None:
+        for check, variants in ((names.SIZES, able.sizes), (names.OPTIONAL, able.options)):
+            for label, packed in variants:
+                with contextlib.suppress(Abandoned):
+                    self._alternate(check, label, packed, able.plan)
 
     def _call_method(self, used: MethodCall) -> None:
         # A fresh pair: the method may be the first thing that is called at all.

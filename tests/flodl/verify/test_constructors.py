@@ -1,0 +1,143 @@
+"""Constructors say what they want: in their signature, in what they read, and when they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flodl.verify.asked_arguments import asked_for
+from flodl.verify.casebook import Casebook
+from flodl.verify.class_sources import class_node, constructor_node
+from flodl.verify.sides import open_sides
+
+pytestmark = pytest.mark.torch
+
+MODELS = """
+import collections
+import torch
+from torch import nn
+
+BINARY = "binary"
+Sizes = collections.namedtuple("Sizes", ["wide", "stride"])
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.fc = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+class WideBlock(Block):
+    expansion = 2
+
+    def __init__(self, width):
+        super().__init__(width * self.expansion)
+
+
+class Net(nn.Module):
+    def __init__(self, block, layers, width=8):
+        super().__init__()
+        self.blocks = nn.Sequential(*(block(width) for _ in range(sum(layers))))
+        self.into = nn.Linear(4, width * block.expansion)
+
+    def forward(self, x):
+        return self.blocks(self.into(x))
+
+
+class Encoder(Net):
+    def __init__(self, out_channels, **kwargs):
+        super().__init__(**kwargs)
+
+
+class Loss(nn.Module):
+    def __init__(self, mode):
+        super().__init__()
+        assert mode in {BINARY}
+
+    def forward(self, x):
+        return x.mean()
+
+
+class Loaded(nn.Module):
+    def __init__(self, width=4, encoder_weights="imagenet", pretrained=True):
+        super().__init__()
+        if encoder_weights or pretrained:
+            raise ConnectionRefusedError("no network")
+        self.fc = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+def rounded(sizes):
+    return sizes.deep * 2
+
+
+class Read(nn.Module):
+    def __init__(self, sizes: Sizes, width):
+        super().__init__()
+        self._sizes = sizes
+        self.conv = nn.Conv1d(self._sizes.wide, rounded(sizes), 3, stride=sizes.stride)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+class Refuses(nn.Module):
+    def __init__(self, dim, depth=None, is_open=False):
+        super().__init__()
+        assert depth, "`depth` must be passed in"
+        assert is_open
+        self.layers = nn.Sequential(*(nn.Linear(dim, dim) for _ in range(depth)))
+
+    def forward(self, x):
+        return self.layers(x)
+"""
+
+
+@pytest.fixture
+def side(tmp_path: Path):
+    file = tmp_path / "models.py"
+    file.write_text(MODELS, encoding="utf-8")
+    original, _ = open_sides(file, file, ())
+    original.load()
+    return original
+
+
+@pytest.mark.parametrize("name", ["Net", "Encoder", "Loss", "Loaded", "Read", "Refuses"])
+def test_arguments_are_found(side, name) -> None:
+    book = Casebook(side, (name,), budget_s=30.0)
+    book.add_guesses()
+    assert not book.missing, book.reasons
+
+
+def test_only_what_a_refusal_names_and_lacks_a_value_is_added() -> None:
+    class Made:
+        def __init__(self, dim, depth=None, heads=4, causal=False):
+            pass
+
+    def ask(given, refusal):
+        return asked_for(Made, given, refusal, lambda item: f"<{item.name}>")
+
+    assert ask({"dim": 1}, "`depth` and heads are wanted") == {"depth": "<depth>"}
+    assert ask({"dim": 1}, "must be causal") == {"causal": True}
+    assert ask({}, "missing 1 required argument: 'dim'") == {"dim": "<dim>"}
+    assert ask({"dim": 1, "depth": 2}, "depth is odd") == {}
+
+
+def test_the_source_of_a_class_is_found_where_it_stands() -> None:
+    class Inner:
+        def __init__(self, here):
+            pass
+
+    node = class_node(Inner)
+    assert node is not None
+    assert node.name == "Inner"
+    constructor = constructor_node(Inner)
+    assert constructor is not None
+    assert constructor.args.args[1].arg == "here"
+    assert class_node(type("Made", (), {})) is None

@@ -1,0 +1,92 @@
+"""A heavy model is compared on less and in fewer calls first; what its time leaves out is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from flodl.verify import probe
+from flodl.verify.attempt import OutOfTimeError
+from flodl.verify.trial import Trial
+from flodl.verify.variants import shrunk_variants
+from tests.porter.verify.examining import EXAMPLES, examine_files, statuses
+from tests.porter.verify.mutations import ALL
+from tests.porter.verify.test_mutations import ORIGINAL, PORTED, plant
+
+pytestmark = pytest.mark.torch
+
+# One for each thing that a heavy model is called less often for.
+SUBTLE = (
+    "ConvBlock-activation",
+    "Attention-batch-size-baked",
+    "Refiner-start-state",
+    "UpSkip-size-baked",
+)
+
+
+@pytest.fixture
+def heavy(monkeypatch):
+    monkeypatch.setattr(probe, "HEAVY_S", -1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SUBTLE)
+@pytest.mark.usefixtures("heavy")
+def test_what_differs_is_found(name, tmp_path: Path) -> None:
+    mutation = next(item for item in ALL if item.name == name)
+    mutated = tmp_path / "museum_ported.py"
+    mutated.write_text(plant(mutation, PORTED.read_text(encoding="utf-8")), encoding="utf-8")
+    made = mutation.class_name
+    found = examine_files(
+        ORIGINAL, mutated, (made,), workdir=tmp_path / "work", examples=EXAMPLES[made]
+    )
+    assert found[made]["status"] == "different", found[made]
+
+
+def examined(tmp_path: Path):
+    return examine_files(
+        ORIGINAL, PORTED, ("Affine",), workdir=tmp_path / "work", examples=EXAMPLES["Affine"]
+    )["Affine"]
+
+
+def over(*_):
+    raise OutOfTimeError
+
+
+@pytest.mark.usefixtures("heavy")
+def test_the_checks_that_ran_stand_when_the_time_is_over(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(Trial, "_train_first", over)
+    found = examined(tmp_path)
+    assert found["status"] == "equal"
+    assert found["detail"] == "the 45 s were over before all calls were compared"
+    assert set(list(statuses(found).values())[:7]) == {"equal"}
+
+
+@pytest.mark.usefixtures("heavy")
+def test_without_all_of_the_seven_checks_nothing_is_proved(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(Trial, "_once", over)
+    found = examined(tmp_path)
+    assert (found["status"], found["error_code"]) == ("not-run", "time-limit")
+
+
+def shapes(*tensors: torch.Tensor):
+    found = shrunk_variants((tensors, {}))
+    return [[tuple(item.shape) for item in variant.arguments[0]] for variant in found]
+
+
+def test_images_and_sequences_are_cut_to_what_models_halve() -> None:
+    image = torch.zeros(8, 3, 299, 299)
+    assert shapes(image)[:4] == [
+        [(2, 3, 96, 96)], [(8, 3, 96, 96)], [(2, 3, 160, 160)], [(8, 3, 160, 160)],
+    ]  # fmt: skip
+    assert shapes(torch.zeros(2, 3, 32, 32)) == [[(2, 2, 32, 32)]]
+
+
+def test_what_has_one_length_is_cut_together_and_masks_stay_causal() -> None:
+    tokens, mask = torch.zeros(2, 256), torch.ones(256, 256).tril()
+    first = next(iter(shrunk_variants(((tokens, mask), {}))))
+    short, causal = first.arguments[0]
+    assert short.shape == (2, 64)
+    assert torch.equal(causal, torch.ones(64, 64).tril())
