@@ -183,10 +183,10 @@ class Casebook:
         for _ in range(MAX_QUESTIONS):
             if failure is None or failure.text.startswith(NO_INPUTS) or self._is_over():
                 break
-            # A message says best what is missing; without one, the line shows it.
-            more = answer(made, kwargs, failure.text) or answer(
-                made, kwargs, self._line(failure.line)
-            )
+            with self._original.active():
+                # A message says best what is missing; without one, the line shows it.
+                said, line = failure.text, self._line(failure.line)
+                more = answer(made, kwargs, said) or answer(made, kwargs, line)
             if not more:
                 break
             kwargs = {**kwargs, **more}
