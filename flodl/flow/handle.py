@@ -102,8 +102,8 @@ class Flow:
     def also_with(self, *paths: Stage, **named: Stage) -> Flow:
         """Add two paths: `skip(x) + main(x)`.
 
-        The paths run in the order in which they are written, so random draws and in-place effects
-        keep their place; the sum is always `skip + main`.
+        The paths run and are added in the order in which they are written: random draws and in-place
+        effects keep their place, and of two memory formats the sum has the first one's.
 
         Raises:
             FlowError: not exactly the two paths `skip` and `main` are given.

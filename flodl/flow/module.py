@@ -91,7 +91,6 @@ class FlowModule(AbstractPlanMethods, Graph, metaclass=FlowMeta):
     """
 
     _definitions: dict[str, Definition] = {}
-    _layer: type[nn.Module] = nn.Module
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Make the object with its plans: a constructor may call what it builds."""
@@ -101,13 +100,12 @@ class FlowModule(AbstractPlanMethods, Graph, metaclass=FlowMeta):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Construct the layer of torch that stands behind among the bases; without one, nothing is taken."""
-        self._layer.__init__(self, *args, **kwargs)
+        layer_behind(type(self), FlowModule).__init__(self, *args, **kwargs)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Generate `forward` from `flow`, and prepare every `@subflow` method."""
         super().__init_subclass__(**kwargs)
         cls._definitions = install_definitions(cls, FlowModule)
-        cls._layer = layer_behind(cls, FlowModule)
 
     # ---- recording ----------------------------------------------------------------------------
 

@@ -191,14 +191,14 @@ def instantiate(kind: type[nn.Module]) -> nn.Module:
 
 
 def run_also_with(x: Flow, paths: tuple[Any, ...], named: dict[str, Any]) -> Flow:
-    """Record `skip(x) + main(x)`, the paths in the order in which they were written."""
+    """Record the sum of two paths, both in the order in which they were written."""
     order = dict(zip(("skip", "main"), paths, strict=False)) | named
     if set(order) != {"skip", "main"} or len(paths) + len(named) != 2:
         message = f"{call_site()}: also_with takes two paths: also_with(skip=..., main=...)"
         raise FlowError(message)
-    values = run_each(x, list(order.values()))
-    results = dict(zip(order, values, strict=True))
-    total: Flow = results["skip"] + results["main"]
+    # The order decides about the strides of the sum where the two have different ones.
+    first, second = run_each(x, list(order.values()))
+    total: Flow = first + second
     return total
 
 

@@ -261,3 +261,17 @@ def test_containers_of_inputs_go_through_stages():
         for _ in range(2):
             expected = sum(items[1:], items[0]) * 2.0 + (pair[0] + pair[1]) + w
             torch.testing.assert_close(module(items, pair, {"w": w}), expected)
+
+
+def test_of_two_paths_the_first_one_decides_about_the_memory_format():
+    def columns(x):
+        return x.mT.contiguous().mT
+
+    class Net(FlowModule):
+        def flow(self, x):
+            return x.also_with(main=columns, skip=torch.sin), x.also_with(torch.sin, columns)
+
+    x = torch.randn(2, 3)
+    first, second = Net()(x)
+    assert (first.stride(), second.stride()) == ((1, 2), (3, 1))
+    assert torch.equal(first, second)

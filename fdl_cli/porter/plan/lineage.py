@@ -44,6 +44,8 @@ class Lineages:
         """Return the lineage of an expression."""
         if expr.op == "name":
             return self.values.get(expr.name, Lineage())
+        if expr.kind == "size":  # what only has the shape of a value is not made of it
+            return Lineage()
         parts = [self.of(part) for part in _flowing(expr)]
         made_of = NOWHERE.union(*(part.all for part in parts))
         by_stage = NOWHERE.union(*(part.by_stage for part in parts))

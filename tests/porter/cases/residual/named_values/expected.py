@@ -105,8 +105,21 @@ class Parts(FlowModule):
         return identity.through(self.conv if self.training else ()).also(out).through(torch.relu)
 
 
+class Lateral(FlowModule):
+    """No residual: only the size of the second comes from the first."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.conv = nn.Conv1d(width, width, 1)
+
+    def flow(self, state, lateral):
+        lateral = lateral.through(self.conv)
+        _, _, length = lateral.shape
+        return state.through(torch.nn.functional.interpolate, size=length) + lateral
+
+
 def rest(x):
-    return Rounds(4)(x), Alias(4)(x), Rows(4)(x), Rows(4, False)(x), Parts(4)(x), Parts(4).eval()(x)
+    return Lateral(4)(torch.rand(2, 4, 3), torch.rand(2, 4, 6)), Rounds(4)(x), Alias(4)(x), Rows(4)(x), Rows(4, False)(x), Parts(4)(x), Parts(4).eval()(x)
 
 
 def check():

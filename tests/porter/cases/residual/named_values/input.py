@@ -109,8 +109,22 @@ class Parts(nn.Module):
         return torch.relu(out)
 
 
+class Lateral(nn.Module):
+    """No residual: only the size of the second comes from the first."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.conv = nn.Conv1d(width, width, 1)
+
+    def forward(self, state, lateral):
+        lateral = self.conv(lateral)
+        _, _, length = lateral.shape
+        state = torch.nn.functional.interpolate(state, size=length)
+        return state + lateral
+
+
 def rest(x):
-    return Rounds(4)(x), Alias(4)(x), Rows(4)(x), Rows(4, False)(x), Parts(4)(x), Parts(4).eval()(x)
+    return Lateral(4)(torch.rand(2, 4, 3), torch.rand(2, 4, 6)), Rounds(4)(x), Alias(4)(x), Rows(4)(x), Rows(4, False)(x), Parts(4)(x), Parts(4).eval()(x)
 
 
 def check():
