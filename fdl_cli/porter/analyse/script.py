@@ -224,7 +224,10 @@ class _Script:
         elsewhere = self.kinship.reached
         reached = {name: {"forward", *elsewhere.get(name, ())} for name in self.facts}
         known = {
-            name: {"forward", *(method for owner in self._lineage(facts) for method in owner.methods)}
+            name: {
+                "forward",
+                *(method for owner in self._lineage(facts) for method in owner.methods),
+            }
             for name, facts in self.facts.items()
         }
         changed = True
