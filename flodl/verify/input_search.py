@@ -40,29 +40,35 @@ Try = Callable[[Arguments], Reach]
 def find_arguments(
     model: nn.Module, file: Path, is_over: Callable[[], bool], made_of: Arguments | None = None
 ) -> Arguments | Failure | None:
-    """Return arguments that the model takes, or what it said about the likeliest that it refused.
+    """Return arguments that the model takes, or what it said about those with which it came furthest.
 
     `file` is the one whose lines failures name; `made_of` are the constructor's arguments. Without
     time for a single try, nothing is returned.
     """
-    first: Failure | None = None
+    furthest: Reach | None = None
     refused: list[tuple[Arguments, Reach]] = []
 
     def attempt(arguments: Arguments) -> Reach:
-        return reach_of(lambda: model(*arguments[0], **arguments[1]), file)
+        nonlocal furthest
+        reach = reach_of(lambda: model(*arguments[0], **arguments[1]), file)
+        if furthest is None or reach.progress > furthest.progress:
+            furthest = reach
+        return reach
+
+    def refusal() -> Failure | None:
+        return None if furthest is None else furthest.failure
 
     hints = hints_of(model, made_of)
     for arguments in guess_arguments(model, hints):
         if is_over():
-            return first
+            return refusal()
         reach = attempt(arguments)
         if reach.failure is None:
             return arguments
-        first = first or reach.failure
         refused.append((arguments, reach))
     refused.sort(key=lambda item: item[1].progress, reverse=True)
     sizes = known_sizes(model, hints)
-    return search_arguments(sizes, refused[:MAX_STARTS], attempt, is_over) or first
+    return search_arguments(sizes, refused[:MAX_STARTS], attempt, is_over) or refusal()
 
 
 def search_arguments(

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, final
 import torch
 from torch import nn
 
+from flodl.verify.blank_memory import BlankMemory
 from flodl.verify.sides import Side
 
 Arguments = tuple[tuple[object, ...], dict[str, object]]
@@ -50,7 +51,8 @@ class Construction:
         Raises:
             TypeError: what was made is no torch module.
         """
-        result = self._make(side)
+        with BlankMemory():
+            result = self._make(side)
         if not isinstance(result, nn.Module):
             raise TypeError(f"`{self.qualname}` makes no torch module but {type(result).__name__}")
         return result

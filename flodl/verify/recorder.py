@@ -45,6 +45,7 @@ class Recorder:
         self._made: weakref.WeakKeyDictionary[nn.Module, Construction] = (
             weakref.WeakKeyDictionary()
         )
+        self._constructed: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._called: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._seen: set[tuple[object, ...]] = set()
         self._busy = False
@@ -52,20 +53,29 @@ class Recorder:
         self.constructions: dict[str, list[Construction]] = {}
 
     def construction_of(self, module: nn.Module) -> Construction | None:
-        """Return how a module of the program was made, if it was made while recording."""
-        return self._made.get(module)
+        """Return how a module of the program was made, if it was made while recording.
+
+        For a copy that is how the last one of its class was made.
+        """
+        made = self._made.get(module)
+        if made is None or module in self._constructed:
+            return made
+        known = self.constructions.get(made.qualname, [])
+        return next((item for item in reversed(known) if item.module == made.module), None)
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
         """Record constructions and calls within the block."""
-        call = nn.Module.__call__
+        call, init = nn.Module.__call__, nn.Module.__init__
         _install_new()
         _WATCHERS.append(self)
         nn.Module.__call__ = _watched_call(call)  # type: ignore[method-assign]
+        nn.Module.__init__ = _watched_init(init)  # type: ignore[method-assign]
         try:
             yield
         finally:
             nn.Module.__call__ = call  # type: ignore[method-assign]
+            nn.Module.__init__ = init  # type: ignore[method-assign]
             _WATCHERS.remove(self)
 
     def note_construction(
@@ -82,8 +92,15 @@ class Recorder:
             kind="class", module=made.__module__, qualname=made.__qualname__, arguments=packed
         )
         self._made[module] = construction
-        known = self.constructions.setdefault(made.__qualname__, [])
-        namesakes = sum(item.module == made.__module__ for item in known)
+
+    def note_init(self, module: nn.Module) -> None:
+        """Believe how a module is being made: a copy is a new object as well, but has no constructor."""
+        construction = self._made.get(module)
+        if construction is None or module in self._constructed:
+            return
+        self._constructed.add(module)
+        known = self.constructions.setdefault(construction.qualname, [])
+        namesakes = sum(item.module == construction.module for item in known)
         if namesakes < MAX_CASES_PER_CLASS and construction not in known:
             known.append(construction)
 
@@ -95,7 +112,7 @@ class Recorder:
         self, module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Case | None:
         """Return the case of a module's first call, if it is of a new kind for its class."""
-        construction = self._made.get(module)
+        construction = self.construction_of(module)
         if self._busy or construction is None or module in self._called:
             return None
         self._called.add(module)
@@ -167,6 +184,15 @@ def _watched_new(cls: type[nn.Module], *args: object, **kwargs: object) -> nn.Mo
     for watcher in _WATCHERS:
         watcher.note_construction(module, args, kwargs)
     return module
+
+
+def _watched_init(init: Callable[..., None]) -> Callable[..., None]:
+    def watched(self: nn.Module, *args: Any, **kwargs: Any) -> None:
+        for watcher in _WATCHERS:
+            watcher.note_init(self)
+        init(self, *args, **kwargs)
+
+    return watched
 
 
 def _watched_call(call: Callable[..., Any]) -> Callable[..., Any]:

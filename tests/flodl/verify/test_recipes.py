@@ -178,3 +178,16 @@ def test_a_file_in_a_package_has_a_dotted_name(tmp_path: Path) -> None:
     assert port.failure is None
     assert port.module.PORTED is True
     assert port.module.VALUE == 3
+
+
+def test_memory_that_nobody_initialised_is_the_same_twice() -> None:
+    state = torch.get_rng_state()
+    for _ in range(2):
+        torch.full((64,), math.nan)  # what the memory held before
+        with BlankMemory():
+            found = torch.empty(8, 8), torch.nn.Linear(3, 2).weight.new_empty(3), torch.empty(2).int()
+            drawn = torch.nn.Linear(3, 2)
+        assert torch.equal(found[0].flatten(), torch.linspace(-0.1, 0.1, 64))
+        assert torch.equal(found[1], torch.tensor([-0.1, 0.0, 0.1]))
+        assert drawn.weight.abs().max() > 0.1
+    torch.set_rng_state(state)
