@@ -37,6 +37,8 @@ ProveScript = Callable[[ScriptRequest], ScriptOutcome]
 _MAX_ROUNDS = 6
 _NO_FORWARD = 'is missing the required "forward"'
 _ABSTRACT = "it has no forward of its own; it is proved with the classes that extend it"
+# A residual connection adds in an order of its own: of two memory formats the other one may win.
+_SUM = "· also"
 _CONTAINERS = ("list", "tuple", "dict", "NoneType", "int", "float")
 
 
@@ -138,16 +140,18 @@ def _prove(
         different = [name for name in outcome.different if name not in demoted]
         if not different:
             break
-        lists = frozenset(
+        blamed = _innermost(made, different)
+        plans = {item.name: item for item in made.plan.classes}
+        doubtful = frozenset(
             name
-            for name in different
-            if _takes_lists(evidence[name]) and not project.is_cautious(path, name)
+            for name in blamed
+            if (_takes_lists(evidence[name]) or _SUM in plans[name].reading)
+            and not project.is_cautious(path, name)
         )
-        if lists:
-            project.caution(path, lists)
+        if doubtful:
+            project.caution(path, doubtful)
         else:
             lines = {item.name: item.line for item in made.plan.classes}
-            blamed = _innermost(made, different)
             project.demote(path, {n: _demotion(evidence[n], lines[n]) for n in blamed})
             demoted.update(blamed)
         evidence = {}

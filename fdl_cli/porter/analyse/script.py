@@ -43,7 +43,10 @@ from fdl_cli.porter.parse.reader import SourceFile
 def analyse(
     source: SourceFile, cautious: frozenset[str] = frozenset(), kinship: Kinship = ALONE
 ) -> ScriptIR:
-    """Understand a file; the parameters of `cautious` classes are not taken for tensors."""
+    """Understand a file.
+
+    The parameters of `cautious` classes are not taken for tensors, and their sums stay as they are.
+    """
     names = collect(source.tree)
     return _Script(source, names, cautious, kinship).read()
 
@@ -56,7 +59,7 @@ class _Script:
         self, source: SourceFile, names: Names, cautious: frozenset[str], kinship: Kinship
     ) -> None:
         self.source = source
-        self.cautious = cautious
+        self.asked = self.cautious = cautious
         self.names = names
         self.kinship = kinship
         self.nodes = list(class_nodes(source.tree))
@@ -289,6 +292,7 @@ class _Script:
                 *_refusals(facts, node, methods, self.source.tree),
                 *_read_again(methods, [nodes[name] for name in wanted]),
             ),
+            sums_as_written=facts.name in self.asked,
         )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+from flodl.verify.blank_memory import BlankMemory
 from flodl.verify.recipes import pack, unpack
 from flodl.verify.recorder import MAX_CASES_PER_CLASS, Recorder, dump_cases, load_cases
 from flodl.verify.sides import Side, locate, open_sides
@@ -185,7 +187,11 @@ def test_memory_that_nobody_initialised_is_the_same_twice() -> None:
     for _ in range(2):
         torch.full((64,), math.nan)  # what the memory held before
         with BlankMemory():
-            found = torch.empty(8, 8), torch.nn.Linear(3, 2).weight.new_empty(3), torch.empty(2).int()
+            found = (
+                torch.empty(8, 8),
+                torch.nn.Linear(3, 2).weight.new_empty(3),
+                torch.empty(2).int(),
+            )
             drawn = torch.nn.Linear(3, 2)
         assert torch.equal(found[0].flatten(), torch.linspace(-0.1, 0.1, 64))
         assert torch.equal(found[1], torch.tensor([-0.1, 0.0, 0.1]))

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 TWINS = Path(__file__).parents[2] / "data" / "twins"
@@ -42,6 +43,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 def own_files() -> Iterator[None]:
     """Take back what the examination does to `open` and the like, which ends with its process elsewhere."""
     places: tuple[tuple[Any, str], ...] = (
+        (np, "loadtxt"),
+        (np, "genfromtxt"),
         (builtins, "open"),
         (io, "open"),
         (argparse.ArgumentParser, "parse_known_args"),
