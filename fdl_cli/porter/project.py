@@ -8,6 +8,7 @@ from typing import final
 from fdl_cli.porter.analyse.kinship import Kinship, Relative, Survey, SurveyedClass, survey
 from fdl_cli.porter.analyse.script import analyse
 from fdl_cli.porter.collection import no_collection
+from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.findings import FileError, Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ScriptIR
 from fdl_cli.porter.ir.training import LOWER, TrainingLevel
@@ -182,9 +183,13 @@ class Project:
                 if base.kind == "other":
                     self._add_relative(member, path, base.name, base.name, found)
         names = frozenset(self._module_names(path, member))
-        if found or names:
+        drawing = dict(self._drawing(path, member))
+        if found or names or drawing:
             member.kinship = replace(
-                member.kinship, relatives=tuple(found.values()), module_names=names
+                member.kinship,
+                relatives=tuple(found.values()),
+                module_names=names,
+                drawing=drawing,
             )
             member.script = None
 
@@ -243,6 +248,16 @@ class Project:
         else:
             for star in sorted(known.names.stars):
                 yield f"{star}{name}" if star.endswith(".") else f"{star}.{name}"
+
+    def _drawing(self, path: Path, member: _Member) -> Iterator[tuple[str, Kind]]:
+        """Yield the imported functions of the project that draw random numbers, by their full names."""
+        for dotted in member.survey.names.aliases.values():
+            found = self._map.find(path, dotted)
+            if found is not None and len(found[1]) == 1:
+                home, (name,) = found
+                kind = self._members[home].survey.drawing.get(name)
+                if kind is not None:
+                    yield dotted, kind
 
     def _module_names(self, path: Path, member: _Member) -> Iterator[str]:
         """Yield the imported names of a file that are torch modules of the project."""

@@ -97,15 +97,22 @@ def _made_by_default(made: type, guess: Guess) -> Iterator[object]:
     for maker in makers:
         for with_texts in (True, False):
             settings = attempt(maker)
-            if isinstance(settings, Failure) or not hasattr(settings, "__dict__"):
+            values = None if isinstance(settings, Failure) else _fields(settings)
+            if values is None:
                 break
-            values = vars(settings)
             for name, value in values.items():
                 if value is None:
                     values[name] = guess(name)
                 elif isinstance(value, str) and not with_texts:
                     values[name] = None
             yield settings
+
+
+def _fields(settings: object) -> dict[str, Any] | None:
+    try:
+        return vars(settings)
+    except TypeError:
+        return None
 
 
 def _data_class(made: type, parameter: inspect.Parameter) -> type | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from fdl_cli.porter.analyse.environment import FLOWING, MAY_FLOW, Environment
+from fdl_cli.porter.analyse.environment import FLOWING, MAY_FLOW, Environment, FunctionFact
 from fdl_cli.porter.ir.expressions import Expr, Kind, Role
 from fdl_cli.porter.knowledge import python_names as py
 from fdl_cli.porter.knowledge import tensor_methods as methods
@@ -39,17 +39,28 @@ def _named(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: in
     if name in env.names.classes:
         return _constructor(env, name)
     if name in env.names.functions:
-        return _function(env, name, arguments)
+        return _function(env, name, arguments, line)
     if name in py.BUILTINS and not env.names.is_own(name):
         return _builtin(env, name, arguments, line)
     return _opaque(env, arguments)
 
 
-def _function(env: Environment, name: str, arguments: tuple[Expr, ...]) -> Call:
+def _function(env: Environment, name: str, arguments: tuple[Expr, ...], line: int) -> Call:
     fact = env.functions.get(name)
+    if fact is not None and fact.draws:
+        return _drawing(env, name, arguments, fact, line)
     if fact is not None and fact.transparent:
         return Call(role="python", kind=fact.result if _any(arguments, MAY_FLOW) else "python")
     return _opaque(env, arguments)
+
+
+def _drawing(
+    env: Environment, name: str, arguments: tuple[Expr, ...], fact: FunctionFact, line: int
+) -> Call:
+    """Classify a call of a function that draws: a step, whether something flows into it or not."""
+    if _any(arguments, {"module", "modules"}):
+        env.refuse(line, "FDL308", f"`{name}` draws among layers, or into a list")
+    return Call(role="function", kind="flow" if _any(arguments, FLOWING) else fact.result)
 
 
 def _constructor(env: Environment, name: str) -> Call:
@@ -84,6 +95,8 @@ def by_dotted(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: 
         return Call(role="function", kind="flow" if _any(arguments, FLOWING) else "size")
     if dotted.startswith((*py.MATH_PREFIXES, py.NUMPY_PREFIX)):
         return _mathematics(dotted, arguments)
+    if dotted in env.functions:
+        return _function(env, dotted, arguments, line)
     return _opaque(env, arguments)
 
 

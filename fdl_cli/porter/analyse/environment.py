@@ -30,11 +30,13 @@ class FunctionFact:
 
     `transparent`: its operations can be recorded one by one, so calls stay as they are written.
     `none_test`: it only says whether its argument is (not) None; the value is what True means.
+    `draws`: it draws random numbers, so a call is a step even when nothing flows into it.
     """
 
     transparent: bool
     result: Kind
     none_test: bool | None
+    draws: bool = False
 
 
 @final

@@ -3,9 +3,11 @@
 import ast
 from collections.abc import Mapping
 
+from fdl_cli.porter.analyse.draws import drawing_functions
 from fdl_cli.porter.analyse.environment import ClassView, FunctionFact
 from fdl_cli.porter.analyse.methods import MethodReader
 from fdl_cli.porter.analyse.names import FunctionNode
+from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.statements import expressions
 
 _NO_CLASS = ClassView(
@@ -13,8 +15,16 @@ _NO_CLASS = ClassView(
 )
 
 
-def understand_functions(reader: MethodReader, functions: Mapping[str, FunctionNode]) -> None:
-    """Tell the reader the functions whose operations can be recorded one by one."""
+def understand_functions(
+    reader: MethodReader, functions: Mapping[str, FunctionNode], elsewhere: Mapping[str, Kind]
+) -> None:
+    """Tell the reader the functions whose operations can be recorded one by one, and those that draw.
+
+    `elsewhere` are imported names of functions that draw, with what they return.
+    """
+    for name, kind in {**elsewhere, **drawing_functions(reader.names, elsewhere)}.items():
+        drawn = FunctionFact(transparent=False, result=kind, none_test=None, draws=True)
+        reader.functions[name] = drawn
     mentioned = {name: _mentioned(node) for name, node in functions.items()}
     waiting = dict(functions)
     todo = set(functions)
@@ -40,7 +50,9 @@ def _function_fact(reader: MethodReader, node: FunctionNode) -> FunctionFact:
     ast.copy_location(plain, node)
     method, result = reader.read(plain, _NO_CLASS)
     roles = {expr.role for expr in expressions(method.body)}
-    transparent = not method.refusals and not roles & {"submodule", "function", "own"}
+    # What asks for the value of a tensor is written anew in a flow, but not in a function.
+    asks = any(expr.asked or expr.role == "value" for expr in expressions(method.body))
+    transparent = not (method.refusals or asks or roles & {"submodule", "function", "own"})
     return FunctionFact(transparent=transparent, result=result, none_test=_none_test(node))
 
 

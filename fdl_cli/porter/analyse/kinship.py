@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from fdl_cli.porter.analyse.classes import class_facts, class_nodes
+from fdl_cli.porter.analyse.draws import drawing_functions
 from fdl_cli.porter.analyse.names import FunctionNode, Names, collect
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.symbols import ClassFacts
@@ -24,10 +25,14 @@ class SurveyedClass:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What one file offers to others, before any of its methods is understood."""
+    """What one file offers to others, before any of its methods is understood.
+
+    `drawing` are its functions that draw random numbers, and what they return.
+    """
 
     names: Names
     classes: Mapping[str, SurveyedClass]
+    drawing: Mapping[str, Kind]
 
 
 @final
@@ -50,12 +55,14 @@ class Kinship:
     """All that a file knows of other files.
 
     `module_names` are the imported names that stand for torch modules of the project;
-    `reached` are, per class of this file, the methods that forwards in other files reach.
+    `reached` are, per class of this file, the methods that forwards in other files reach;
+    `drawing` are imported functions, in full, that draw random numbers, and what they return.
     """
 
     relatives: tuple[Relative, ...] = ()
     module_names: frozenset[str] = frozenset()
     reached: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    drawing: Mapping[str, Kind] = field(default_factory=dict)
 
 
 ALONE = Kinship()
@@ -69,7 +76,7 @@ def survey(source: SourceFile) -> Survey:
         if top:
             facts = class_facts(source, names, frozenset(), node, top)
             found[node.name] = SurveyedClass(facts=facts, methods=method_nodes(node))
-    return Survey(names=names, classes=found)
+    return Survey(names=names, classes=found, drawing=drawing_functions(names, {}))
 
 
 def method_nodes(node: ast.ClassDef, *, module: bool = False) -> dict[str, FunctionNode]:

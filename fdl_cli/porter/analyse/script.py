@@ -94,7 +94,7 @@ class _Script:
             elif is_model(facts, self.module_classes, self.facts):
                 models.append((facts, node))
         if models:
-            understand_functions(self.reader, self.names.functions)
+            understand_functions(self.reader, self.names.functions, self.kinship.drawing)
         self.cautious |= self._given_containers()
         reached = self._reached_methods()
         tree = self.source.tree

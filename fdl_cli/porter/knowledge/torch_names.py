@@ -35,6 +35,14 @@ OPAQUE: Final = frozenset({
 })  # fmt: skip
 # What they are given may be numbers in one call and a tensor in another.
 MAKE_TENSORS: Final = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
+# Functions, and methods of tensors, that draw from torch's generator.
+DRAWS: Final = frozenset({
+    "torch.bernoulli", "torch.multinomial", "torch.normal", "torch.poisson", "torch.rand",
+    "torch.rand_like", "torch.randint", "torch.randint_like", "torch.randn", "torch.randn_like",
+    "torch.randperm",
+    ".bernoulli", ".bernoulli_", ".cauchy_", ".exponential_", ".geometric_", ".log_normal_",
+    ".multinomial", ".normal_", ".random_", ".uniform_",
+})  # fmt: skip
 # About the machine or the process, never about a value.
 PYTHON_PREFIXES: Final = (
     "torch.accelerator.",
