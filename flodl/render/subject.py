@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import sys
 import traceback
@@ -10,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar, cast, final
+from typing import Any, TypeVar, final
 
 import torch
 from torch import nn
@@ -110,9 +109,7 @@ def _make(module: ModuleType, request: Request) -> tuple[Any, str | None, str]:
 
 def _construct(made: type, request: Request) -> tuple[Any, None]:
     problem: Exception | None = None
-    # The class itself shows the signature of its metaclass.
-    constructor = cast("type", functools.partial(made.__init__, None))  # type: ignore[misc]
-    for arguments in guess_constructor_arguments(constructor):
+    for arguments in guess_constructor_arguments(made):
         try:
             return made(**arguments), None
         except Exception as failure:  # the next guess may fit

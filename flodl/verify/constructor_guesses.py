@@ -92,9 +92,15 @@ def _guesses(
 def _required(made: type) -> list[inspect.Parameter]:
     return [
         item
-        for item in inspect.signature(made).parameters.values()
+        for item in _parameters(made)
         if item.default is item.empty and item.kind not in {item.VAR_POSITIONAL, item.VAR_KEYWORD}
     ]
+
+
+def _parameters(made: type) -> list[inspect.Parameter]:
+    # Asked for its signature, a class may show that of its metaclass.
+    found = next(vars(kind)["__init__"] for kind in made.__mro__ if "__init__" in vars(kind))
+    return list(inspect.signature(found).parameters.values())[1:]
 
 
 def answer(made: type, given: Mapping[str, object], refusal: str) -> dict[str, object]:
@@ -107,7 +113,7 @@ def answer(made: type, given: Mapping[str, object], refusal: str) -> dict[str, o
 def _offline(made: type) -> dict[str, object]:
     """Return what keeps a constructor from loading weights, which do not matter here."""
     found: dict[str, object] = {}
-    for item in inspect.signature(made).parameters.values():
+    for item in _parameters(made):
         if _WEIGHTS.search(item.name.lower()) and item.default is not item.empty and item.default:
             found[item.name] = False if item.default is True else None
     return found
