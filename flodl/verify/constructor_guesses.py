@@ -192,7 +192,8 @@ def _guess(parameter: inspect.Parameter, size: int) -> object:
         return 1
     for words, value in _BY_NAME:
         if any(name == word or (len(word) > 3 and word in name) for word in words):
-            return value
+            is_count = parameter.annotation in {int, "int"} or name.startswith("n_")
+            return 1 if isinstance(value, tuple) and is_count else value
     if name.startswith(_FLAG_PREFIXES):
         return False
     annotated = _BY_ANNOTATION.get(parameter.annotation)

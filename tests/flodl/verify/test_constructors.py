@@ -87,6 +87,15 @@ class Read(nn.Module):
         return self.conv(x)
 
 
+class Counts(nn.Module):
+    def __init__(self, n_blocks, num_blocks: int):
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Linear(4, 4) for _ in range(n_blocks + num_blocks)))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
 class Refuses(nn.Module):
     def __init__(self, dim, depth=None, is_open=False):
         super().__init__()
@@ -108,7 +117,7 @@ def side(tmp_path: Path):
     return original
 
 
-@pytest.mark.parametrize("name", ["Net", "Encoder", "Loss", "Loaded", "Read", "Refuses"])
+@pytest.mark.parametrize("name", ["Net", "Encoder", "Loss", "Loaded", "Read", "Counts", "Refuses"])
 def test_arguments_are_found(side, name) -> None:
     book = Casebook(side, (name,), budget_s=30.0)
     book.add_guesses()
