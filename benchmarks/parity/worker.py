@@ -256,9 +256,7 @@ def judge_cases(source: Path, target: Path, baselines: bool, most: int | None = 
             continue
         tier = shape.tier_of(classes, name)
         item = {"class": name, "index": index, "tier": tier}
-        # Original and port together: an original that needed all of its time is no fault of the port.
-        limit_s = 3 * CASE_LIMIT_S
-        item |= _limited(_ours, protocol, original, ported, index, limit_s=limit_s)
+        item |= _limited(_ours, protocol, original, ported, index)
         if item["status"] == "ended":
             alone = _limited(_original, protocol, original, index)
             item["status"] = "unusable" if alone["status"] == "ended" else "ended"
@@ -299,9 +297,9 @@ def load_as(path: Path, name: str) -> Any:
     return module
 
 
-def _limited(function: Any, *arguments: Any, limit_s: float = CASE_LIMIT_S) -> Any:
+def _limited(function: Any, *arguments: Any) -> Any:
     try:
-        return forked(function, *arguments, limit_s=limit_s)
+        return forked(function, *arguments, limit_s=CASE_LIMIT_S)
     except EndedError as ended:
         return {"status": "ended", "why": str(ended)}
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
 
+from fdl_cli.porter.analyse.draws import calls
 from fdl_cli.porter.analyse.kinship import Kinship, Relative, Survey, SurveyedClass, survey
 from fdl_cli.porter.analyse.script import analyse
 from fdl_cli.porter.collection import no_collection
@@ -250,14 +251,28 @@ class Project:
                 yield f"{star}{name}" if star.endswith(".") else f"{star}.{name}"
 
     def _drawing(self, path: Path, member: _Member) -> Iterator[tuple[str, Kind]]:
-        """Yield the imported functions of the project that draw random numbers, by their full names."""
-        for dotted in member.survey.names.aliases.values():
-            found = self._map.find(path, dotted)
-            if found is not None and len(found[1]) == 1:
-                home, (name,) = found
-                kind = self._members[home].survey.drawing.get(name)
-                if kind is not None:
-                    yield dotted, kind
+        """Yield the functions of other files that draw random numbers, as this file may call them."""
+        names = member.survey.names
+        for called in dict.fromkeys(calls(names, member.source.tree)):
+            if "." in called.lstrip("."):
+                yield from self._drawn(path, called, called)
+            elif called not in names.functions:
+                for star in names.stars:
+                    yield from self._drawn(path, f"{star}.{called}", called)
+
+    def _drawn(
+        self, path: Path, dotted: str, shown: str, hops: int = 0
+    ) -> Iterator[tuple[str, Kind]]:
+        """Yield what a function of another file draws, if it does; packages may hand it on."""
+        found = self._map.find(path, dotted)
+        if found is None or len(found[1]) != 1 or hops > _MAX_HOPS:
+            return
+        home, (name,) = found
+        survey = self._members[home].survey
+        if name in survey.drawing:
+            yield shown, survey.drawing[name]
+        elif name in survey.names.aliases:
+            yield from self._drawn(home, survey.names.aliases[name], shown, hops + 1)
 
     def _module_names(self, path: Path, member: _Member) -> Iterator[str]:
         """Yield the imported names of a file that are torch modules of the project."""

@@ -52,12 +52,7 @@ class Trial:
     """The comparison of one case; findings go into the ledger."""
 
     def __init__(
-        self,
-        original: Side,
-        port: Side,
-        case: Case,
-        ledger: Ledger,
-        response: Response,
+        self, original: Side, port: Side, case: Case, ledger: Ledger, response: Response
     ) -> None:
         self._original = original
         self._port = port

@@ -207,6 +207,28 @@ def test_a_mixin_of_another_file_brings_no_flow():
     assert "class Chain(nn.Sequential, FlowModule, Wide):" in project.draft(Path("/p/a.py")).text
 
 
+@pytest.mark.parametrize(
+    ("imported", "called"),
+    [
+        ("import pkg.helpers as h", "h.coin"),
+        ("import pkg.helpers", "pkg.helpers.coin"),
+        ("from pkg import helpers", "helpers.coin"),
+        ("from pkg import coin", "coin"),
+        ("from pkg.helpers import *", "coin"),
+        ("from pkg.helpers import coin as c", "c"),
+    ],
+)
+def test_a_helper_of_another_file_that_draws_is_a_step(imported, called):
+    files = {
+        "pkg/__init__.py": "from .helpers import coin\n",
+        "pkg/helpers.py": "import random\ndef coin():\n    return random.random() < 0.5\n",
+        "net.py": f"from torch import nn\n{imported}\nclass Net(nn.Module):\n"
+        f"    def forward(self, x):\n        if {called}():\n            x = x + 1\n        return x\n",
+    }
+    project = Project({Path("/p") / name: text.encode() for name, text in files.items()})
+    assert f"if call({called}):" in project.draft(Path("/p/net.py")).text
+
+
 def test_a_folder_is_written_as_a_whole(project, capsys):
     assert main(["port", "--no-verify", "src", "-o", "out", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)["data"]["files"]

@@ -42,6 +42,8 @@ def _named(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: in
         return _function(env, name, arguments, line)
     if name in py.BUILTINS and not env.names.is_own(name):
         return _builtin(env, name, arguments, line)
+    if name in env.functions:  # from another file, by a star
+        return _function(env, name, arguments, line)
     return _opaque(env, arguments)
 
 

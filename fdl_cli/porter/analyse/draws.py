@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Iterator, Mapping
 
-from fdl_cli.porter.analyse.names import FunctionNode, Names
+from fdl_cli.porter.analyse.names import Names
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.knowledge import python_names as py
 from fdl_cli.porter.knowledge import torch_names as torch
@@ -14,7 +14,7 @@ def drawing_functions(names: Names, elsewhere: Mapping[str, Kind]) -> dict[str, 
 
     From torch they may return tensors; other generators make numbers. `elsewhere` are imported names.
     """
-    called = {name: set(_called(names, node)) for name, node in names.functions.items()}
+    called = {name: set(calls(names, node)) for name, node in names.functions.items()}
     numbers = {name for name, kind in elsewhere.items() if kind == "size"}
     tensors = elsewhere.keys() - numbers
     python = _closure(called, lambda each: _draws_numbers(each) or each in numbers)
@@ -29,8 +29,8 @@ def _closure(called: Mapping[str, set[str]], draws: Callable[[str], bool]) -> se
     return found
 
 
-def _called(names: Names, node: FunctionNode) -> Iterator[str]:
-    """Yield what a function calls: full names, names of the file, methods as `.name`."""
+def calls(names: Names, node: ast.AST) -> Iterator[str]:
+    """Yield what code calls: full names, names of the file, methods as `.name`."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.Call):
             dotted = names.dotted(inner.func)
