@@ -29,12 +29,19 @@ def asked_for(
     return found
 
 
+def own_parameters(made: type) -> list[inspect.Parameter]:
+    """Return the parameters of a constructor, without `self`."""
+    # Asked for its signature, a class may show that of its metaclass.
+    found = next(vars(kind)["__init__"] for kind in made.__mro__ if "__init__" in vars(kind))
+    return list(inspect.signature(found).parameters.values())[1:]
+
+
 def _parameters(made: type) -> Iterator[inspect.Parameter]:
     """Yield the parameters of a constructor, and of those above it that get its `**kwargs`."""
     for kind in made.__mro__:
         if "__init__" not in vars(kind) or kind in {nn.Module, object}:
             continue
-        own = list(inspect.signature(vars(kind)["__init__"]).parameters.values())[1:]
+        own = own_parameters(kind)
         yield from (
             item for item in own if item.kind not in {item.VAR_POSITIONAL, item.VAR_KEYWORD}
         )

@@ -17,7 +17,7 @@ from torch import nn
 
 from flodl.verify.asked_arguments import MAX_QUESTIONS
 from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
-from flodl.verify.constructor_guesses import answer, guess_constructor_arguments
+from flodl.verify.constructor_guesses import guess_asked_for, guess_constructor_arguments
 from flodl.verify.declared_settings import declared_settings
 from flodl.verify.input_search import find_arguments
 from flodl.verify.literals import model_expressions, parse_example
@@ -170,11 +170,11 @@ class Casebook:
         for kwargs, construction in self._guessed(made):
             if self.cases.get(name) or self._is_over():
                 break
-            failure = self._question(made, kwargs, construction)
+            failure = self._try_and_ask(made, kwargs, construction)
             if failure is not None:  # the first guess is the likeliest
                 self.reasons.setdefault(name, str(failure))
 
-    def _question(
+    def _try_and_ask(
         self, made: type[nn.Module], kwargs: dict[str, object], construction: Construction
     ) -> Failure | None:
         """Try guessed arguments, and add those that the constructor then asks for."""
@@ -186,7 +186,7 @@ class Casebook:
             with self._original.active():
                 # A message says best what is missing; without one, the line shows it.
                 said, line = failure.text, self._line(failure.line)
-                more = answer(made, kwargs, said) or answer(made, kwargs, line)
+                more = guess_asked_for(made, kwargs, said) or guess_asked_for(made, kwargs, line)
             if not more:
                 break
             kwargs = {**kwargs, **more}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from flodl.verify.annotated_guesses import UNKNOWN, guess_value
-from flodl.verify.asked_arguments import MAX_QUESTIONS, asked_for
+from flodl.verify.asked_arguments import MAX_QUESTIONS, asked_for, own_parameters
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.class_sources import class_node
 from flodl.verify.settings_guesses import Declared, Settings, guess_settings, settings_read
@@ -92,18 +92,12 @@ def _guesses(
 def _required(made: type) -> list[inspect.Parameter]:
     return [
         item
-        for item in _parameters(made)
+        for item in own_parameters(made)
         if item.default is item.empty and item.kind not in {item.VAR_POSITIONAL, item.VAR_KEYWORD}
     ]
 
 
-def _parameters(made: type) -> list[inspect.Parameter]:
-    # Asked for its signature, a class may show that of its metaclass.
-    found = next(vars(kind)["__init__"] for kind in made.__mro__ if "__init__" in vars(kind))
-    return list(inspect.signature(found).parameters.values())[1:]
-
-
-def answer(made: type, given: Mapping[str, object], refusal: str) -> dict[str, object]:
+def guess_asked_for(made: type, given: Mapping[str, object], refusal: str) -> dict[str, object]:
     """Return guesses for what a constructor asked for when it refused some arguments."""
     guess = _guesser(made)
     size = next((value for value in given.values() if type(value) is int), 16)
@@ -113,7 +107,7 @@ def answer(made: type, given: Mapping[str, object], refusal: str) -> dict[str, o
 def _offline(made: type) -> dict[str, object]:
     """Return what keeps a constructor from loading weights, which do not matter here."""
     found: dict[str, object] = {}
-    for item in _parameters(made):
+    for item in own_parameters(made):
         if _WEIGHTS.search(item.name.lower()) and item.default is not item.empty and item.default:
             found[item.name] = False if item.default is True else None
     return found

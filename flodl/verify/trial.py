@@ -81,7 +81,7 @@ class Trial:
             self._compare_initial()
         # What the time of a heavy model may not suffice for comes last.
         order = (self._eval_first, self._train_first, self._call_methods, self._alternatives)
-        for compare in (self._once, *reversed(order)) if able.heavy else order:
+        for compare in (self._each_check_once, *reversed(order)) if able.heavy else order:
             with contextlib.suppress(Abandoned):
                 compare(able)
 
@@ -153,7 +153,7 @@ class Trial:
             # Last: after steps on different gradients everything differs.
             self._compare_steps(pair, able.plan.inputs)
 
-    def _once(self, able: Abilities) -> None:
+    def _each_check_once(self, able: Abilities) -> None:
         """Compare in every check, with as few calls as that takes."""
         pair = self._build_pair("construction")
         evaluate = replace(able.plan, mode="eval", backward=False)

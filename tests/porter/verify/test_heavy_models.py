@@ -13,7 +13,7 @@ from flodl.verify.trial import Trial
 from flodl.verify.variants import shrunk_variants
 from tests.porter.verify.examining import EXAMPLES, examine_files, statuses
 from tests.porter.verify.mutations import ALL
-from tests.porter.verify.test_mutations import ORIGINAL, PORTED, plant
+from tests.porter.verify.test_mutations import ORIGINAL, PORTED, examine_mutation
 
 pytestmark = pytest.mark.torch
 
@@ -36,13 +36,8 @@ def heavy(monkeypatch):
 @pytest.mark.usefixtures("heavy")
 def test_what_differs_is_found(name, tmp_path: Path) -> None:
     mutation = next(item for item in ALL if item.name == name)
-    mutated = tmp_path / "museum_ported.py"
-    mutated.write_text(plant(mutation, PORTED.read_text(encoding="utf-8")), encoding="utf-8")
-    made = mutation.class_name
-    found = examine_files(
-        ORIGINAL, mutated, (made,), workdir=tmp_path / "work", examples=EXAMPLES[made]
-    )
-    assert found[made]["status"] == "different", found[made]
+    found = examine_mutation(mutation, tmp_path)
+    assert found["status"] == "different", found
 
 
 def examined(tmp_path: Path):
@@ -66,7 +61,7 @@ def test_the_checks_that_ran_stand_when_the_time_is_over(tmp_path, monkeypatch) 
 
 @pytest.mark.usefixtures("heavy")
 def test_without_all_of_the_seven_checks_nothing_is_proved(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(Trial, "_once", over)
+    monkeypatch.setattr(Trial, "_each_check_once", over)
     found = examined(tmp_path)
     assert (found["status"], found["error_code"]) == ("not-run", "time-limit")
 

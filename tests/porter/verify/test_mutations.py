@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.porter.verify.examining import EXAMPLES, TWINS, examine_files, statuses
+from tests.porter.verify.examining import EXAMPLES, TWINS, ClassResult, examine_files, statuses
 from tests.porter.verify.made_mutations import CLASSES, RealClass, chosen, ported_text
 from tests.porter.verify.mutations import ALL, Mutation
 
@@ -52,17 +52,21 @@ def test_the_correct_port_is_equal_in_all_checks(tmp_path: Path) -> None:
         assert len(item["checks"]) >= 7
 
 
-@pytest.mark.parametrize("mutation", ALL, ids=lambda mutation: mutation.name)
-def test_every_planted_mutation_is_reported(mutation: Mutation, tmp_path: Path) -> None:
+def examine_mutation(mutation: Mutation, tmp_path: Path) -> ClassResult:
     mutated = tmp_path / "museum_ported.py"
     mutated.write_text(plant(mutation, PORTED.read_text(encoding="utf-8")), encoding="utf-8")
     name = mutation.class_name
-    found = examine_files(
+    return examine_files(
         ORIGINAL, mutated, (name,), workdir=tmp_path / "work", examples=EXAMPLES[name]
-    )
-    assert found[name]["status"] == "different", found[name]
-    assert found[name]["detail"]
-    assert found[name]["error_code"] is not None
+    )[name]
+
+
+@pytest.mark.parametrize("mutation", ALL, ids=lambda mutation: mutation.name)
+def test_every_planted_mutation_is_reported(mutation: Mutation, tmp_path: Path) -> None:
+    found = examine_mutation(mutation, tmp_path)
+    assert found["status"] == "different", found
+    assert found["detail"]
+    assert found["error_code"] is not None
 
 
 def test_there_are_three_hundred_mutations() -> None:
