@@ -77,6 +77,7 @@ def summary(results: Results) -> Any:
         ).most_common(),
         **_tool(results),
         "wrong_but_verified": _wrong(results),
+        "verified": _verified(results),
         "kept": _kept(good, results),
         "failures": _failures(good),
     }
@@ -136,6 +137,26 @@ def _wrong(results: Results) -> Any:
             if verify == "equal" and usable(case) and not identical(case):
                 found.append((r["file"], case["class"], _why(case)))
     return found
+
+
+def _verified(results: Results) -> Any:
+    runs = [(r["file"], r["verified"]) for r in results if "verified" in r]
+    if not runs:
+        return None
+    states = Counter(
+        item["verify"]
+        for _, run in runs
+        for item in run.get("classes", {}).values()
+        if item["status"] == "graph"
+    )
+    largest = max(runs, key=lambda pair: pair[1].get("memory_mb", 0))
+    return {
+        "files": len(runs),
+        "classes": dict(states),
+        "errors": [(file, run["error"]) for file, run in runs if "error" in run],
+        "memory_mb": (largest[1].get("memory_mb", 0), largest[0]),
+        "longest_s": round(max(run.get("seconds", 0.0) for _, run in runs)),
+    }
 
 
 def _kept(good: Cases, results: Results) -> Any:
@@ -204,9 +225,20 @@ def text(data: Any, *, details: bool) -> Any:
         f"{data['lines_per_s']} lines/s; most memory {data['memory_mb']} MB",
         f"unusable: {data['unusable']}",
     ]
+    if data["verified"]:
+        lines.append(_verification(data["verified"]))
     if details:
         lines += _details(data)
     return "\n".join(lines)
+
+
+def _verification(found: Any) -> Any:
+    states = ", ".join(f"{count} {state}" for state, count in sorted(found["classes"].items()))
+    memory, file = found["memory_mb"]
+    return (
+        f"verification of {found['files']} files: classes {states}; {len(found['errors'])} files "
+        f"without an answer; longest {found['longest_s']} s; most memory {memory} MB ({file})"
+    )
 
 
 def _details(data: Any) -> Any:

@@ -139,7 +139,7 @@ def run_file(
         classes = result["port"]["classes"]
         result["port"] |= forked(inspect, source, target, classes, limit_s=600)
     if verified:
-        result["verified"] = port_verified(source, target)
+        result["verified"] = forked(port_verified, source, target, limit_s=2 * VERIFY_LIMIT_S)
     try:
         result["cases"] = forked(
             judge_cases, source, target, baselines, most, limit_s=7200, memory_mb=1 << 20
@@ -198,7 +198,10 @@ def _subset(before: str, after: str) -> Any:
 
 
 def port_verified(source: Path, target: Path) -> Any:
-    """Run `fdl port` as a user does, with verification; the port in place is its result."""
+    """Run `fdl port` as a user does, with verification; the port in place is its result.
+
+    Its memory is that of its largest process: the tool's own, or one that runs user code.
+    """
     argv = [
         sys.executable, "-m", "fdl_cli", "port", str(source), "-o", str(target), "--force", "--json",
         "--timeout", str(VERIFY_LIMIT_S - 60),
@@ -227,7 +230,12 @@ def port_verified(source: Path, target: Path) -> Any:
         }
         for item in data["classes"]
     }
-    return {"exit": done.returncode, "classes": classes, "seconds": time.monotonic() - started}
+    return {
+        "exit": done.returncode,
+        "classes": classes,
+        "seconds": time.monotonic() - started,
+        "memory_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024,
+    }
 
 
 def judge_cases(source: Path, target: Path, baselines: bool, most: int | None = None) -> Any:

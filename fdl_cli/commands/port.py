@@ -36,6 +36,7 @@ class PortOptions:
     html: Path | None
     explain: str | None
     dry_run: bool
+    jobs: int | None
 
 
 def parse(
@@ -78,6 +79,15 @@ def parse(
     timeout: Annotated[
         float, typer.Option("--timeout", min=1, help="Seconds for the verification of a file.")
     ] = 300.0,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            help="How many files to verify at once; as many as the machine can, if not given.",
+        ),
+    ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", help="Write the report as a page to this file.")
     ] = None,
@@ -109,6 +119,7 @@ def parse(
         html=html,
         explain=explain,
         dry_run=dry_run,
+        jobs=jobs,
     )
 
 
@@ -125,7 +136,8 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
     if options.verify_only:
         return _compare(context, options)
     # Not before: a mistake in the options is said without loading the porter.
-    from fdl_cli.porter.port_tree import TreeRequest, port_tree
+    from fdl_cli.porter.port_tree import port_tree
+    from fdl_cli.porter.tree_request import TreeRequest
     from fdl_cli.porter.verify import prove_script, verify_port
 
     proves = options.verify and not options.check and not options.dry_run
@@ -143,6 +155,7 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
         want_plan=options.show_plan,
         training=options.training,
         dry_run=options.dry_run,
+        jobs=options.jobs or _comfortable(context),
         html=None if options.html is None else context.cwd / options.html,
     )
     data, warnings = port_tree(request, context.console.note)
@@ -151,6 +164,13 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
     return CommandResult(
         schema=COMMAND.schema, data=data, ok=code == 0, warnings=warnings, exit_code=code
     )
+
+
+def _comfortable(context: Context) -> int:
+    from fdl_cli.porter.at_once import comparisons_at_once
+    from fdl_cli.system.host import read_host
+
+    return comparisons_at_once(read_host(context.cwd))
 
 
 def _require_paths(options: PortOptions) -> None:

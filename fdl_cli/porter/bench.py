@@ -30,13 +30,15 @@ class Bench:
         self._base = package_root(self._root)
         self._folder = folder / "tree"
         self._opened: set[Path] = set()
+        self._placed: dict[Path, bytes] = {}
 
     def place(self, source: Path, data: bytes) -> None:
         """Put the port of one file into the copy."""
+        if self._placed.get(source) == data:
+            return
         target = self._twin(source)
         self._open(target.parent)
-        if target.is_file() and target.read_bytes() == data:
-            return
+        self._placed[source] = data
         target.unlink(missing_ok=True)
         target.write_bytes(data)
 

@@ -1,8 +1,10 @@
 """Finds the file of a project that an import means, without running anything."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import final
+
+from fdl_cli.porter.analyse.names import Names
 
 
 @final
@@ -42,6 +44,11 @@ class ModuleMap:
                 return found
         return None
 
+    def imported(self, importer: Path, names: Names) -> set[Path]:
+        """Return the files from which a file imports something, by the names that it binds."""
+        found = (self.find(importer, dotted) for dotted in (*names.aliases.values(), *names.stars))
+        return {item[0] for item in found if item is not None}
+
     def _walk(self, folder: Path, parts: tuple[str, ...]) -> tuple[Path, tuple[str, ...]] | None:
         """Follow the parts from a folder down to the file which they name last."""
         found: tuple[Path, tuple[str, ...]] | None = None
@@ -69,3 +76,26 @@ def _is_package(file: Path) -> bool:
 
 def _top(file: Path) -> str:
     return file.parent.name if _is_package(file) else file.stem
+
+
+def imports_first(
+    files: Iterable[Path], imported: Callable[[Path], Iterable[Path]]
+) -> tuple[Path, ...]:
+    """Return files in an order in which those that a file imports stand before it.
+
+    The order of the files themselves decides where imports do not, also in a circle of imports.
+    """
+    wanted = tuple(files)
+    order: dict[Path, None] = {}
+    seen: set[Path] = set()
+    # A file is met twice: the second time, what it imports has its place.
+    pending = [(file, False) for file in reversed(wanted)]
+    while pending:
+        file, placed = pending.pop()
+        if placed:
+            order[file] = None
+        elif file not in seen:
+            seen.add(file)
+            pending.append((file, True))
+            pending += [(item, False) for item in sorted(imported(file), reverse=True)]
+    return tuple(file for file in order if file in set(wanted))

@@ -1,72 +1,24 @@
 """Port files and folders: read them as one project, port and prove each, write what came out."""
 
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import final
 
 from fdl_cli.errors import Notice, UsageError
-from fdl_cli.porter.bench import Bench
 from fdl_cli.porter.ir.findings import FileOutcome, FileWarning, Reason
 from fdl_cli.porter.ir.port_data import FileData, PortData
-from fdl_cli.porter.ir.training import TrainingLevel
 from fdl_cli.porter.notebook import Notebook
 from fdl_cli.porter.output import OutputFile, finish_interrupted, require_clean, write_all
 from fdl_cli.porter.parse.reader import decode
-from fdl_cli.porter.port_file import ProveScript, Proving, Verify, failed, port_member
+from fdl_cli.porter.port_run import PortRun, Result
 from fdl_cli.porter.project import Project
 from fdl_cli.porter.report.diff import unified
 from fdl_cli.porter.report.page import page
 from fdl_cli.porter.report.summary import summary_lines
 from fdl_cli.porter.sources import Contents, Job, find_jobs, read_files
+from fdl_cli.porter.tree_request import TreeRequest, common_folder
 from fdl_cli.system.atomic import write_whole
-
-# A file whose neighbours changed after it was proved is proved again this often.
-_MAX_ROUNDS = 3
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeRequest:
-    """What to port and where to put it; without `output` and `in_place`, beside each source."""
-
-    paths: tuple[Path, ...]
-    output: Path | None
-    in_place: bool
-    write: bool
-    force: bool
-    verify: Verify | None
-    prove_script: ProveScript | None
-    examples: tuple[str, ...]
-    timeout_s: float
-    want_diff: bool
-    want_plan: bool
-    training: TrainingLevel = "keep"
-    html: Path | None = None
-    dry_run: bool = False
-
-    @property
-    def several(self) -> bool:
-        """Whether a folder or more than one file is ported."""
-        return len(self.paths) != 1 or self.paths[0].is_dir()
-
-    @property
-    def linked(self) -> bool:
-        """Whether the ports find each other; beside their sources, they import the sources."""
-        return self.several and (self.in_place or self.output is not None)
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Result:
-    """What came of one file: the report, its bytes, and the time it took."""
-
-    outcome: FileOutcome
-    data: bytes
-    seconds: float
 
 
 def port_tree(
@@ -86,7 +38,7 @@ def port_tree(
     if request.in_place and request.write and not request.force:
         _require_clean(jobs, contents, project)
     with tempfile.TemporaryDirectory(prefix="fdl-port-") as folder:
-        run = _Run(request, contents, project, Path(folder), note)
+        run = PortRun(request, contents, project, Path(folder), note)
         results = run.port(tuple(job.source for job in jobs))
     files = tuple(_file_data(request, job, results[job.source], contents) for job in jobs)
     if request.write:
@@ -94,104 +46,10 @@ def port_tree(
         outputs = [_output(request, job, data, results, contents) for job, data in pairs]
         write_all(tuple(item for item in outputs if item is not None), force=request.force)
     if request.html is not None:
-        top = _top(request.paths)
+        top = common_folder(request.paths)
         shown = [_shown(top, job, results[job.source].outcome, contents) for job in jobs]
         write_whole(request.html, page(shown).encode())
     return PortData(files=files), _notices(request, files)
-
-
-@final
-class _Run:
-    """Ports the files of one project, each until nothing it was proved with changes any more."""
-
-    def __init__(
-        self,
-        request: TreeRequest,
-        contents: Contents,
-        project: Project,
-        workdir: Path,
-        note: Callable[[str], None],
-    ) -> None:
-        self._request = request
-        self._contents = contents
-        self._project = project
-        self._workdir = workdir
-        self._note = note
-        self._bench = Bench(workdir, _top(request.paths)) if request.linked else None
-        self._results: dict[Path, _Result] = {}
-
-    def port(self, sources: tuple[Path, ...]) -> dict[Path, _Result]:
-        """Port all files."""
-        pending = sources
-        for _ in range(_MAX_ROUNDS):
-            for source in pending:
-                self._port(source)
-            pending = tuple(source for source in sources if self._is_stale(source))
-            if not pending:
-                break
-        for source in pending:
-            self._results[source] = self._unproved(source)
-        return self._results
-
-    def _port(self, source: Path) -> None:
-        started = time.monotonic()
-        error = self._contents.errors.get(source)
-        raw = self._contents.raw[source]
-        if error is not None:
-            outcome, made = failed(error), None
-        else:
-            if self._request.verify is not None and b"torch" in raw:
-                self._note(f"port and verify {source}")
-            outcome, made = port_member(self._project, source, self._proving(source))
-        if outcome.error is not None and not self._request.several:
-            raise UsageError(
-                error_id=outcome.error.id,
-                message=outcome.error.message,
-                hint=outcome.error.hint,
-                file=str(source),
-                line=outcome.error.line,
-            )
-        known = self._results.get(source)
-        seconds = time.monotonic() - started + (known.seconds if known else 0.0)
-        data = raw if made is None else self._contents.restore(source, outcome.text, made)
-        self._results[source] = _Result(outcome=outcome, data=data, seconds=seconds)
-
-    def _is_stale(self, source: Path) -> bool:
-        outcome = self._results[source].outcome
-        return outcome.error is None and outcome.text != self._project.draft(source).text
-
-    def _unproved(self, source: Path) -> _Result:
-        """Take the last draft of a file whose neighbours do not come to rest, without a proof."""
-        outcome, made = port_member(self._project, source, None)
-        assert made is not None
-        data = self._contents.restore(source, outcome.text, made)
-        return _Result(outcome=outcome, data=data, seconds=self._results[source].seconds)
-
-    def _proving(self, source: Path) -> Proving | None:
-        if self._request.verify is None:
-            return None
-        in_package = (source.parent / "__init__.py").is_file()
-        return Proving(
-            verify=self._request.verify,
-            prove_script=self._request.prove_script,
-            workdir=self._workdir,
-            examples=self._request.examples,
-            python=sys.executable,
-            timeout_s=self._request.timeout_s,
-            # A module of a package is found through the package; its folder would shadow names.
-            search_path=() if in_package else (source.parent,),
-            bench=self._bench,
-            drawings=self._request.html is not None,
-        )
-
-
-def _top(paths: tuple[Path, ...]) -> Path:
-    """Return the folder that holds everything which is ported."""
-    folders = [path if path.is_dir() else path.parent for path in paths]
-    top = folders[0]
-    while not all(folder.is_relative_to(top) for folder in folders):
-        top = top.parent
-    return top
 
 
 def _require_clean(jobs: tuple[Job, ...], contents: Contents, project: Project) -> None:
@@ -205,7 +63,7 @@ def _require_clean(jobs: tuple[Job, ...], contents: Contents, project: Project) 
     require_clean(changed)
 
 
-def _file_data(request: TreeRequest, job: Job, result: _Result, contents: Contents) -> FileData:
+def _file_data(request: TreeRequest, job: Job, result: Result, contents: Contents) -> FileData:
     outcome = result.outcome
     notebook = contents.notebook(job.source)
     if notebook is not None:
@@ -266,7 +124,7 @@ def _output(
     request: TreeRequest,
     job: Job,
     data: FileData,
-    results: dict[Path, _Result],
+    results: dict[Path, Result],
     contents: Contents,
 ) -> OutputFile | None:
     """Return what to write for one file: its port, or in a ported folder also the file itself."""

@@ -1,6 +1,6 @@
 """Several files as one project: classes that extend classes of other files become graphs too."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
@@ -14,7 +14,7 @@ from fdl_cli.porter.ir.findings import FileError, Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ScriptIR
 from fdl_cli.porter.ir.training import LOWER, TrainingLevel
 from fdl_cli.porter.knowledge.torch_names import is_foreign_module
-from fdl_cli.porter.module_map import ModuleMap
+from fdl_cli.porter.module_map import ModuleMap, imports_first
 from fdl_cli.porter.parse.reader import SourceFile, UnreadableError, read
 from fdl_cli.porter.pipeline import Draft, draft, move_training
 
@@ -139,15 +139,18 @@ class Project:
             if current in seen:
                 continue
             seen.add(current)
-            member = self._members[current]
-            if ".backward(" in member.source.text:
+            if ".backward(" in self._members[current].source.text:
                 return True
-            known = member.survey.names
-            for dotted in (*known.aliases.values(), *known.stars):
-                found = self._map.find(current, dotted)
-                if found is not None:
-                    pending.append(found[0])
+            pending += self._imported(current)
         return False
+
+    def imports_first(self, paths: Sequence[Path]) -> tuple[Path, ...]:
+        """Return files in an order in which those that a file imports stand before it."""
+        return imports_first(paths, self._imported)
+
+    def _imported(self, path: Path) -> set[Path]:
+        member = self._members.get(path)
+        return set() if member is None else self._map.imported(path, member.survey.names)
 
     def is_cautious(self, path: Path, name: str) -> bool:
         """Say whether `caution` was asked for a class."""

@@ -6,7 +6,8 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -17,6 +18,9 @@ Echo = Callable[[str], None]
 
 # A failed command is quoted in the message; its last lines are where the reason stands.
 QUOTED_LINES = 12
+
+# Sessions of their own do not see Ctrl-C: `end_all` ends those that threads wait for.
+_captured: set[subprocess.Popen[str]] = set()
 
 
 @final
@@ -73,7 +77,8 @@ def run(
         )
     except OSError as problem:
         raise _cannot_start(words, cwd, problem) from problem
-    stdout, stderr = _wait(child, words, timeout, group=capture)
+    with _noted(child, capture):
+        stdout, stderr = _wait(child, words, timeout, group=capture)
     completed = Completed(
         argv=words,
         returncode=child.returncode,
@@ -84,6 +89,22 @@ def run(
     if check and completed.returncode != 0:
         raise command_failed(completed)
     return completed
+
+
+def end_all() -> None:
+    """End every program that other threads wait for in `run` and whose output they capture."""
+    for child in tuple(_captured):
+        _kill(child, group=True)
+
+
+@contextmanager
+def _noted(child: subprocess.Popen[str], captured: bool) -> Iterator[None]:
+    if captured:
+        _captured.add(child)
+    try:
+        yield
+    finally:
+        _captured.discard(child)
 
 
 def run_quietly(

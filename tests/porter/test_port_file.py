@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyOutcome
-from fdl_cli.porter.port_file import Proving, port_file
+from fdl_cli.porter.port_file import port_file
+from fdl_cli.porter.proof import Proving
 from fdl_cli.porter.verify.orchestrate import verify_port
 
 SOURCE = """\

@@ -90,6 +90,11 @@ class VerifyOutcome:
         """Names of the classes whose port does not compute what the original computes."""
         return tuple(item.name for item in self.classes if item.status == "different")
 
+    @property
+    def differs(self) -> bool:
+        """Whether there is such a class."""
+        return bool(self.different)
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,3 +124,8 @@ class ScriptOutcome:
     losses: tuple[float, ...]
     source_runs: bool
     seconds: float
+
+    @property
+    def differs(self) -> bool:
+        """Whether the port trains differently."""
+        return self.status == "different"

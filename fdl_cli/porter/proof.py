@@ -1,0 +1,276 @@
+"""Prove the port of one file: what turns out different is kept, and the rest proved again."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import final
+
+from fdl_cli.porter.bench import Bench, Placement
+from fdl_cli.porter.ir.evidence import (
+    ClassEvidence,
+    ScriptOutcome,
+    ScriptRequest,
+    VerifyOutcome,
+    VerifyRequest,
+)
+from fdl_cli.porter.ir.findings import FileWarning, Reason, ScriptFinding
+from fdl_cli.porter.pipeline import Draft
+from fdl_cli.porter.project import Project
+from fdl_cli.porter.training_report import put_back
+
+Verify = Callable[[VerifyRequest], VerifyOutcome]
+ProveScript = Callable[[ScriptRequest], ScriptOutcome]
+
+# Each round keeps at least one class more, so this only bounds the time of odd files.
+_MAX_ROUNDS = 6
+# A residual connection adds in an order of its own: of two memory formats the other one may win.
+_SUM = "· also"
+_CONTAINERS = ("list", "tuple", "dict", "NoneType", "int", "float")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proving:
+    """How to verify: with what, where, and what the user said about inputs.
+
+    On a `bench` the ports of a project stand beside each other; without one, the port is written
+    to `workdir` and finds the originals of its neighbours.
+    """
+
+    verify: Verify
+    workdir: Path
+    examples: tuple[str, ...]
+    python: str
+    timeout_s: float
+    search_path: tuple[Path, ...]
+    bench: Bench | None = None
+    prove_script: ProveScript | None = None
+    drawings: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What was shown of one port: class by class, and by its whole script.
+
+    `differed` says what was wrong with each level that the training loops were moved to.
+    """
+
+    evidence: Mapping[str, ClassEvidence] = field(default_factory=dict)
+    warnings: tuple[FileWarning, ...] = ()
+    script: ScriptFinding | None = None
+    differed: tuple[Reason, ...] = ()
+
+
+def ported_classes(made: Draft) -> tuple[str, ...]:
+    """Return the names of the classes that are graphs, at least in part."""
+    return tuple(item.name for item in made.plan.classes if item.status != "kept")
+
+
+def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
+    """Verify a draft; classes which turn out different are kept, and the rest verified again."""
+    if not ported_classes(project.draft(path)):
+        return Proof()
+    demoted: set[str] = set()
+    warnings: tuple[FileWarning, ...] = ()
+    evidence: dict[str, ClassEvidence] = {}
+    for _ in range(_MAX_ROUNDS):
+        made = project.draft(path)
+        outcome = proving.verify(class_request(project, path, proving))
+        evidence = {item.name: item for item in outcome.classes}
+        warnings = _warnings(outcome)
+        different = [name for name in outcome.different if name not in demoted]
+        if not different:
+            break
+        blamed = _innermost(made, different)
+        plans = {item.name: item for item in made.plan.classes}
+        doubtful = frozenset(
+            name
+            for name in blamed
+            if (_takes_lists(evidence[name]) or _SUM in plans[name].reading)
+            and not project.is_cautious(path, name)
+        )
+        if doubtful:
+            project.caution(path, doubtful)
+        else:
+            lines = {item.name: item.line for item in made.plan.classes}
+            project.demote(path, {n: _demotion(evidence[n], lines[n]) for n in blamed})
+            demoted.update(blamed)
+        evidence = {}
+        if not ported_classes(project.draft(path)):
+            break
+    return Proof(evidence=evidence, warnings=warnings)
+
+
+def prove_training(project: Project, path: Path, proving: Proving, proof: Proof) -> Proof:
+    """Run a training script as a whole; loops and classes are put back until it trains as it did.
+
+    The loops of the project were moved before.
+    """
+    if not is_script(project, path, proving):
+        return proof
+    made, evidence = project.draft(path), proof.evidence
+    differed: list[Reason] = []
+    unproved = {
+        name
+        for name in ported_classes(made)
+        if name not in evidence or evidence[name].status != "equal"
+    }
+    found = _run_lowering(project, path, proving, differed)
+    # First those that nothing else has proved, then all of this file.
+    for blamed in (unproved, set(ported_classes(made))):
+        if found.status != "different" or not blamed:
+            break
+        message = f"the whole script trains differently: {found.detail}"
+        lines = {item.name: item.line for item in made.plan.classes}
+        project.demote(
+            path, {n: Reason(line=lines[n], code="FDL321", message=message) for n in blamed}
+        )
+        # The loops may have been put back for what a class did.
+        differed.clear()
+        project.move_training(path)
+        found = _run_lowering(project, path, proving, differed)
+    return replace(proof, script=found, differed=tuple(differed))
+
+
+def _run_lowering(
+    project: Project, path: Path, proving: Proving, differed: list[Reason]
+) -> ScriptFinding:
+    """Run a training script as a whole; its loops move less far until it trains as it did."""
+    found = _run_script(project, path, proving)
+    while found.status == "different" and project.draft(path).level != "keep":
+        differed.append(put_back(project.draft(path), found.detail))
+        project.lower_training(path)
+        found = _run_script(project, path, proving)
+    return found
+
+
+def is_script(project: Project, path: Path, proving: Proving) -> bool:
+    """Say whether a file is run as a whole: it trains, and meets something that is ported."""
+    if proving.prove_script is None or not project.draft(path).script.starts:
+        return False
+    return _concerned(project, path, proving) and project.trains(path)
+
+
+def _concerned(project: Project, path: Path, proving: Proving) -> bool:
+    if project.draft(path).loops:
+        return True
+    if proving.bench is None:
+        return bool(ported_classes(project.draft(path)))
+    return any(ported_classes(made) for _, made in project.drafts())
+
+
+def _run_script(project: Project, path: Path, proving: Proving) -> ScriptFinding:
+    assert proving.prove_script is not None
+    outcome = proving.prove_script(script_request(project, path, proving))
+    return ScriptFinding(
+        status=outcome.status,
+        detail=outcome.detail,
+        steps=outcome.steps,
+        losses=outcome.losses,
+        source_runs=outcome.source_runs,
+    )
+
+
+def _takes_lists(item: ClassEvidence) -> bool:
+    """Say whether a value that was taken for a tensor is a container, or nothing, at run time."""
+    return any(
+        f"'{kind}' object has no attribute 'through'" in item.detail for kind in _CONTAINERS
+    )
+
+
+def _innermost(made: Draft, different: list[str]) -> list[str]:
+    """Return the classes to blame: one that holds another different class may be innocent."""
+    facts = {model.facts.name: model.facts for model in made.script.models}
+    blamed = []
+    for name in different:
+        attributes = facts[name].attributes if name in facts else ()
+        held = {fact.constructor for fact in attributes}
+        if not held & (set(different) - {name}):
+            blamed.append(name)
+    return blamed or different
+
+
+def _demotion(item: ClassEvidence, line: int) -> Reason:
+    raised = "rais" in (item.error_code or "")
+    code = "FDL322" if raised else "FDL321"
+    detail = " ".join(item.detail.split())
+    message = f"its flow was not equal: {detail}"
+    return Reason(line=line, code=code, message=message)
+
+
+def class_request(project: Project, path: Path, proving: Proving) -> VerifyRequest:
+    """Put the port of a file, as it stands now, where its classes can be compared."""
+    place = _placement(project, path, proving)
+    return VerifyRequest(
+        original=place.original,
+        ported=place.ported,
+        classes=ported_classes(project.draft(path)),
+        examples=proving.examples,
+        python=proving.python,
+        timeout_s=proving.timeout_s,
+        workdir=proving.workdir,
+        search_path=place.search_path,
+        ported_search_path=place.ported_search_path,
+        drawings=proving.drawings,
+    )
+
+
+def script_request(project: Project, path: Path, proving: Proving) -> ScriptRequest:
+    """Put the port of a script, as it stands now, where it can be run as a whole."""
+    place = _placement(project, path, proving)
+    return ScriptRequest(
+        original=place.original,
+        ported=place.ported,
+        python=proving.python,
+        timeout_s=proving.timeout_s,
+        workdir=proving.workdir,
+        search_path=place.search_path,
+        ported_search_path=place.ported_search_path,
+    )
+
+
+def _placement(project: Project, path: Path, proving: Proving) -> Placement:
+    made = project.draft(path)
+    if proving.bench is not None and path.suffix == ".py":
+        for neighbour, its in project.drafts():
+            proving.bench.place(neighbour, its.data)
+        return proving.bench.placement(path)
+    original, ported = path, proving.workdir / f"{path.stem}_flodl.py"
+    if path.suffix != ".py":
+        # The Python text of a notebook.
+        original = proving.workdir / f"{path.stem}.py"
+        original.write_bytes(made.source.module.bytes)
+    ported.write_bytes(made.data)
+    return Placement(
+        original=original,
+        ported=ported,
+        search_path=proving.search_path,
+        ported_search_path=(),
+    )
+
+
+def _warnings(outcome: VerifyOutcome) -> tuple[FileWarning, ...]:
+    if outcome.error is None:
+        return ()
+    if not outcome.source_runs:
+        compared = any(item.status != "not-run" for item in outcome.classes)
+        but = "; what it defines all the same was compared" if compared else ""
+        return (
+            FileWarning(
+                id="source-does-not-run",
+                message=f"the original does not run here: {outcome.error}{but}",
+                hint="install what it imports, or see --no-verify",
+            ),
+        )
+    return (
+        FileWarning(
+            id="not-verified",
+            message=f"the port could not be verified: {outcome.error}",
+            hint=(
+                "mend the --example, or leave it out"
+                if outcome.classes
+                else "run `fdl setup` for torch, or see --no-verify"
+            ),
+        ),
+    )
