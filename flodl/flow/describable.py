@@ -80,14 +80,12 @@ def _code(code: CodeType, function: FunctionType, owner: type, seen: set[CodeTyp
     # What the caller of a flow left out is known; what a flow hands to a helper may be a handle.
     is_flow = len(seen) == 1
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if is_flow else ()
-    steps = list(dis.get_instructions(code))
+    steps = _steps(code)
     # A parameter that is assigned again may be a handle when it is asked.
     assigned = {step.argval for step in steps if step.opname in ("STORE_FAST", "DELETE_FAST")}
     parameters = tuple(name for name in parameters if name not in assigned)
     before = ""
     for step in steps:
-        if step.opname in ("CACHE", "EXTENDED_ARG", "PRECALL"):
-            continue
         if step.opname in _EFFECTS:
             return False
         if step.opname in _IDENTITY and before not in parameters:
@@ -103,6 +101,16 @@ def _code(code: CodeType, function: FunctionType, owner: type, seen: set[CodeTyp
         )
     nested = (const for const in code.co_consts if isinstance(const, CodeType))
     return all(_code(inner, function, owner, seen) for inner in nested)
+
+
+@lru_cache(maxsize=1024)
+def _steps(code: CodeType) -> tuple[dis.Instruction, ...]:
+    # A deep model has many modules of few classes, each of which is asked about.
+    return tuple(
+        step
+        for step in dis.get_instructions(code)
+        if step.opname not in ("CACHE", "EXTENDED_ARG", "PRECALL")
+    )
 
 
 def _global(name: str, function: FunctionType, owner: type, seen: set[CodeType]) -> bool:

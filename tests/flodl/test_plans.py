@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from flodl import Add, Flow, FlowModule, Graph, GraphError
+from flodl.flow import interception
 
 pytestmark = pytest.mark.torch
 
@@ -175,7 +176,54 @@ def test_recording_in_threads_does_not_disturb_others():
     for thread in threads:
         thread.join()
     assert failures == []
-    assert nn.Module.__call__.__name__ == "_wrapped_call_impl"
+    assert nn.Module._call_impl.__name__ == "_call_impl"
+    assert nn.Module._compiled_call_impl is None
+
+
+def test_a_flow_is_described_without_touching_the_slot_that_every_subclass_shares(monkeypatch):
+    """Setting `nn.Module.__call__` makes Python look at all modules that are loaded."""
+    touched = []
+
+    class Watching(type(nn.Module)):
+        def __setattr__(cls, name, value):
+            touched.append(name)
+            super().__setattr__(name, value)
+
+    class Watched(nn.Module, metaclass=Watching):
+        pass
+
+    monkeypatch.setattr(interception.nn, "Module", Watched)
+    with interception.intercept_calls():
+        assert touched == ["_call_impl", "_compiled_call_impl"]
+    assert touched == ["_call_impl", "_compiled_call_impl"] * 2
+
+
+def test_a_compiled_module_is_a_node_and_stays_compiled():
+    seen = []
+
+    def backend(graph, _inputs):
+        seen.append(graph)
+        return graph.forward
+
+    class Twice(nn.Module):
+        def forward(self, x):
+            return x * 2 + 1
+
+    class Holds(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.twice = Twice()
+            self.twice.compile(backend=backend)
+
+        def flow(self, x):
+            return self.twice(x).relu()
+
+    torch.compiler.reset()
+    module, x = Holds(), torch.randn(2, 4)
+    for _ in range(2):
+        assert torch.equal(module(x), (x * 2 + 1).relu())
+    assert len(seen) == 1
+    assert module.twice._compiled_call_impl is not None
 
 
 def test_a_reassigned_parameter_may_become_none():
