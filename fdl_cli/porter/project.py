@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.porter.analyse.draws import calls
-from fdl_cli.porter.analyse.kinship import Kinship, Relative, Survey, SurveyedClass, survey
+from fdl_cli.porter.analyse.kinship import Kinship, Relative, Survey, survey
 from fdl_cli.porter.analyse.script import analyse
 from fdl_cli.porter.collection import no_collection
 from fdl_cli.porter.ir.expressions import Kind
@@ -307,22 +307,18 @@ class Project:
     def _is_module(self, target: Class) -> bool:
         if target not in self._modules:
             self._modules[target] = False  # a circle is no module
-            path = target[0]
+            path, name = target
             self._modules[target] = any(
                 base.kind in {"module", "flow", "layer"}
                 or self._has_module(path, base)
                 or is_foreign_module(base.name)
-                for base in self._surveyed(target).facts.bases
+                for base in self._members[path].survey.classes[name].facts.bases
             )
         return self._modules[target]
 
     def _has_module(self, path: Path, base: BaseFact) -> bool:
         above = self._resolve(path, base.name)
         return above is not None and self._is_module(above)
-
-    def _surveyed(self, target: Class) -> SurveyedClass:
-        path, name = target
-        return self._members[path].survey.classes[name]
 
     def _reach(self) -> None:
         """Tell every file which of its methods are reached from forwards in other files."""

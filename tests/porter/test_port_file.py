@@ -162,6 +162,7 @@ def test_a_class_that_is_given_lists_is_written_with_call(tmp_path):
     assert classes["Inner"].verify.status == "equal"
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_a_sum_whose_memory_format_matters_stays_as_written(tmp_path):
     source = textwrap.dedent("""
