@@ -28,10 +28,13 @@ _COUNTS = re.compile(r"layers|depth|repeat|blocks|num_heads")
 Make = Callable[[type], object]
 
 
-def guess_value(made: type, parameter: inspect.Parameter, size: int, make: Make) -> object:
+def guess_value(
+    made: type, parameter: inspect.Parameter, size: int, make: Make, choice: int = 0
+) -> object:
     """Return a value for a constructor argument that is no number, or `UNKNOWN`.
 
-    `make` constructs a module of the program, for an argument that is annotated with its class.
+    `make` constructs a module of the program, for an argument that is annotated with its class;
+    `choice` is the place of a kind of blocks among those that suit.
     """
     wanted = _resolved(made, parameter.annotation)
     name = parameter.name.lower()
@@ -39,7 +42,7 @@ def guess_value(made: type, parameter: inspect.Parameter, size: int, make: Make)
         return nn.Linear(size, size) if wanted is nn.Module else make(wanted)
     text = _text(wanted)
     if name in _BLOCKS and (not text or "type" in text or "block" in text):
-        return _block_of(made)
+        return _block_of(made, choice)
     if _LIST.match(text):
         return _list(text, 1 if _COUNTS.search(name) else size)
     if "callable" in text or text.startswith(("type[", "typing.type[")):
@@ -54,20 +57,25 @@ def guess_value(made: type, parameter: inspect.Parameter, size: int, make: Make)
     return _kind(name) or UNKNOWN if name.endswith(("_layer", "_block")) else UNKNOWN
 
 
-def _block_of(made: type) -> object:
-    """Return the simplest class of blocks that stands beside a network in its module, or `UNKNOWN`."""
+def _block_of(made: type, choice: int) -> object:
+    """Return a class of blocks that stands beside a network in its module, the simplest first."""
     known = [
         kind
         for kind in vars(sys.modules.get(made.__module__, sys)).values()
         if isinstance(kind, type) and issubclass(kind, nn.Module) and kind is not made
     ]
-    # One that others extend is less likely a block by itself.
+    # One that others extend is less likely a block by itself; one that widens is what is asked for.
     leaves = sorted(known, key=lambda kind: any(kind in other.__mro__[1:] for other in known))
-    for word in ("basicblock", "block", "bottleneck", "unit", "cell", "layer"):
-        for kind in leaves:
-            if word in kind.__name__.lower() and not kind.__module__.startswith("torch.nn."):
-                return kind
-    return UNKNOWN
+    words = ("basicblock", "block", "bottleneck", "unit", "cell", "layer")
+    widening = [kind for kind in leaves if isinstance(vars(kind).get("expansion"), int)]
+    found = dict.fromkeys(
+        kind
+        for kinds in (widening, leaves)
+        for word in words
+        for kind in kinds
+        if word in kind.__name__.lower() and not kind.__module__.startswith("torch.nn.")
+    )
+    return [*found, UNKNOWN][min(choice, max(len(found) - 1, 0))]
 
 
 def _resolved(made: type, annotation: object) -> object:

@@ -17,7 +17,11 @@ from torch import nn
 
 from flodl.verify.asked_arguments import MAX_QUESTIONS
 from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
-from flodl.verify.constructor_guesses import guess_asked_for, guess_constructor_arguments
+from flodl.verify.constructor_guesses import (
+    guess_asked_for,
+    guess_constructor_arguments,
+    guess_fitting,
+)
 from flodl.verify.declared_settings import declared_settings
 from flodl.verify.input_search import find_arguments
 from flodl.verify.literals import model_expressions, parse_example
@@ -40,6 +44,8 @@ MODEL_SHARE = 0.4
 MIN_MODEL_S = 1.0
 # Likeliest first: one file that uses a class is often enough.
 USER_SHARE = 0.5
+# All calls of constructors in the file together.
+EXPRESSIONS_SHARE = 0.5
 # Shares of the time for one class, and seconds: first a quick look at all of them, then what one class
 # leaves of its time is for the others.
 ROUNDS = ((0.4, 0.1), (2.0, MIN_MODEL_S))
@@ -101,14 +107,23 @@ class Casebook:
         """Try the constructor calls and factories in the file, for classes without a case."""
         classes = tuple(name for name in self._wanted if self._class_named(name) is not None)
         found = attempt(lambda: model_expressions(self._original.file, classes))
-        for text in () if isinstance(found, Failure) else found:
+        texts = [] if isinstance(found, Failure) else list(found)
+        # A file that builds its heaviest model by itself must not take the time of all others.
+        until = time.monotonic() + EXPRESSIONS_SHARE * self._left()
+        for number, text in enumerate(texts):
             made = text.split("(")[0]
-            if not self.missing or self._is_over() or self.cases.get(made):
-                continue
-            origin = f"`{text}` with inputs from its layers"
-            failure = self._explore(_expression(text), origin, None)
-            if failure is not None:
-                self.reasons.setdefault(made, str(failure))
+            left = until - time.monotonic()
+            if not self.missing or left <= 0:
+                return
+            if not self.cases.get(made):
+                share = left / self._left() / min(len(texts) - number, 3)
+                self._within(share, made, partial(self._express, made, text), 0.0)
+
+    def _express(self, made: str, text: str) -> None:
+        origin = f"`{text}` with inputs from its layers"
+        failure = self._explore(_expression(text), origin, None)
+        if failure is not None:
+            self.reasons.setdefault(made, str(failure))
 
     def add_guesses(self, rounds: tuple[tuple[float, float], ...] = ROUNDS) -> None:
         """Construct what is still missing as it was constructed elsewhere, or by its signature."""
@@ -177,21 +192,34 @@ class Casebook:
     def _try_and_ask(
         self, made: type[nn.Module], kwargs: dict[str, object], construction: Construction
     ) -> Failure | None:
-        """Try guessed arguments, and add those that the constructor then asks for."""
+        """Try guessed arguments; add those that are asked for then, and exchange those that do not fit."""
         origin = "guessed from signature and layers"
-        failure = self._explore(construction, origin, None)
+        failure, told = self._explore(construction, origin, None), None
         for _ in range(MAX_QUESTIONS):
-            if failure is None or failure.text.startswith(NO_INPUTS) or self._is_over():
+            if failure is None or self._is_over():
                 break
             with self._original.active():
-                # A message says best what is missing; without one, the line shows it.
-                said, line = failure.text, self._line(failure.line)
-                more = guess_asked_for(made, kwargs, said) or guess_asked_for(made, kwargs, line)
+                more = self._remedy(made, kwargs, failure)
             if not more:
                 break
+            exchanged = kwargs.keys() & more.keys()
             kwargs = {**kwargs, **more}
-            failure = self._explore(self._construction(made, kwargs), origin, None)
-        return failure
+            after = self._explore(self._construction(made, kwargs), origin, None)
+            # What a value in place of another leads to says less than why it was exchanged.
+            told = failure if after is not None and exchanged and told is None else told
+            failure = after
+        return None if failure is None else told or failure
+
+    def _remedy(
+        self, made: type[nn.Module], kwargs: dict[str, object], failure: Failure
+    ) -> dict[str, object]:
+        """Return arguments to add or to exchange after a refusal."""
+        said, line = failure.text, self._line(failure.line)
+        found = guess_fitting(made, kwargs, said, line)
+        if found or said.startswith(NO_INPUTS):
+            return found
+        # A message says best what is missing; without one, the line shows it.
+        return guess_asked_for(made, kwargs, said) or guess_asked_for(made, kwargs, line)
 
     def _line(self, number: int | None) -> str:
         if number is None:
@@ -293,7 +321,7 @@ class Casebook:
         if found is None:
             return Failure(text=f"{NO_INPUTS}: no time was left", line=None)
         if isinstance(found, Failure):
-            return Failure(text=f"{NO_INPUTS}: {found}", line=None)
+            return Failure(text=f"{NO_INPUTS}: {found.text}", line=found.line)
         return found
 
     def _merge(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+import torch
+
 from flodl.verify.annotated_guesses import UNKNOWN, guess_value
 from flodl.verify.asked_arguments import MAX_QUESTIONS, asked_for, own_parameters
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.class_sources import class_node
+from flodl.verify.misfit_arguments import fitting
 from flodl.verify.settings_guesses import Declared, Settings, guess_settings, settings_read
 from flodl.verify.text_options import texts_compared
 
@@ -46,6 +50,10 @@ _BY_NAME: tuple[tuple[tuple[str, ...], object], ...] = (
     (("patch_size",), 8),
     (("blocks", "num_blocks", "layers", "block_config"), (1, 1, 1, 1)),
 )
+_BY_WHOLE_NAME: dict[str, object] = {
+    "device": "cpu", "dtype": torch.float32, "cuda": False, "gpu": False, "gpus": [], "gpu_ids": [],
+    "gpu_id": None, "logger": None, "verbose": False,
+}  # fmt: skip
 _BY_ANNOTATION: dict[object, object] = {
     "int": 16, "float": 0.5, "bool": False, "str": "same",
     int: 16, float: 0.5, bool: False, str: "same",
@@ -53,6 +61,8 @@ _BY_ANNOTATION: dict[object, object] = {
 # However it is abbreviated, it is a number: `nlayers`, `num_encoder_layers`.
 _NUMBER_OF_LAYERS = re.compile(r"(n|num|number)_?\w*layers?")
 _WEIGHTS = re.compile(r"(^|_)(pretrained|weights|checkpoint)(_|$)")
+# Without a projection, a block returns as many channels as it takes.
+_NARROW = frozenset({"planes", "out_planes", "mid_planes", "width"})
 # A layer that takes a layer that takes a layer.
 _MAX_DEPTH = 3
 _FLAG_PREFIXES = ("use_", "with_", "is_", "has_", "return_")
@@ -81,10 +91,10 @@ def _guesses(
     if not required:
         yield {}
         return
-    guess = _guesser(made)
     # Channel counts that must agree (a residual without projection) get one number; those that may
-    # differ show more when they do.
-    for size in (16, 8, 3, 64, 1):
+    # differ show more when they do. A network may be made for one kind of blocks only.
+    for size, choice in ((16, 0), (16, 1), (8, 0), (3, 0), (64, 0), (1, 0)):
+        guess = _guesser(made, choice=choice)
         yield from _with_settings(made, required, size, declared, guess)
         yield {item.name: guess(item, size) for item in required}
 
@@ -104,10 +114,29 @@ def guess_asked_for(made: type, given: Mapping[str, object], refusal: str) -> di
     return asked_for(made, given, refusal, lambda item: guess(item, size))
 
 
+def guess_fitting(
+    made: type, given: Mapping[str, object], refusal: str, line: str
+) -> dict[str, object]:
+    """Return other guesses for arguments that a line uses as what they are not."""
+    size = next((value for value in given.values() if type(value) is int), 16)
+    guess = _guesser(made)
+
+    def by_name(name: str) -> object:
+        if not name.isidentifier() or keyword.iskeyword(
+            name
+        ):  # the key of a table may be any text
+            return size
+        return guess(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD), size)
+
+    return fitting(made, given, refusal, line, lambda kind: _made(kind, size, 0), by_name)
+
+
 def _offline(made: type) -> dict[str, object]:
-    """Return what keeps a constructor from loading weights, which do not matter here."""
+    """Return what keeps a constructor from loading weights, which do not matter here, and on the CPU."""
     found: dict[str, object] = {}
     for item in own_parameters(made):
+        if isinstance(item.default, str | torch.device) and str(item.default).startswith("cuda"):
+            found[item.name] = "cpu"
         if _WEIGHTS.search(item.name.lower()) and item.default is not item.empty and item.default:
             found[item.name] = False if item.default is True else None
     return found
@@ -130,8 +159,13 @@ def _made(kind: type, size: int, depth: int) -> object:
     return UNKNOWN
 
 
-def _guesser(made: type, depth: int = 0) -> Callable[[inspect.Parameter, int], object]:
-    """Return what guesses one argument: a text that the class asks for, or a usual value."""
+def _guesser(
+    made: type, depth: int = 0, choice: int = 0
+) -> Callable[[inspect.Parameter, int], object]:
+    """Return what guesses one argument: a text that the class asks for, or a usual value.
+
+    `choice` says which of the kinds of blocks that stand beside the class is taken.
+    """
     texts: dict[str, list[str]] = {}
     for kind in reversed(made.__mro__):  # a constructor hands on what the one above it compares
         if not kind.__module__.startswith(("torch.nn.", "builtins")):
@@ -141,15 +175,23 @@ def _guesser(made: type, depth: int = 0) -> Callable[[inspect.Parameter, int], o
         known = texts.get(parameter.name)
         if known:
             return known[0]
+        if parameter.name in _NARROW:
+            size = max(size // _expansion(made), 1)
         read = settings_read(made, parameter)
         if read:
             kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
             inner = {name: inspect.Parameter(name, kind) for name in sorted(read)}
             return Settings({name: guess(item, size) for name, item in inner.items()})
-        other = guess_value(made, parameter, size, lambda inner: _made(inner, size, depth))
+        other = guess_value(made, parameter, size, lambda inner: _made(inner, size, depth), choice)
         return _guess(parameter, size) if other is UNKNOWN else other
 
     return guess
+
+
+def _expansion(made: type) -> int:
+    """Return by how much a block widens what it computes inside, where the class says so."""
+    known = vars(made).get("expansion")
+    return known if type(known) is int and known > 0 else 1
 
 
 def _texts(kind: type) -> dict[str, list[str]]:
@@ -182,6 +224,8 @@ def _with_settings(
 
 def _guess(parameter: inspect.Parameter, size: int) -> object:
     name = parameter.name.lower()
+    if name in _BY_WHOLE_NAME:
+        return _BY_WHOLE_NAME[name]
     if _NUMBER_OF_LAYERS.fullmatch(name):
         return 1
     for words, value in _BY_NAME:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import torch
+
 from flodl.verify.input_slots import Kind, Slot, State, fixed
 
 # What messages call sizes: "(14x7 and 4x512)", "[2, 32, 9]", "expected 4, got 3".
@@ -17,6 +19,7 @@ _SIZES = (1, 2, 3, 4, 8, 16, 32, 64, 128, 256)
 _RANK_WORDS = (
     "dimensions", "of dimension ", "dimension out of", "dim ", "dims", "unpack", "too many indices",
     "permute", "unbatched",
+    "1d or 2d", "2d or 3d", "2-d or 3-d", "got 1d", "got 2d", "got 3d", "got 4d",
     "expected 2d", "expected 3d", "expected 4d", "expected 5d", "axes", "ndim", "rank",
 )  # fmt: skip
 _INTEGER_WORDS = (
@@ -47,6 +50,8 @@ def changes_of(state: State, message: str, sizes: Sequence[int]) -> Iterator[Sta
     if any(word in text for word in _FLOAT_WORDS):
         yield from _of_kind(state, "int", "float")
         yield from _of_kind(state, "bool", "float")
+    if "length" in text:
+        yield from _with_lengths(state)
     if any(word in text for word in _RANGE_WORDS):
         yield from _with_smaller_numbers(state)
     if any(word in text for word in _PLAIN_WORDS):
@@ -190,6 +195,16 @@ def _with_smaller_numbers(state: State) -> Iterator[State]:
             for high in dict.fromkeys((2, 1)):
                 yield _put(state, place, replace(slot, high=high))
     yield tuple(replace(slot, high=2) if slot.kind == "int" else slot for slot in state)
+
+
+def _with_lengths(state: State) -> Iterator[State]:
+    """Yield states in which one argument says how long each sequence of the first is."""
+    first = state[0].shape if state else ()
+    if len(first) < 2:
+        return
+    for batch, length in ((first[0], first[1]), (first[1], first[0])):
+        for place, slot in enumerate(state[1:], 1):
+            yield _put(state, place, fixed(torch.full((batch,), length), slot.key))
 
 
 def _with_plain_values(state: State, start: int = 0) -> Iterator[State]:

@@ -21,7 +21,7 @@ from torch import nn
 from flodl.verify.attempt import Failure
 from flodl.verify.input_changes import changes_of
 from flodl.verify.input_slots import State, is_small, state_of, values_of
-from flodl.verify.layer_shapes import guess_arguments
+from flodl.verify.layer_shapes import guess_arguments, optional_names
 from flodl.verify.reach import Reach, reach_of
 from flodl.verify.recipes import Arguments
 from flodl.verify.size_hints import Hints, hints_of, sequence_shape
@@ -31,6 +31,7 @@ MAX_STARTS = 4
 # A place from which so many changes came no further is left for the next best one.
 PATIENCE = 80
 MAX_ALIKE = 6
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _DIGITS = re.compile(r"\d+")
 _MAX_KNOWN_SIZES = 12
 
@@ -66,9 +67,29 @@ def find_arguments(
         if reach.failure is None:
             return arguments
         refused.append((arguments, reach))
+    for arguments in _with_optional(model, hints, refusal(), file):
+        if is_over():
+            return refusal()
+        reach = attempt(arguments)
+        if reach.failure is None:
+            return arguments
+        refused.append((arguments, reach))
     refused.sort(key=lambda item: item[1].progress, reverse=True)
     sizes = known_sizes(model, hints)
     return search_arguments(sizes, refused[:MAX_STARTS], attempt, is_over) or refusal()
+
+
+def _with_optional(
+    model: nn.Module, hints: Hints, refusal: Failure | None, file: Path
+) -> Iterator[Arguments]:
+    """Yield guesses with those optional arguments that the line which failed uses as tensors."""
+    if refusal is None or "None" not in refusal.text or refusal.line is None:
+        return
+    lines = file.read_text("utf-8", "replace").splitlines()
+    words = set(_WORD.findall(lines[refusal.line - 1])) if refusal.line <= len(lines) else set()
+    wanted = [name for name in optional_names(model) if name in words]
+    if wanted:
+        yield from guess_arguments(model, hints, wanted)
 
 
 def search_arguments(

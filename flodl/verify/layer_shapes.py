@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
@@ -23,15 +24,18 @@ _IMAGE_SIZES = (32, 64, 28, 16, 8, 224, 96, 128)
 _STATE_NAMES = frozenset({"h", "hx", "hidden", "state", "h0", "prev_hidden", "hidden_state"})
 _TIME_NAMES = frozenset({"t", "time", "times", "timestep", "timesteps", "sigma", "noise_level"})
 _LABEL_NAMES = frozenset({"label", "labels", "target", "targets", "y", "c", "cls", "class_labels"})
-_LENGTH_NAMES = frozenset({"lengths", "length", "lens", "seq_len", "seq_lens", "src_len"})
+_LENGTH_NAMES = re.compile(r"(.*_)?(lengths?|lens?)")
 
 
-def guess_arguments(model: nn.Module, hints: Hints | None = None) -> Iterator[Arguments]:
+def guess_arguments(
+    model: nn.Module, hints: Hints | None = None, wanted: Sequence[str] = ()
+) -> Iterator[Arguments]:
     """Yield arguments that `model` might accept, likeliest first; the caller sets the seed.
 
-    `hints` are sizes by name, such as `seq_len`.
+    `hints` are sizes by name, such as `seq_len`; `wanted` are arguments that may be left out and are not.
     """
     names, keywords = _required_names(model)
+    keywords += wanted
     if not names and not keywords:
         yield (), {}
         return
@@ -45,6 +49,15 @@ def guess_arguments(model: nn.Module, hints: Hints | None = None) -> Iterator[Ar
             produced += 1
             if produced >= MAX_GUESSES:
                 return
+
+
+def optional_names(model: nn.Module) -> list[str]:
+    """Return the arguments that are nothing unless they are given."""
+    try:
+        parameters = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [item.name for item in parameters if item.default is None]
 
 
 def _required_names(model: nn.Module) -> tuple[list[str], list[str]]:
@@ -173,7 +186,7 @@ def _guess_by_name(name: str, first: torch.Tensor, model: nn.Module) -> Iterator
         yield torch.rand(batch)
     elif name in _LABEL_NAMES:
         yield torch.randint(0, 2, (batch,))
-    elif name in _LENGTH_NAMES:
+    elif _LENGTH_NAMES.fullmatch(name):
         length = first.shape[1] if first.dim() > 1 else LENGTH
         yield torch.full((batch,), length)
     if first.is_floating_point():
