@@ -235,7 +235,9 @@ class Casebook:
         self._class_deadline = time.monotonic() + seconds
         try:
             with time_limit(seconds):
-                call()
+                outcome = attempt(call)
+            if isinstance(outcome, Failure):  # a module that does not answer as modules do
+                self.reasons.setdefault(name, f"no inputs can be looked for: {outcome}")
         except OutOfTimeError:
             self.reasons.setdefault(name, "the time to find inputs was over")
         finally:

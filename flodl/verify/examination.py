@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import final
 
-from flodl.verify.attempt import Failure, OutOfTimeError, time_limit
+from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
 from flodl.verify.casebook import LAST_ROUND, Casebook
 from flodl.verify.containment import contained
 from flodl.verify.divergence import first_divergence
@@ -132,10 +132,13 @@ class _Examination:
             trial = Trial(self._original, self._port, case, ledger, self._response)
             try:
                 with time_limit(deadline - time.monotonic()):
-                    trial.run()
-            except UnusableCaseError as problem:
-                unusable = unusable or problem
-                continue
+                    problem = _compared(trial)
+                if isinstance(problem, Failure):
+                    text = f"it cannot be compared: {problem}"
+                    return _not_run(name, text, "not-comparable", problem.line)
+                if problem is not None:
+                    unusable = unusable or problem
+                    continue
             except OutOfTimeError:
                 if not ledger.differs and not ledger.has_seven:
                     return self._out_of_time(name, trial, case)
@@ -147,10 +150,12 @@ class _Examination:
                 break
         if unusable is not None and ledger.num_cases == 0:
             return _not_run(name, unusable.reason, unusable.code, unusable.line)
-        result = ledger.result(name, "; ".join(origins) or cases[0].origin)
+        return self._drawn(ledger.result(name, "; ".join(origins) or cases[0].origin), cases[0])
+
+    def _drawn(self, result: ClassResult, case: Case) -> ClassResult:
         if not self._draws or result.status not in {"equal", "close"}:
             return result
-        return replace(result, drawing=draw(self._port, cases[0]))
+        return replace(result, drawing=draw(self._port, case))
 
     def _locate(self, ledger: Ledger, case: Case) -> None:
         if ledger.crash:
@@ -176,6 +181,23 @@ class _Examination:
             )
         text = f"not finished within {self._limit_s:.0f} s"
         return _not_run(name, text, "time-limit", None)
+
+
+def _compared(trial: Trial) -> UnusableCaseError | Failure | None:
+    """Compare one case; return why the original cannot be run on it, if so.
+
+    A failure is a class that answers otherwise than modules do (`parameters()` without its argument): what
+    was compared before it proves nothing, and the other classes of the file go on.
+    """
+
+    def run() -> UnusableCaseError | None:
+        try:
+            trial.run()
+        except UnusableCaseError as problem:
+            return problem
+        return None
+
+    return attempt(run)
 
 
 def _has_any(side: Side, names: tuple[str, ...]) -> bool:

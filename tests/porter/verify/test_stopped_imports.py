@@ -88,6 +88,51 @@ def test_a_model_behind_the_training_of_another_is_defined(tmp_path: Path) -> No
     assert examined(tmp_path, TRAINED, "Second")["Second"]["status"] == "equal"
 
 
+ODD = """
+import torch
+from torch import nn
+
+class Fine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.fc(x).relu()
+
+class Half(nn.Module):
+    def __init__(self):
+        self.targets = []
+
+    def forward(self, x):
+        return x
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def parameters(self):
+        return self.fc.parameters()
+
+    def named_parameters(self):
+        return self.fc.named_parameters()
+
+    def forward(self, x):
+        return self.fc(x).relu()
+"""
+
+
+def test_classes_that_are_no_usual_modules_do_not_stop_the_others(tmp_path: Path) -> None:
+    found = examined(tmp_path, ODD, "Own", "Half", "Fine")
+    assert found["Fine"]["status"] == "equal"
+    assert found["Half"]["status"] == "not-run"
+    assert "'Half' object has no attribute '_modules'" in found["Half"]["detail"]
+    own = found["Own"]
+    assert own["status"] == "not-run"
+    assert "unexpected keyword argument" in own["detail"]
+
+
 PARSER = """
 import sys
 from pathlib import Path
