@@ -58,8 +58,12 @@ _BY_ANNOTATION: dict[object, object] = {
     "int": 16, "float": 0.5, "bool": False, "str": "same",
     int: 16, float: 0.5, bool: False, str: "same",
 }  # fmt: skip
-# However it is abbreviated, it is a number: `nlayers`, `num_encoder_layers`.
-_NUMBER_OF_LAYERS = re.compile(r"(n|num|number)_?\w*layers?")
+# However it is abbreviated, it is a number: `nlayers`, `num_encoder_layers`, `nBlockCount`. What is called
+# `num_blocks` is mostly a list.
+_NUMBER_OF_LAYERS = re.compile(
+    r"(n|num|number)_?\w*layers?|(n|num)_?(stack|stage|level)s?"
+    r"|\w*(layer|block|stack|stage|level)s?_?(count|num|number)"
+)
 _WEIGHTS = re.compile(r"(^|_)(pretrained|weights|checkpoint)(_|$)")
 # Without a projection, a block returns as many channels as it takes.
 _NARROW = frozenset({"planes", "out_planes", "mid_planes", "width"})

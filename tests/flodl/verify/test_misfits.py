@@ -8,6 +8,7 @@ import pytest
 from torch import nn
 
 from flodl.verify.casebook import Casebook
+from flodl.verify.constructor_guesses import guess_constructor_arguments
 from flodl.verify.misfit_arguments import fitting
 from flodl.verify.sides import open_sides
 
@@ -252,6 +253,21 @@ def test_one_heavy_expression_leaves_time_for_other_classes(tmp_path) -> None:
     book.add_expressions()
     book.add_guesses()
     assert book.missing == ("Slow",)
+
+
+def test_counts_are_small_however_they_are_written() -> None:
+    class Deep(nn.Module):
+        def __init__(self, nStack, nBlockCount, level_num, n_encoder_layers, num_blocks, wide):
+            super().__init__()
+
+    assert next(guess_constructor_arguments(Deep)) == {
+        "nStack": 1,
+        "nBlockCount": 1,
+        "level_num": 1,
+        "n_encoder_layers": 1,
+        "num_blocks": (1, 1, 1, 1),
+        "wide": 16,
+    }
 
 
 class Made:
