@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import nn
@@ -256,11 +257,14 @@ def test_one_heavy_expression_leaves_time_for_other_classes(tmp_path) -> None:
 
 
 def test_counts_are_small_however_they_are_written() -> None:
-    class Deep(nn.Module):
-        def __init__(self, nStack, nBlockCount, level_num, n_encoder_layers, num_blocks, wide):
-            super().__init__()
-
-    assert next(guess_constructor_arguments(Deep)) == {
+    text = (
+        "class Deep(nn.Module):\n"
+        "    def __init__(self, nStack, nBlockCount, level_num, n_encoder_layers, num_blocks, wide):\n"
+        "        super().__init__()\n"
+    )
+    made: dict[str, Any] = {"nn": nn, "__name__": "models"}
+    exec(text, made)
+    assert next(guess_constructor_arguments(made["Deep"])) == {
         "nStack": 1,
         "nBlockCount": 1,
         "level_num": 1,
