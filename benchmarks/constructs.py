@@ -1,4 +1,4 @@
-"""What gates, fixed loops, tags and profiles cost against the same thing written by hand.
+"""What gates, fixed loops, tags, profiles and descriptions cost against the same thing by hand.
 
 Run: `python benchmarks/constructs.py` (about 20 s, one thread).  All variants of a construct run in one
 process, in turn; every figure is the ratio to the hand-written one of the same round, median over rounds.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from flodl import FlowBuilder, Graph, SoftmaxRouter
+from flodl import Flow, FlowBuilder, FlowModule, Graph, SoftmaxRouter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,6 +24,8 @@ WIDTH = 8
 EXPERTS = 4
 TURNS = 8
 TAGS = 16
+# A program that has imported transformers has this many kinds of modules.
+LOADED = 3000
 
 
 class GateByHand(nn.Module):
@@ -71,6 +73,17 @@ def chain(*, tagged: bool) -> Graph:
         if tagged:
             builder = builder.tag(f"value_{number}")
     return builder.build()
+
+
+class Block(FlowModule):
+    """A block that is described when it is built."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh())
+
+    def flow(self, x: Flow) -> Flow:
+        return x.through(self.body).also(x)
 
 
 def seconds(action: Callable[[], object], repeats: int) -> float:
@@ -137,6 +150,16 @@ def observation(rounds: int, repeats: int) -> None:
     print(f"profiling off again: {ratio(times, 'profiled', 'plain')}")
 
 
+def building(rounds: int) -> None:
+    """Print what a description adds to building a block, before and after many modules are loaded."""
+    for loaded in (0, LOADED):
+        kinds = [type(f"Loaded{number}", (nn.Module,), {}) for number in range(loaded)]
+        times = measure({"twin": LoopByHand, "block": Block}, rounds, 20)
+        costs = [a - b for a, b in zip(times["block"], times["twin"], strict=True)]
+        milliseconds = statistics.median(costs) * 1e3
+        print(f"describing a block, {len(kinds)} other classes: {milliseconds:.2f} ms")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -146,6 +169,7 @@ def main() -> None:
     torch.set_num_threads(1)
     against_twins(arguments.rounds, arguments.repeats)
     observation(arguments.rounds, arguments.repeats)
+    building(arguments.rounds)
 
 
 if __name__ == "__main__":

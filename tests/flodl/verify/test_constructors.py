@@ -9,7 +9,7 @@ import pytest
 from flodl.verify.asked_arguments import asked_for
 from flodl.verify.casebook import Casebook
 from flodl.verify.class_sources import class_node, constructor_node
-from flodl.verify.sides import open_sides
+from tests.flodl.verify.opened import opened
 
 pytestmark = pytest.mark.torch
 
@@ -110,11 +110,7 @@ class Refuses(nn.Module):
 
 @pytest.fixture
 def side(tmp_path: Path):
-    file = tmp_path / "models.py"
-    file.write_text(MODELS, encoding="utf-8")
-    original, _ = open_sides(file, file, ())
-    original.load()
-    return original
+    return opened(tmp_path, MODELS)
 
 
 @pytest.mark.parametrize("name", ["Net", "Encoder", "Loss", "Loaded", "Read", "Counts", "Refuses"])

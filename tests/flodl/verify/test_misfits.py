@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import nn
 from flodl.verify.casebook import Casebook
 from flodl.verify.constructor_guesses import guess_constructor_arguments
 from flodl.verify.misfit_arguments import fitting
-from flodl.verify.sides import open_sides
+from tests.flodl.verify.opened import opened
 
 pytestmark = pytest.mark.torch
 
@@ -204,11 +205,7 @@ NAMES = [
 
 @pytest.fixture
 def side(tmp_path: Path):
-    file = tmp_path / "models.py"
-    file.write_text(MODELS, encoding="utf-8")
-    original, _ = open_sides(file, file, ())
-    original.load()
-    return original
+    return opened(tmp_path, MODELS)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -219,7 +216,6 @@ def test_arguments_are_exchanged_until_they_fit(side, name) -> None:
 
 
 def test_one_heavy_expression_leaves_time_for_other_classes(tmp_path) -> None:
-    file = tmp_path / "heavy.py"
     heavy = """
         import time
         from torch import nn
@@ -247,10 +243,7 @@ def test_one_heavy_expression_leaves_time_for_other_classes(tmp_path) -> None:
         def main():
             return Slow(3), Slow(4), Slow(5)
         """
-    file.write_text("\n".join(line[8:] for line in heavy.splitlines()), encoding="utf-8")
-    original, _ = open_sides(file, file, ())
-    original.load()
-    book = Casebook(original, ("Slow", "Small"), budget_s=8.0)
+    book = Casebook(opened(tmp_path, textwrap.dedent(heavy)), ("Slow", "Small"), budget_s=8.0)
     book.add_expressions()
     book.add_guesses()
     assert book.missing == ("Slow",)
@@ -319,16 +312,12 @@ def test_what_fits_or_is_not_named_stays(refusal, line, given) -> None:
 
 
 def test_a_key_may_be_any_text(tmp_path) -> None:
-    file = tmp_path / "keys.py"
     text = "from torch import nn\n\n\nclass Odd(nn.Module):\n    def __init__(self, info):\n"
     text += (
         "        super().__init__()\n        self.fc = nn.Linear(info['in'], info['wide out'])\n\n"
     )
     text += "    def forward(self, x):\n        return self.fc(x)\n"
-    file.write_text(text, encoding="utf-8")
-    original, _ = open_sides(file, file, ())
-    original.load()
-    book = Casebook(original, ("Odd",), budget_s=10.0)
+    book = Casebook(opened(tmp_path, text), ("Odd",), budget_s=10.0)
     book.add_guesses()
     assert not book.missing, book.reasons
 
