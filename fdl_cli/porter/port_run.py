@@ -107,7 +107,7 @@ class PortRun:
             if source in self._provings and ported_classes(self._project.draft(source))
         ]
         if self._verify is not None:
-            self._ask(self._verify, asked, "verified")
+            self._ask(self._verify, asked, "verify", "verified")
         for source, _ in asked:
             if not self._at_once(asked):
                 self._note(f"port and verify {source}")
@@ -123,7 +123,7 @@ class PortRun:
             and is_script(self._project, source, self._provings[source])
         ]
         if self._script is not None:
-            self._ask(self._script, asked, "ran")
+            self._ask(self._script, asked, "run", "ran")
         for source, _ in asked:
             if not self._at_once(asked):
                 self._note(f"run {source} before and after")
@@ -134,11 +134,14 @@ class PortRun:
     def _at_once(self, asked: Sequence[object]) -> bool:
         return self._request.jobs > 1 and len(asked) > 1
 
-    def _ask(self, desk: AtOnce[Q, A], asked: list[tuple[Path, Q]], verb: str) -> None:
+    def _ask(self, desk: AtOnce[Q, A], asked: list[tuple[Path, Q]], verb: str, done: str) -> None:
         """Find the first answers to several questions, and say how far this is."""
+        if self._at_once(asked):
+            at_once = min(self._request.jobs, len(asked))
+            self._note(f"{verb} {len(asked)} files, {at_once} at once")
         names = {question.original: source for source, question in asked}
         for number, question in enumerate(desk.ask([question for _, question in asked]), 1):
-            self._note(f"{verb} {names[question.original]}: {number} of {len(asked)}")
+            self._note(f"{done} {names[question.original]}: {number} of {len(asked)}")
 
     @contextmanager
     def _timed(self, source: Path) -> Iterator[None]:
