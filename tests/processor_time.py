@@ -1,8 +1,6 @@
 """How much of the processor something takes: unlike the clock, the same on a machine that is busy."""
 
 import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -14,8 +12,6 @@ def _of_children() -> float:
 
 
 T = TypeVar("T")
-# A quarter of a second on a machine of 2026: machines differ, and the same one differs by the hour.
-_LIBRARY = "import asyncio, email.mime.text, xml.dom.minidom, sqlite3, unittest.mock, http.server"
 
 
 def least_of(times: int, run: Callable[[], T]) -> tuple[float, T]:
@@ -32,12 +28,3 @@ def least_of(times: int, run: Callable[[], T]) -> tuple[float, T]:
     # Half a dozen processes may share a core with it.
     assert min(elapsed) < 6 * min(taken) + 1.0, "it waits"
     return min(taken), answer
-
-
-def pace() -> float:
-    """Return what Python itself takes here to start and to import much of its own library."""
-
-    def run() -> None:
-        subprocess.run([sys.executable, "-I", "-c", _LIBRARY], check=True)
-
-    return least_of(5, run)[0]

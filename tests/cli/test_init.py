@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from fdl_cli.scaffold.record import RECORD
-from tests.processor_time import least_of, pace
+from tests.processor_time import least_of
 from tests.scaffold.conftest import snapshot
 
 
@@ -235,8 +235,7 @@ def test_init_is_quick(tmp_path):
             cwd=tmp_path, check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
 
-    # 1.3 to 2 as a rule; torch alone would add more than ten.
-    assert least_of(3, run)[0] <= 3 * pace()
+    assert least_of(3, run)[0] <= 0.35
 
 
 SCRIPTS = {

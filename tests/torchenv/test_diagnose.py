@@ -14,7 +14,7 @@ from fdl_cli.system.facts import SystemFacts
 from fdl_cli.system.recorded import machine_of
 from fdl_cli.torchenv.redaction import redact
 from tests.cli.fork_server import ForkServer
-from tests.processor_time import least_of, pace
+from tests.processor_time import least_of
 
 ROOT = Path(__file__).parents[2]
 BASE = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
@@ -73,14 +73,14 @@ def test_it_is_fast_and_does_not_import_torch(tmp_path):
         env={**BASE, "HOME": str(tmp_path)}, timeout=60,
     )  # fmt: skip
 
+    # 0.15 s on an idle machine; the bar is 0.3 s, and two that share a core slow each other down.
     def run():
         subprocess.run(
             [sys.executable, "-m", "fdl_cli", "diagnose", "--json"], cwd=tmp_path, check=True,
             capture_output=True, env={**BASE, "HOME": str(tmp_path)}, timeout=60,
         )  # fmt: skip
 
-    # 1.3 to 2 as a rule; torch alone would add more than ten.
-    assert least_of(5, run)[0] < 3 * pace()
+    assert least_of(5, run)[0] < 0.6
 
 
 def test_its_json_is_a_file_of_facts(tmp_path):
