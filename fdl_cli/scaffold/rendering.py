@@ -11,6 +11,8 @@ from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.scaffold.answers import Answers
 
 PACKAGE_MARK: Final = "__package__"
+# A text without them is its own rendering; to compile it takes as long as to compile another.
+_MARKS: Final = ("{{", "{%", "{#")
 
 
 @final
@@ -41,8 +43,10 @@ def render(answers: Answers) -> tuple[ProjectFile, ...]:
         for part in answers.parts:
             for path, source in _templates(root / part):
                 name = path.replace(PACKAGE_MARK, answers.package)
-                template = environment.from_string(source.read_text(encoding="utf-8"))
-                found[name] = ProjectFile(path=name, text=template.render(values))
+                text = source.read_text(encoding="utf-8")
+                if any(mark in text for mark in _MARKS):
+                    text = environment.from_string(text).render(values)
+                found[name] = ProjectFile(path=name, text=text)
     except (OSError, jinja2.TemplateError) as problem:
         raise EnvironmentLackingError(
             error_id="template-broken",
