@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import selectors
 import socket
 import threading
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 HEARTBEAT_SECONDS: Final = 15.0
 # A page that lags behind by more than this is cut off; it comes back and gets a summary.
 MOST_WAITING_BYTES: Final = 4 << 20
+# At the end, who has not taken everything yet gets this long.
+FAREWELL_SECONDS: Final = 1.0
 _HEARTBEAT: Final = b": still here\n\n"
 
 
@@ -74,18 +77,20 @@ class Broadcaster:
         self._inner.setblocking(False)
         self._outer.setblocking(False)
         self._selector.register(self._inner, selectors.EVENT_READ)
-        self._stopping = False
+        self._stopping = self._ended = False
         self._thread = threading.Thread(target=self._run, name="flodl-broadcast", daemon=True)
         self._thread.start()
         hub.wake = self.wake
 
     def attach(self, connection: socket.socket, last_seen: str) -> None:
-        """Take over a connection whose headers have been sent."""
+        """Take over a connection whose headers have been sent; one that comes too late is closed."""
         connection.setblocking(False)
         # Little in the kernel, so that whoever is slow is noticed.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
         self._new.append((connection, last_seen))
         self.wake()
+        if self._ended:
+            self._turn_away()
 
     def wake(self) -> None:
         """Have what waits sent now."""
@@ -93,36 +98,44 @@ class Broadcaster:
             self._outer.send(b"\0")
 
     def stop(self) -> None:
-        """Send what can be sent at once, close every stream and end the thread."""
+        """Send what waits to those who read, close every stream and end the thread."""
         self._stopping = True
         self.wake()
         self._thread.join(timeout=5)
 
     def _run(self) -> None:
         beat = time.monotonic() + HEARTBEAT_SECONDS
+        end = math.inf
         while True:
-            ready = self._selector.select(timeout=max(0.0, beat - time.monotonic()))
-            for key, events in ready:
-                if key.fileobj is self._inner:
-                    with contextlib.suppress(BlockingIOError):
-                        self._inner.recv(4096)
-                elif events & selectors.EVENT_READ:
-                    self._read(self._clients.get(key.data))
+            self._wait(min(beat, end))
+            # Asked before anything is sent: all that was told before the end was asked for is sent.
+            if self._stopping and end == math.inf:
+                end = time.monotonic() + FAREWELL_SECONDS
             self._welcome()
             if time.monotonic() >= beat:
                 beat = time.monotonic() + HEARTBEAT_SECONDS
                 with self._hub.lock:
                     for client in self._clients.values():
                         client.put(_HEARTBEAT)
-            for client in tuple(self._clients.values()):
-                self._serve(client)
-            if self._stopping:
+            left = [self._serve(client) for client in tuple(self._clients.values())]
+            if end < math.inf and (not any(left) or time.monotonic() >= end):
                 break
         for client in tuple(self._clients.values()):
             self._drop(client)
+        self._ended = True
+        self._turn_away()
         self._selector.close()
         self._inner.close()
         self._outer.close()
+
+    def _wait(self, until: float) -> None:
+        """Wait for somebody to have something for us, and see who left."""
+        for key, events in self._selector.select(timeout=max(0.0, until - time.monotonic())):
+            if key.fileobj is self._inner:
+                with contextlib.suppress(BlockingIOError):
+                    self._inner.recv(4096)
+            elif events & selectors.EVENT_READ:
+                self._read(self._clients.get(key.data))
 
     def _welcome(self) -> None:
         while self._new:
@@ -134,6 +147,13 @@ class Broadcaster:
                 client.put(first or _HEARTBEAT)
             self._clients[connection] = client
             self._selector.register(connection, selectors.EVENT_READ, connection)
+
+    def _turn_away(self) -> None:
+        """Close what came too late: nobody waits for an answer that never comes."""
+        with contextlib.suppress(IndexError):
+            while True:
+                connection, _ = self._new.popleft()
+                connection.close()
 
     def _read(self, client: Client | None) -> None:
         if client is None:
@@ -147,18 +167,20 @@ class Broadcaster:
         if gone:
             self._drop(client)
 
-    def _serve(self, client: Client) -> None:
+    def _serve(self, client: Client) -> bool:
+        """Send to one what waits; return whether something is left for later."""
         try:
             left = client.send()
         except OSError:
             self._drop(client)
-            return
+            return False
         if client.overrun:
             self._drop(client)
-            return
+            return False
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if left else 0)
         if self._selector.get_key(client.connection).events != wanted:
             self._selector.modify(client.connection, wanted, client.connection)
+        return left
 
     def _drop(self, client: Client) -> None:
         self._hub.leave(client.put)

@@ -35,7 +35,8 @@ def follow(url, log, cuts=0, seed=0):
     """Read to the end, cutting the connection at random messages; return how often it was cut."""
     generator = random.Random(seed)
     last = ""
-    while not log.finished:
+    limit = time.monotonic() + 60
+    while not log.finished and time.monotonic() < limit:
         try:
             with Stream(url, last) as stream:
                 left = generator.randint(1, 6) if log.cuts < cuts else -1

@@ -16,14 +16,21 @@ class Stream:
         if room:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
         self._socket.settimeout(10)
-        self._socket.connect((parts.hostname, parts.port))
-        header = f"Last-Event-ID: {last}\r\n" if last else ""
-        request = f"GET /events HTTP/1.1\r\nHost: {parts.hostname}:{parts.port}\r\n{header}\r\n"
-        self._socket.sendall(request.encode())
         self._file = self._socket.makefile("rb")
-        self.status = int(self._file.readline().split()[1])
-        while self._file.readline().strip():
-            pass
+        try:
+            self._socket.connect((parts.hostname, parts.port))
+            header = f"Last-Event-ID: {last}\r\n" if last else ""
+            host = f"{parts.hostname}:{parts.port}"
+            self._socket.sendall(f"GET /events HTTP/1.1\r\nHost: {host}\r\n{header}\r\n".encode())
+            answer = self._file.readline()
+            if not answer:
+                raise ConnectionError("closed before it was answered")
+            self.status = int(answer.split()[1])
+            while self._file.readline().strip():
+                pass
+        except OSError:
+            self.close()
+            raise
 
     def __enter__(self):
         return self
