@@ -269,8 +269,7 @@ class Recorder(TorchFunctionMode):
             )
             self.nodes.append(node)
             part = parts[position] if position < len(parts) else UNKNOWN
-            if node.index <= self.replay.until:
-                part = self.replay.values.get(node.index, part)
+            part = self.replay.values.get(node.index, part)
             results.append(None if part is None else Flow(self, node.index, part, None))
         return tuple(results)
 

@@ -106,7 +106,8 @@ def generate(
         if node.kind == "input" and node.target.isidentifier():
             emitter.variable[node.index] = node.target
             emitter.holder[node.target] = node.index
-    _resume(emitter, start)
+    if start >= 0:
+        _resume(emitter, start)
     for node in spec.nodes[start + 1 :]:
         if live.statement[node.index] == node.index:
             _statement(emitter, node)
@@ -120,7 +121,8 @@ def generate(
 def _resume(emitter: _Emitter, start: int) -> None:
     """Bind the values of the nodes that have run, and open the blocks that they are in."""
     scopes: list[NodeSpec] = []
-    for node in emitter.spec.nodes[: start + 1]:
+    made = emitter.spec.together(start)
+    for node in emitter.spec.nodes[: made[-1] + 1]:
         if node.kind == "enter":
             scopes.append(node)
         elif node.kind == "exit":
@@ -131,6 +133,8 @@ def _resume(emitter: _Emitter, start: int) -> None:
             emitter.put(f"{_bind(emitter, node)} = _values[{node.index}]")
     for node in scopes:
         _scope(emitter, node)
+    # What was made with the node that was asked is there, but has not been asked yet.
+    _check(emitter, *(each for each in made if each > start))
 
 
 def _assemble(emitter: _Emitter, more: tuple[str, ...]) -> Code:
@@ -175,12 +179,14 @@ def _statement(emitter: _Emitter, node: NodeSpec) -> None:
         _loop(emitter, node)
     elif node.kind in ("enter", "exit"):
         _scope(emitter, node)
+        if node.kind == "enter":
+            _check(emitter, node.index)
         return
     elif _is_effect(node):
         _effect(emitter, node)
     else:
         _assignment(emitter, node)
-    _check(emitter, node)
+    _check(emitter, node.index, *emitter.live.unpacked.get(node.index, ()))
     _free(emitter, node)
 
 
@@ -262,36 +268,41 @@ def _loop(emitter: _Emitter, node: NodeSpec) -> None:
     emitter.seen[node.index, node.index] = variable
 
 
-def _check(emitter: _Emitter, node: NodeSpec) -> None:
-    for guard in emitter.spec.guards:
-        if not guard.at_entry and guard.value == Ref(node.index):
-            asked = emitter.writer.arg(guard.value)
-            expected = emitter.writer.arg(guard.expected)
-            if guard.branches:
-                _fork(emitter, node, asked, expected)
-                continue
-            emitter.put(f"expect({asked}, {expected}, {str(guard.site)!r})", node.index)
+def _check(emitter: _Emitter, *nodes: int) -> None:
+    """See whether what was asked of nodes, which are there now, still has the same answer."""
+    for index in nodes:
+        for guard in emitter.spec.guards:
+            if not guard.at_entry and guard.value == Ref(index):
+                asked = emitter.writer.arg(guard.value)
+                expected = emitter.writer.arg(guard.expected)
+                if guard.branches:
+                    _fork(emitter, index, asked, expected)
+                    continue
+                emitter.put(f"expect({asked}, {expected}, {str(guard.site)!r})", index)
 
 
-def _fork(emitter: _Emitter, node: NodeSpec, asked: str, expected: str) -> None:
-    emitter.put(f"if {asked} != {expected}:", node.index)
-    emitter.put(f"    return _other({node.index}, locals())", node.index)
-    emitter.frames[node.index] = {
+def _fork(emitter: _Emitter, node: int, asked: str, expected: str) -> None:
+    emitter.put(f"if {asked} != {expected}:", node)
+    emitter.put(f"    return _other({node}, locals())", node)
+    last = emitter.spec.together(node)[-1]
+    emitter.frames[node] = {
         index: variable
         for index, variable in emitter.variable.items()
-        if index <= node.index and emitter.holder.get(variable) == index
+        if index <= last and emitter.holder.get(variable) == index
     }
 
 
 def _free(emitter: _Emitter, node: NodeSpec) -> None:
     """Drop values that nobody reads any more, so that memory peaks where hand-written code peaks."""
-    is_fork = node.index == emitter.spec.last_fork
+    fork = emitter.spec.last_fork
+    is_fork = fork >= 0 and node.index == emitter.live.statement[fork]
+    now = fork if is_fork else node.index
     refs = list(emitter.variable) if is_fork else _statement_refs(emitter, node)
     dying = [
         emitter.variable[ref]
         for ref in dict.fromkeys(refs)
         if ref in emitter.variable
-        and emitter.live.last_use[ref] <= node.index
+        and emitter.live.last_use[ref] <= now
         and emitter.holder.get(emitter.variable[ref]) == ref
         and ref not in emitter.live.metadata
         and emitter.spec.nodes[ref].kind != "input"  # the caller holds it anyway

@@ -226,13 +226,23 @@ class GraphSpec:
 
     @property
     def last_fork(self) -> int:
-        """Return the last node whose value decides how a pass goes on, -1 if there is none."""
+        """Return the last node that is there where the way forks for the last time, -1 for no fork."""
         forks = (
-            each.value.node
+            self.together(each.value.node)[-1]
             for each in self.guards
             if each.branches and isinstance(each.value, Ref)
         )
         return max(forks, default=-1)
+
+    def together(self, index: int) -> tuple[int, ...]:
+        """Return the nodes that one statement makes with a node: all parts of `a, b, c = x`."""
+        node = self.nodes[index]
+        owner = node.args[0] if node.kind == "item" else None
+        if isinstance(owner, Ref) and self.nodes[owner.node].kind == "unpack":
+            parts = range(owner.node + 1, owner.node + 1 + int(self.nodes[owner.node].target))
+            if index in parts:
+                return tuple(parts)
+        return (index,)
 
     def tags_of(self, index: int) -> tuple[str, ...]:
         """Return the names of the tags that sit on a node, in the order they were given."""
