@@ -6,6 +6,8 @@ import time
 from dataclasses import replace
 from typing import final
 
+import torch
+
 from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
 from flodl.verify.casebook import LAST_ROUND, Casebook
 from flodl.verify.containment import contained
@@ -33,7 +35,11 @@ HANGING_FACTOR = 20.0
 def examine(request: Request, response: Response) -> None:
     """Compare all classes of the request; each result is answered as soon as it is known."""
     STANDINS.install(request.original)
-    with contained(request.workdir, (request.original.parent, request.ported.parent)):
+    folders = (request.original.parent, request.ported.parent)
+    # TorchScript would compile a function anew at its third call or so, with other last bits in its
+    # gradients, and the original is called more often than the port.
+    unchanging = torch.jit.optimized_execution(False)  # type: ignore[attr-defined]  # public, undeclared
+    with contained(request.workdir, folders), unchanging:
         original, port = open_sides(
             request.original, request.ported, request.search_path, request.ported_search_path
         )
