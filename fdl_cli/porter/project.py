@@ -1,12 +1,12 @@
 """Several files as one project: classes that extend classes of other files become graphs too."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import final
 
 from fdl_cli.porter.analyse.draws import calls
-from fdl_cli.porter.analyse.kinship import Kinship, Relative, Survey, survey
+from fdl_cli.porter.analyse.kinship import Relative, Survey, survey
 from fdl_cli.porter.analyse.script import analyse
 from fdl_cli.porter.collection import no_collection
 from fdl_cli.porter.ir.expressions import Kind
@@ -14,9 +14,11 @@ from fdl_cli.porter.ir.findings import FileError, Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ScriptIR
 from fdl_cli.porter.ir.training import LOWER, TrainingLevel
 from fdl_cli.porter.knowledge.torch_names import is_foreign_module
+from fdl_cli.porter.member import Class, Member
 from fdl_cli.porter.module_map import ModuleMap, imports_first
-from fdl_cli.porter.parse.reader import SourceFile, UnreadableError, read
+from fdl_cli.porter.parse.reader import UnreadableError, read
 from fdl_cli.porter.pipeline import Draft, draft, move_training
+from fdl_cli.porter.star_imports import brought_by_stars
 
 # Longer chains of `from .x import Y` than this are a circle.
 _MAX_HOPS = 16
@@ -28,26 +30,6 @@ _TOO_DEEP = FileError(
     hint="split the longest expression of the file into several statements",
     line=None,
 )
-
-Class = tuple[Path, str]
-
-
-@final
-@dataclass(slots=True)
-class _Member:
-    """One file of the project and what was decided about it so far; `draft` is its last one."""
-
-    source: SourceFile
-    survey: Survey
-    relatives: dict[str, Class] = field(default_factory=dict)
-    kinship: Kinship = field(default_factory=Kinship)
-    script: ScriptIR | None = None
-    cautious: frozenset[str] = frozenset()
-    demoted: dict[str, Reason] = field(default_factory=dict)
-    draft: Draft | None = None
-    kept: frozenset[str] = frozenset()
-    extended: frozenset[str] = frozenset()
-    level: TrainingLevel = "keep"
 
 
 @final
@@ -68,13 +50,14 @@ class Project:
     ) -> None:
         self.training = training
         self._errors: dict[Path, FileError] = {}
-        self._members: dict[Path, _Member] = {}
+        self._members: dict[Path, Member] = {}
         for path, data in files.items():
             self._read(path, data)
         self._map = ModuleMap(self._members)
         self._settled = False
         self._modules: dict[Class, bool] = {}
         if linked and len(self._members) > 1:
+            self._bring()
             for path in self._members:
                 self._link(path)
             self._reach()
@@ -163,7 +146,7 @@ class Project:
     def _read(self, path: Path, data: bytes) -> None:
         try:
             source = read(data)
-            self._members[path] = _Member(source, survey(source))
+            self._members[path] = Member(source, survey(source))
             self._script(self._members[path])
         except UnreadableError as problem:
             self._errors[path] = problem.error
@@ -171,10 +154,20 @@ class Project:
             self._errors[path] = _TOO_DEEP
             self._members.pop(path, None)
 
-    def _script(self, member: _Member) -> ScriptIR:
+    def _script(self, member: Member) -> ScriptIR:
         if member.script is None:
             member.script = analyse(member.source, member.cautious, member.kinship)
         return member.script
+
+    def _bring(self) -> None:
+        """Tell each file what stars bring it from other files."""
+        names = {path: member.survey.names for path, member in self._members.items()}
+        for path, member in self._members.items():
+            brought = brought_by_stars(path, names, self._map)
+            if brought:
+                member.survey = survey(member.source, brought)
+                member.kinship = replace(member.kinship, brought=brought)
+                member.script = None
 
     # -- who extends whom -----------------------------------------------------------------------
 
@@ -198,7 +191,7 @@ class Project:
             member.script = None
 
     def _add_relative(
-        self, member: _Member, place: Path, written: str, name: str, found: dict[str, Relative]
+        self, member: Member, place: Path, written: str, name: str, found: dict[str, Relative]
     ) -> None:
         """Add the class that a file at `place` writes as `written`, and the classes above it."""
         target = self._resolve(place, written)
@@ -253,7 +246,7 @@ class Project:
             for star in sorted(known.names.stars):
                 yield f"{star}{name}" if star.endswith(".") else f"{star}.{name}"
 
-    def _drawing(self, path: Path, member: _Member) -> Iterator[tuple[str, Kind]]:
+    def _drawing(self, path: Path, member: Member) -> Iterator[tuple[str, Kind]]:
         """Yield the functions of other files that draw random numbers, as this file may call them."""
         names = member.survey.names
         for called in dict.fromkeys(calls(names, member.source.tree)):
@@ -277,7 +270,7 @@ class Project:
         elif name in survey.names.aliases:
             yield from self._drawn(home, survey.names.aliases[name], shown, hops + 1)
 
-    def _module_names(self, path: Path, member: _Member) -> Iterator[str]:
+    def _module_names(self, path: Path, member: Member) -> Iterator[str]:
         """Yield the imported names of a file that are torch modules of the project."""
         aliases = set(member.survey.names.aliases)
         for star in member.survey.names.stars:
@@ -352,7 +345,7 @@ class Project:
             if not self._correct():
                 return
 
-    def _draft(self, path: Path, member: _Member) -> Draft:
+    def _draft(self, path: Path, member: Member) -> Draft:
         try:
             made = draft(member.source, self._assumed(member), member.demoted)
             return move_training(made, member.level)
@@ -361,7 +354,7 @@ class Project:
             nothing = replace(self._script(member), models=(), values=())
             return draft(member.source, nothing, {})
 
-    def _assumed(self, member: _Member) -> ScriptIR:
+    def _assumed(self, member: Member) -> ScriptIR:
         script = self._script(member)
         relatives = tuple(
             replace(item, kept=item.name in member.kept) for item in script.relatives

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import final
 
 from fdl_cli.porter.analyse.classes import class_facts, class_nodes
@@ -56,21 +57,23 @@ class Kinship:
 
     `module_names` are the imported names that stand for torch modules of the project;
     `reached` are, per class of this file, the methods that forwards in other files reach;
-    `drawing` are imported functions, in full, that draw random numbers, and what they return.
+    `drawing` are imported functions, in full, that draw random numbers, and what they return;
+    `brought` are names from outside of the project which stars of other files bring.
     """
 
     relatives: tuple[Relative, ...] = ()
     module_names: frozenset[str] = frozenset()
     reached: Mapping[str, frozenset[str]] = field(default_factory=dict)
     drawing: Mapping[str, Kind] = field(default_factory=dict)
+    brought: Mapping[str, str] = field(default_factory=dict)
 
 
 ALONE = Kinship()
 
 
-def survey(source: SourceFile) -> Survey:
-    """Look at the classes of a file."""
-    names = collect(source.tree)
+def survey(source: SourceFile, brought: Mapping[str, str] = MappingProxyType({})) -> Survey:
+    """Look at the classes of a file; `brought` is what stars of other files bring it."""
+    names = collect(source.tree, brought)
     found: dict[str, SurveyedClass] = {}
     for node, top in class_nodes(source.tree):
         if top:

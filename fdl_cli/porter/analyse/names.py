@@ -1,8 +1,9 @@
 """Resolve the names of a module: what an import, a function or a class of the file stands for."""
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import final
 
 STAR_MODULES = ("torch", "torch.nn", "torch.nn.functional")
@@ -52,8 +53,11 @@ class Names:
         return ""
 
 
-def collect(tree: ast.Module) -> Names:
-    """Collect what the module defines at its own level, conditional parts included."""
+def collect(tree: ast.Module, brought: Mapping[str, str] = MappingProxyType({})) -> Names:
+    """Collect what the module defines at its own level, conditional parts included.
+
+    `brought` is what stars bring from other files, under their full names.
+    """
     aliases: dict[str, str] = {}
     stars: set[str] = set()
     functions: dict[str, FunctionNode] = {}
@@ -69,6 +73,10 @@ def collect(tree: ast.Module) -> Names:
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             assigned.update(_assigned_names(node))
             _follow_alias(node, aliases)
+    own = {*functions, *classes, *assigned}
+    for name, dotted in brought.items():
+        if name not in own:
+            aliases.setdefault(name, dotted)
     return Names(aliases, frozenset(stars), functions, classes, frozenset(assigned))
 
 

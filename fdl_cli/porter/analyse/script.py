@@ -47,7 +47,7 @@ def analyse(
 
     The parameters of `cautious` classes are not taken for tensors, and their sums stay as they are.
     """
-    names = collect(source.tree)
+    names = collect(source.tree, kinship.brought)
     return _Script(source, names, cautious, kinship).read()
 
 

@@ -1,0 +1,68 @@
+"""Names that `from utils import *` brings: a class knows its base although its file never imports torch."""
+
+from pathlib import Path
+
+import pytest
+
+from fdl_cli.porter.project import Project
+
+UTILS = (
+    "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nfrom .more import *\n"
+)
+MODEL = """from .utils import *
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = F.relu(self.fc(x))
+        return torch.cat([y, y], dim=1)
+"""
+
+
+def ported(files):
+    files = {Path("/p/pkg") / name: text.encode() for name, text in files.items()}
+    return Project({Path("/p/pkg/__init__.py"): b"", **files})
+
+
+def flow_of(project, name="model.py"):
+    return project.draft(Path("/p/pkg") / name).text
+
+
+def test_what_a_star_brings_is_known():
+    text = flow_of(ported({"utils.py": UTILS, "more.py": "", "model.py": MODEL}))
+    assert "class Net(FlowModule):" in text
+    assert "x.through(self.fc).through(F.relu)" in text
+    assert text.startswith("from .utils import *\nfrom flodl import FlowModule\n")
+
+
+def test_stars_of_stars():
+    files = {"utils.py": "from .more import *\n", "more.py": UTILS.replace(".more", ".utils")}
+    assert "class Net(FlowModule):" in flow_of(ported({**files, "model.py": MODEL}))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"utils.py": "from torch import nn as _nn\n"},
+        {"utils.py": "import torch.nn as nn\n__all__ = ['other']\n"},
+        {"utils.py": "import torch.nn as nn\nclass nn:\n    Module = object\n"},
+        {"utils.py": "import torch.nn as nn\nfrom .more import *\n", "model.py": "nn = None\n"},
+        {"utils.py": "from .more import *\nfrom .other import *\n", "more.py": "from torch import nn\n",
+         "other.py": "from torch import fx as nn\n"},
+    ],
+)  # fmt: skip
+def test_what_is_not_sure_is_left(files):
+    files = {"more.py": "", **files, "model.py": files.get("model.py", "") + MODEL}
+    assert "FlowModule" not in flow_of(ported(files))
+
+
+def test_a_class_of_the_project_is_still_found_through_stars():
+    base = "import torch.nn as nn\nclass Base(nn.Module):\n    def forward(self, x):\n        return x * 2\n"
+    files = {"base.py": base, "model.py": "from .base import *\nclass Net(Base):\n    pass\n"}
+    project = ported(files)
+    assert "class Base(FlowModule)" in flow_of(project, "base.py")
+    found = project.draft(Path("/p/pkg/model.py")).plan.classes
+    assert [(item.name, item.status) for item in found] == [("Net", "graph")]
