@@ -32,11 +32,14 @@ def bind(env: Environment, target: Expr, value: Expr) -> None:
     elif target.op in {"tuple", "list"}:
         same = value.op in {"tuple", "list"} and len(value.parts) == len(target.parts)
         starred = any(part.op == "starred" for part in (*target.parts, *value.parts))
+        kind = element_kind(value.kind)
+        if env.cautious and kind == "flow" and value.op == "call":
+            kind = "maybe"
         for index, part in enumerate(target.parts):
             if same and not starred:
                 bind(env, part, value.parts[index])
             else:
-                bind_kind(env, part, element_kind(value.kind))
+                bind_kind(env, part, kind)
 
 
 def bind_kind(env: Environment, target: Expr, kind: Kind) -> None:

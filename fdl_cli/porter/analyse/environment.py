@@ -77,6 +77,7 @@ class Environment:
     own_calls: list[str] = field(default_factory=list)
     returns: list[Kind] = field(default_factory=list)
     parameters: list[str] = field(default_factory=list)
+    cautious: bool = False
     testing: bool = False
     mapping: bool = False
     in_context: bool = False

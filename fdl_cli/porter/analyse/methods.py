@@ -50,7 +50,8 @@ class MethodReader:
     ) -> tuple[MethodIR, Kind]:
         """Return the IR of a method, and the kind of what it returns.
 
-        Read cautiously, no parameter is taken for a tensor: it may be a list of them.
+        Read cautiously, no parameter and no part of a result is taken for a tensor: it may be a list of
+        them, or None.
         """
         decorators = tuple(self.names.dotted(_called(item)) or ast.unparse(item)
                            for item in node.decorator_list)  # fmt: skip
@@ -60,6 +61,7 @@ class MethodReader:
         env = self.environment(view, self_name)
         env.method = node
         self._signature(env, node, static)
+        env.cautious = cautious
         if cautious:
             env.kinds = {n: "maybe" if k == "flow" else k for n, k in env.kinds.items()}
         for item, dotted in zip(node.decorator_list, decorators, strict=True):
