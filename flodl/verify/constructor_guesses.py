@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import keyword
 import re
@@ -14,10 +15,10 @@ import torch
 from flodl.verify.annotated_guesses import UNKNOWN, guess_value
 from flodl.verify.asked_arguments import MAX_QUESTIONS, asked_for, own_parameters
 from flodl.verify.attempt import Failure, attempt
-from flodl.verify.class_sources import class_node
+from flodl.verify.class_sources import class_node, module_node
 from flodl.verify.misfit_arguments import fitting
 from flodl.verify.settings_guesses import Declared, Settings, guess_settings, settings_read
-from flodl.verify.text_options import texts_compared
+from flodl.verify.text_options import Option, options_compared
 
 _BY_NAME: tuple[tuple[tuple[str, ...], object], ...] = (
     (("num_classes", "n_classes", "nclass", "num_outputs", "out_dim", "output_size"), 5),
@@ -166,17 +167,17 @@ def _made(kind: type, size: int, depth: int) -> object:
 def _guesser(
     made: type, depth: int = 0, choice: int = 0
 ) -> Callable[[inspect.Parameter, int], object]:
-    """Return what guesses one argument: a text that the class asks for, or a usual value.
+    """Return what guesses one argument: one of the options that the class names, or a usual value.
 
     `choice` says which of the kinds of blocks that stand beside the class is taken.
     """
-    texts: dict[str, list[str]] = {}
+    options: dict[str, list[Option]] = {}
     for kind in reversed(made.__mro__):  # a constructor hands on what the one above it compares
         if not kind.__module__.startswith(("torch.nn.", "builtins")):
-            texts |= _texts(kind)
+            options |= _options(kind)
 
     def guess(parameter: inspect.Parameter, size: int) -> object:
-        known = texts.get(parameter.name)
+        known = options.get(parameter.name)
         if known:
             return known[0]
         if parameter.name in _NARROW:
@@ -198,11 +199,27 @@ def _expansion(made: type) -> int:
     return known if type(known) is int and known > 0 else 1
 
 
-def _texts(kind: type) -> dict[str, list[str]]:
+def _options(kind: type) -> dict[str, list[Option]]:
+    """Return what the class, and the functions of its file that it calls, compare their names with."""
     module, node = sys.modules.get(kind.__module__), class_node(kind)
     if node is None:
         return {}
-    return texts_compared(node, vars(module) if module is not None else {})
+    known = vars(module) if module is not None else {}
+    found: dict[str, list[Option]] = {}
+    for called in _functions_called(kind, node):
+        found |= options_compared(called, known)
+    return found | options_compared(node, known)
+
+
+def _functions_called(kind: type, node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
+    names = {
+        inner.func.id
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name)
+    }
+    for item in module_node(kind).body:
+        if isinstance(item, ast.FunctionDef) and item.name in names:
+            yield item
 
 
 def _with_settings(
