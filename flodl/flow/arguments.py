@@ -45,6 +45,12 @@ class Definition:
 
     def call(self, module: Any, values: tuple[Any, ...]) -> Any:
         """Call the method with one value per parameter."""
+        args, named = self.arguments(values)
+        owner = () if self.static else (module,)
+        return self.function(*owner, *args, **named)
+
+    def arguments(self, values: tuple[Any, ...]) -> tuple[list[Any], dict[str, Any]]:
+        """Return how the method is called with one value per parameter."""
         args: list[Any] = []
         named: dict[str, Any] = {}
         for each, value in zip(self.signature.parameters.values(), values, strict=True):
@@ -56,8 +62,7 @@ class Definition:
                 named[each.name] = value
             else:
                 args.append(value)
-        owner = () if self.static else (module,)
-        return self.function(*owner, *args, **named)
+        return args, named
 
 
 def admit(recorder: Recorder, name: str, value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from functools import wraps
+from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, final
 
@@ -11,12 +12,16 @@ from torch import nn
 
 from flodl.flow.arguments import Definition
 from flodl.flow.handle import Flow
+from flodl.flow.interception import RECORDINGS, WITH_VALUES, recorded_forward
 from flodl.flow.recorder import current_recorder
 from flodl.graph.notes import explain
 from flodl.nodes.fastcalls import must_run_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# A file of ours, so that no line of it is taken for one that a user wrote.
+_GENERATED = str(Path(__file__).with_name("<generated>"))
 
 
 def install_definitions(cls: type[nn.Module], base: type[nn.Module]) -> dict[str, Definition]:
@@ -116,19 +121,33 @@ def _generate_forward(definition: Definition) -> Callable[..., Any]:
     """Make a `forward` with the signature of `flow`; a packed `*args` would cost at every call."""
     parameters, namespace = _signature_text(definition)
     names = ", ".join(["self", *definition.parameters])
+    inputs = f"({''.join(f'{each}, ' for each in definition.parameters)})"
+    # Names that no parameter has.
     source = (
         f"def forward({parameters}):\n"
-        f"    plans = self._plans[{definition.key!r}]\n"
-        f"    if must_run_plainly():\n"
-        f"        return plans.dispatch_plainly({names})\n"
+        f"    if _recordings:\n"
+        f"        _answer = _recorded(self, _definition, {inputs})\n"
+        f"        if _answer is not _with_values:\n"
+        f"            return _answer\n"
+        f"    _plans = self._plans[{definition.key!r}]\n"
+        f"    if _must_run_plainly():\n"
+        f"        return _plans.dispatch_plainly({names})\n"
         f"    try:\n"
-        f"        return plans.dispatch({names})\n"
-        f"    except Exception as error:\n"
-        f"        explain(error, self)\n"
+        f"        return _plans.dispatch({names})\n"
+        f"    except Exception as _error:\n"
+        f"        _explain(_error, self)\n"
         f"        raise\n"
     )
-    namespace |= {"must_run_plainly": must_run_plainly, "explain": explain}
-    exec(source, namespace)  # the text is made here, from a checked signature
+    namespace |= {
+        "_must_run_plainly": must_run_plainly,
+        "_explain": explain,
+        "_definition": definition,
+        "_recordings": RECORDINGS,
+        "_recorded": recorded_forward,
+        "_with_values": WITH_VALUES,
+    }
+    # The text is made here, from a checked signature.
+    exec(compile(source, _GENERATED, "exec"), namespace)
     forward: Callable[..., Any] = namespace["forward"]
     vars(forward)["__flodl_definition__"] = definition
     function = definition.function

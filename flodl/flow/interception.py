@@ -6,21 +6,23 @@ import math
 import threading
 from contextlib import contextmanager
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import nn
 
 from flodl.flow.handle import Flow
 from flodl.flow.recorder import current_recorder
-from flodl.flow.stages import call_module
+from flodl.flow.stages import call_module, call_stage
 from flodl.flow.values import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from flodl.flow.arguments import Definition
+
 _lock = threading.Lock()
-_recordings: list[int] = []  # one entry per recording under way, in any thread
+RECORDINGS: Final[list[int]] = []  # one entry per recording under way, in any thread
 # What `nn.Module.__call__` hands over to. `__call__` itself stands in a slot of the type: to set it, Python
 # looks at every subclass there is, 0.1 ms with torch alone and some ms with transformers.
 _call: Callable[..., Any] = nn.Module._call_impl
@@ -106,6 +108,24 @@ _INTERCEPTED_OF_SPECIAL = {
 }
 
 
+# No forward of a flow was recorded: it is called with values.
+WITH_VALUES: Final = object()
+
+
+def recorded_forward(module: nn.Module, definition: Definition, values: tuple[Any, ...]) -> Any:
+    """Record `module.forward(x)` for a flow `x`, which no interception sees; else `WITH_VALUES`.
+
+    The module's own flow, as a class below it reaches it, is described in place.
+    """
+    recorder = current_recorder()
+    if recorder is None or not _has_flow(values, {}):
+        return WITH_VALUES
+    if recorder.module is module:
+        return definition.call(module, values)
+    args, named = definition.arguments(values)
+    return call_stage(recorder, module.forward, tuple(args), named)
+
+
 @contextmanager
 def intercept_calls() -> Iterator[None]:
     """Turn calls of modules and of `math` on flows into nodes, in this thread, until the block ends.
@@ -113,15 +133,15 @@ def intercept_calls() -> Iterator[None]:
     The attributes are shared by all threads, so the replacements pass every other call on.
     """
     with _lock:
-        _recordings.append(threading.get_ident())
+        RECORDINGS.append(threading.get_ident())
         _set(_INTERCEPTED, _INTERCEPTED_OF_TORCH, _INTERCEPTED_OF_SPECIAL)
         _set_call(_intercepted_call, _COMPILED)
     try:
         yield
     finally:
         with _lock:
-            _recordings.pop()
-            if not _recordings:
+            RECORDINGS.pop()
+            if not RECORDINGS:
                 _set(_ORIGINALS, _OF_TORCH, _OF_SPECIAL)
                 _set_call(_call, None)
 
