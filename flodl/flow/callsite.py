@@ -7,7 +7,7 @@ import sys
 from bisect import bisect_right
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import torch
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 _INTERNAL = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent), "<frozen")
+# Where the text of generated forwards says it comes from. What a layer of torch does is put down to
+# its forward, and not to whoever called that; but a forward that became a step was written above it.
+GENERATED: Final = "<flodl forward>"
+STEP_LINE: Final = 3
 _EXTENDED = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "PRECALL"})
 
 
@@ -28,7 +32,10 @@ def _is_internal(filename: str) -> bool:
 def user_frame(depth: int = 2) -> FrameType | None:
     """Return the innermost frame that belongs neither to flodl nor to torch."""
     frame: FrameType | None = sys._getframe(depth)  # the documented way to walk frames
-    while frame is not None and _is_internal(frame.f_code.co_filename):
+    while frame is not None and (
+        _is_internal(frame.f_code.co_filename)
+        or (frame.f_lineno == STEP_LINE and frame.f_code.co_filename == GENERATED)
+    ):
         frame = frame.f_back
     return frame
 
@@ -62,12 +69,14 @@ def _targets(code: CodeType) -> dict[int, tuple[str, ...]]:
         after = steps[position + 1]
         if step.opname == "UNPACK_SEQUENCE":
             continue
-        if after.opname == "STORE_FAST":
+        # pytest gives the parts of an `assert` names of its own, which are none in Python.
+        if after.opname == "STORE_FAST" and str(after.argval).isidentifier():
             found[step.offset] = (str(after.argval),)
         elif after.opname == "UNPACK_SEQUENCE":
             stores = steps[position + 2 : position + 2 + int(after.arg or 0)]
             if all(store.opname == "STORE_FAST" for store in stores):
-                names = tuple(str(store.argval) for store in stores)
+                given = (str(store.argval) for store in stores)
+                names = tuple(name if name.isidentifier() else "_" for name in given)
                 found[step.offset] = found[after.offset] = names
     return found
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from functools import wraps
-from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, final
 
 from torch import nn
 
 from flodl.flow.arguments import Definition
+from flodl.flow.callsite import GENERATED
 from flodl.flow.handle import Flow
 from flodl.flow.interception import RECORDINGS, WITH_VALUES, recorded_forward
 from flodl.flow.recorder import current_recorder
@@ -19,9 +19,6 @@ from flodl.nodes.fastcalls import must_run_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-# A file of ours, so that no line of it is taken for one that a user wrote.
-_GENERATED = str(Path(__file__).with_name("<generated>"))
 
 
 def install_definitions(cls: type[nn.Module], base: type[nn.Module]) -> dict[str, Definition]:
@@ -122,7 +119,7 @@ def _generate_forward(definition: Definition) -> Callable[..., Any]:
     parameters, namespace = _signature_text(definition)
     names = ", ".join(["self", *definition.parameters])
     inputs = f"({''.join(f'{each}, ' for each in definition.parameters)})"
-    # Names that no parameter has.
+    # Names that no parameter has; the step of a recording is at `STEP_LINE`.
     source = (
         f"def forward({parameters}):\n"
         f"    if _recordings:\n"
@@ -147,7 +144,7 @@ def _generate_forward(definition: Definition) -> Callable[..., Any]:
         "_with_values": WITH_VALUES,
     }
     # The text is made here, from a checked signature.
-    exec(compile(source, _GENERATED, "exec"), namespace)
+    exec(compile(source, GENERATED, "exec"), namespace)
     forward: Callable[..., Any] = namespace["forward"]
     vars(forward)["__flodl_definition__"] = definition
     function = definition.function

@@ -240,6 +240,19 @@ def test_a_reassigned_parameter_may_become_none():
         assert torch.equal(module(x), x)
 
 
+class Asserting(FlowModule):
+    def flow(self, x):
+        y = x * 2
+        assert (y + 1).sum().shape == ()
+        assert y.shape[0] < 9
+        return y.relu()
+
+
+def test_an_assert_in_a_test_is_rewritten_with_names_that_python_does_not_have():
+    for rows in (2, 3):
+        assert torch.equal(Asserting()(torch.ones(rows)), torch.full((rows,), 2.0))
+
+
 def test_plans_are_bounded():
     class Flags(FlowModule):
         def flow(self, x, word):
