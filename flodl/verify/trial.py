@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -98,7 +99,10 @@ class Trial:
 
     def _load_both_ways(self, left: Subject, right: Subject) -> None:
         with both(left):
-            own = attempt(lambda: left.model.load_state_dict(left.model.state_dict()))
+            # A copy: torch passes over a tensor that is loaded into itself, even where no other could be.
+            own = attempt(
+                lambda: left.model.load_state_dict(copy.deepcopy(left.model.state_dict()))
+            )
         if isinstance(own, Failure):
             self._ledger.not_run(names.STATE, f"the original does not load its own: {own.text}")
             return

@@ -56,6 +56,7 @@ def class_facts(
         metaclass=next((ast.unparse(k.value) for k in node.keywords if k.arg == "metaclass"), ""),
         top_level=top,
         overloads=tuple(_overloads(source, node)),
+        decorators=tuple(names.dotted(item) for item in node.decorator_list),
     )
 
 

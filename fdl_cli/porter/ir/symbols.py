@@ -82,6 +82,7 @@ class ClassFacts:
     metaclass: str
     top_level: bool
     overloads: tuple[Span, ...] = ()
+    decorators: tuple[str, ...] = ()
 
     def attribute(self, name: str) -> AttributeFact | None:
         """Find an attribute by name."""

@@ -60,6 +60,10 @@ def _own_obstacles(model: ModelIR, demoted: Mapping[str, Reason]) -> tuple[Reaso
     if facts.metaclass not in {"", "ABCMeta", "abc.ABCMeta"}:
         message = f"`{facts.name}` has the metaclass `{facts.metaclass}`"
         reasons.append(Reason(line=line, code="FDL203", message=message))
+    for decorator in facts.decorators:
+        if decorator.startswith("torch.jit."):
+            message = f"the decorator `@{decorator}` compiles the class as it is written"
+            reasons.append(Reason(line=line, code="FDL315", message=message))
     reasons += _taken_names(facts)
     return tuple(dict.fromkeys(reasons))
 

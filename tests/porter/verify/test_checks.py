@@ -241,3 +241,29 @@ def test_methods_are_called_from_outside_too(tmp_path: Path) -> None:
 def test_methods_that_are_alike_are_equal(tmp_path: Path) -> None:
     found = compare(tmp_path, HEAD + LAYERS + HELPER, HEAD + LAYERS + HELPER)
     assert statuses(found)["methods"] == "equal"
+
+
+SHARED = """
+import torch
+from torch import nn
+
+class Grid(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        columns, _ = torch.meshgrid(torch.arange(width), torch.arange(width), indexing="xy")
+        self.register_buffer("columns", columns)
+
+    def forward(self, x):
+        return x * self.columns
+"""
+
+
+def test_a_state_that_the_original_cannot_load_is_not_asked_of_the_port(tmp_path: Path) -> None:
+    files = []
+    for side in ("original", "ported"):
+        (tmp_path / side).mkdir()
+        files.append(tmp_path / side / "net.py")
+        files[-1].write_text(SHARED, encoding="utf-8")
+    examples = ("Grid(): torch.randn(2, 4, 4)",)
+    found = examine_files(*files, ("Grid",), examples=examples, workdir=tmp_path / "work")["Grid"]
+    assert found["status"] == "equal", found["detail"]

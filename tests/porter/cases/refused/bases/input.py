@@ -57,3 +57,9 @@ class Assigned(nn.Module):
         return x
 
     forward = run
+
+
+@torch.jit.interface
+class Interface(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        pass
