@@ -56,8 +56,8 @@ class Project:
         self._map = ModuleMap(self._members)
         self._settled = False
         self._modules: dict[Class, bool] = {}
+        self._bring()
         if linked and len(self._members) > 1:
-            self._bring()
             for path in self._members:
                 self._link(path)
             self._reach()

@@ -86,6 +86,20 @@ def test_a_loop_over_a_length_that_only_a_run_knows():
     assert len(plans.programs) == 1, "one plan, and a way on for each length"
 
 
+class Known(FlowModule):
+    def flow(self, x):
+        y = x.through(torch.cumsum, 1)
+        _, length, _ = y.shape
+        return torch.stack([y[:, each] * each for each in range(length)], dim=1)
+
+
+def test_many_lengths_of_what_torch_returned():
+    flow = Known()
+    for length in [*range(2, 30), *range(2, 30)]:
+        x = torch.rand(2, length, 3)
+        assert torch.equal(flow(x), x.cumsum(1) * torch.arange(length)[:, None])
+
+
 def test_what_is_not_needed_after_the_fork_is_dropped():
     flow = Scan()
     for length in (2, 3, 3):

@@ -38,6 +38,12 @@ def test_what_a_star_brings_is_known():
     assert text.startswith("from .utils import *\nfrom flodl import FlowModule\n")
 
 
+def test_files_that_stand_for_themselves_know_it_too():
+    files = {"__init__.py": "", "utils.py": UTILS, "more.py": "", "model.py": MODEL}
+    texts = {Path("/p/pkg") / name: text.encode() for name, text in files.items()}
+    assert "class Net(FlowModule):" in flow_of(Project(texts, linked=False))
+
+
 def test_stars_of_stars():
     files = {"utils.py": "from .more import *\n", "more.py": UTILS.replace(".more", ".utils")}
     assert "class Net(FlowModule):" in flow_of(ported({**files, "model.py": MODEL}))
