@@ -49,6 +49,13 @@ def test_stars_of_stars():
     assert "class Net(FlowModule):" in flow_of(ported({**files, "model.py": MODEL}))
 
 
+def test_circles_of_stars_end():
+    stars = "".join(f"from .m{number} import *\n" for number in range(12))
+    files = {f"m{number}.py": stars for number in range(11)} | {"m11.py": stars + UTILS}
+    files |= {"utils.py": stars, "more.py": "", "model.py": MODEL}
+    assert "class Net(FlowModule):" in flow_of(ported(files))
+
+
 @pytest.mark.parametrize(
     "files",
     [
