@@ -219,20 +219,25 @@ class Project:
         )
         return replace(base, kind="local", name=names[base.name]) if known else base
 
-    def _resolve(self, path: Path, name: str, hops: int = 0) -> Class | None:
-        """Return the class which a file means by a name of its own or by a full name."""
+    def _resolve(self, path: Path, name: str, seen: set[Class] | None = None) -> Class | None:
+        """Return the class which a file means by a name of its own or by a full name.
+
+        Imports may run in circles: `seen` are the names that were looked up on the way.
+        """
+        seen = set() if seen is None else seen
         known = self._members[path].survey
         if name in known.classes:
             return path, name
-        if hops > _MAX_HOPS:
+        if (path, name) in seen:
             return None
+        seen.add((path, name))
         for dotted in self._full_names(known, name):
             found = self._map.find(path, dotted)
             if found is None:
                 continue
             home, rest = found
-            if len(rest) == 1 and (home, rest[0]) != (path, name):
-                target = self._resolve(home, rest[0], hops + 1)
+            if len(rest) == 1:
+                target = self._resolve(home, rest[0], seen)
                 if target is not None:
                     return target
         return None

@@ -49,6 +49,14 @@ def test_stars_of_stars():
     assert "class Net(FlowModule):" in flow_of(ported({**files, "model.py": MODEL}))
 
 
+def test_a_base_that_no_star_brings_is_looked_for_once_in_every_file():
+    stars = "".join(f"from .m{number} import *\n" for number in range(6))
+    files = {f"m{number}.py": stars for number in range(6)}
+    unknown = "class Net(Unknown):\n    def forward(self, x):\n        return helper(x)\n"
+    made = ported({**files, "model.py": "from .m0 import *\n" + unknown})
+    assert flow_of(made).endswith(unknown)
+
+
 def test_circles_of_stars_end():
     stars = "".join(f"from .m{number} import *\n" for number in range(12))
     files = {f"m{number}.py": stars for number in range(11)} | {"m11.py": stars + UTILS}
