@@ -1,6 +1,5 @@
 """The entry of `fdl`: the fast paths, and the one error boundary."""
 
-import gc
 import os
 import sys
 from typing import NoReturn
@@ -11,14 +10,10 @@ from fdl_cli import __version__
 _FAST_HELP = ((), ("--help",), ("-h",))
 _HELP = ("--help", "-h")
 _FAST_VERSION = (("--version",), ("-V",))
-# A start makes thousands of functions and classes that live to the end. With the collector's usual
-# 700, looking through them again and again takes about a tenth of a short command.
-_OBJECTS_BEFORE_COLLECTION = 50_000
 
 
 def entry() -> NoReturn:
     """Run `fdl` with the arguments of this process, and end the process."""
-    gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
     sys.exit(main())
 
 
