@@ -22,10 +22,7 @@ class Stream:
             header = f"Last-Event-ID: {last}\r\n" if last else ""
             host = f"{parts.hostname}:{parts.port}"
             self._socket.sendall(f"GET /events HTTP/1.1\r\nHost: {host}\r\n{header}\r\n".encode())
-            answer = self._file.readline()
-            if not answer:
-                raise ConnectionError("closed before it was answered")
-            self.status = int(answer.split()[1])
+            self.status = int(self._file.readline().split()[1])
             while self._file.readline().strip():
                 pass
         except OSError:
