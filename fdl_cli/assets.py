@@ -1,7 +1,5 @@
 """Find the folders of templates and skills, in a wheel and in an editable checkout alike."""
 
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal
 
@@ -10,18 +8,19 @@ from fdl_cli.errors import EnvironmentLackingError
 AssetKind = Literal["templates", "skills"]
 
 
-def assets(kind: AssetKind) -> Traversable:
+def assets(kind: AssetKind) -> Path:
     """Return the folder of templates or skills.
 
     A wheel holds them inside the package; an editable install leaves them at the top of the
-    checkout, because hatchling's `force-include` does not apply there.
+    checkout, because hatchling's `force-include` does not apply there. Wheels are unpacked, so
+    they are found beside this file: `importlib.resources` takes 10 ms to say the same.
 
     Raises:
         EnvironmentLackingError: the installation is damaged.
     """
-    installed = resources.files("fdl_cli") / "_assets" / kind
-    checkout = Path(__file__).parent.parent / kind
-    for folder in (installed, checkout):
+    package = Path(__file__).parent
+    checkout = package.parent / kind
+    for folder in (package / "_assets" / kind, checkout):
         if folder.is_dir():
             return folder
     raise EnvironmentLackingError(

@@ -129,7 +129,7 @@ def run(context: Context, options: InitOptions) -> CommandResult[ScaffoldData]:
     answers = make_answers(
         root.name, docker=options.docker, with_hf=options.with_hf, bare=options.bare, ported=stem
     )
-    files = render(answers)
+    files = render(answers, context.directories.cache)
     warnings: tuple[Notice, ...] = ()
     extra: tuple[ProjectFile, ...] = ()
     if options.script is not None:

@@ -44,7 +44,7 @@ def update_project(
         recover(root)
     record = read_record(root)
     answers = options.answers or record.answers
-    files = render(answers)
+    files = render(answers, context.directories.cache)
     planned = plan_update(root, record.base, files)
     changed = [step for step in planned if step.text is not None or step.action == "remove"]
     if changed and writes:

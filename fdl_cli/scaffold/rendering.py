@@ -25,17 +25,25 @@ class ProjectFile:
     executable: bool = False
 
 
-def render(answers: Answers) -> tuple[ProjectFile, ...]:
+def render(answers: Answers, cache: Path | None = None) -> tuple[ProjectFile, ...]:
     """Return all files of a project, by path; the same answers always give the same text.
+
+    `cache` is the folder in which compiled templates are kept from run to run.
 
     Raises:
         EnvironmentLackingError: the templates of this installation are damaged.
     """
     import jinja2
 
-    root = Path(str(assets("templates"))) / "project"
+    from fdl_cli.scaffold.compiled import CompiledTemplates
+
+    root = assets("templates") / "project"
     environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
+        loader=jinja2.FileSystemLoader(root),
+        bytecode_cache=None if cache is None else CompiledTemplates(cache / "templates"),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
     )
     values = _values(answers)
     found: dict[str, ProjectFile] = {}
@@ -45,7 +53,7 @@ def render(answers: Answers) -> tuple[ProjectFile, ...]:
                 name = path.replace(PACKAGE_MARK, answers.package)
                 text = source.read_text(encoding="utf-8")
                 if any(mark in text for mark in _MARKS):
-                    text = environment.from_string(text).render(values)
+                    text = environment.get_template(f"{part}/{path}").render(values)
                 found[name] = ProjectFile(path=name, text=text)
     except (OSError, jinja2.TemplateError) as problem:
         raise EnvironmentLackingError(

@@ -38,7 +38,7 @@ class Skill:
 
 def bundled_skills() -> tuple[Skill, ...]:
     """Return all skills of this installation, by name."""
-    root = Path(str(assets("skills")))
+    root = assets("skills")
     folders = sorted(path.parent for path in root.glob("*/SKILL.md"))
     return tuple(read_skill(folder) for folder in folders)
 

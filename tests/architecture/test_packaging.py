@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -63,7 +62,7 @@ def test_an_installed_wheel_starts_and_finds_its_assets(wheel, tmp_path):
 
 def test_a_checkout_finds_its_assets(root):
     for kind in ("templates", "skills"):
-        assert Path(str(assets(kind))) == root / kind
+        assert assets(kind) == root / kind
 
 
 def test_the_lock_covers_every_dependency(root):
