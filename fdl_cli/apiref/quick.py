@@ -5,7 +5,6 @@ to no imports, from texts that were rendered when the index was built. (`pathlib
 take as long as everything else here.)
 """
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any, Final
@@ -26,6 +25,8 @@ def quick_text(name: str, cache_folder: str | None) -> str | None:
 
 def read_stored(cache_folder: str) -> dict[str, Any] | None:
     """Return the stored index: that of the wheel, or the cached one if it is still true."""
+    import json  # at TAB the folder is asked for, and nothing is read
+
     packaged = os.path.exists(PACKAGED)
     path = PACKAGED if packaged else cache_path(cache_folder)
     try:

@@ -1,6 +1,5 @@
 """Answer a shell at TAB: commands, tasks, options, values; next to nothing is imported for it."""
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -114,8 +113,8 @@ def _values(path: str, wanted: str, environ: Mapping[str, str]) -> tuple[Candida
 
 def _complete_task(words: tuple[str, ...], current: str, environ: Mapping[str, str]) -> Completion:
     from fdl_cli.manifest.entry_arguments import remembered_schema
-    from fdl_cli.manifest.fast import project_here
     from fdl_cli.manifest.resolve import find_task, table
+    from fdl_cli.manifest.store import project_here
 
     stored = project_here(_reserved(), environ)
     found = None if stored is None else find_task(stored.tree, stored.root, words)
@@ -173,6 +172,8 @@ def _reserved() -> str:
 
 def surface(environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the options of all commands: remembered, or collected once and remembered."""
+    import json
+
     folder = quick_cache(environ)
     state = _surface_state()
     path = "" if folder is None else os.path.join(folder, "completion", "surface.json")

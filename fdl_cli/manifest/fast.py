@@ -7,26 +7,12 @@ long way in `fdl_cli.commands` answers it; both use the same resolution.
 import os
 from collections.abc import Mapping
 
-from fdl_cli.manifest.discover import find_root
 from fdl_cli.manifest.entry_arguments import known_arguments
 from fdl_cli.manifest.execute import become
-from fdl_cli.manifest.model import Flags, Stored, Trouble, overlay_name
+from fdl_cli.manifest.model import Flags, Trouble, overlay_name
 from fdl_cli.manifest.records import record_start
 from fdl_cli.manifest.resolve import find_task, read_task_words, require_forwardable, resolve
-from fdl_cli.manifest.store import recall
-
-
-def project_here(reserved: str, environ: Mapping[str, str]) -> Stored | None:
-    """Return this folder's manifest if it is remembered; nothing is parsed for it."""
-    if os.name != "posix":
-        return None
-    try:
-        root = find_root(os.getcwd())
-    except FileNotFoundError:
-        return None
-    if root is None:
-        return None
-    return recall(root, environ.get("FDL_ENV") or None, reserved, environ)
+from fdl_cli.manifest.store import project_here
 
 
 def start_task(words: tuple[str, ...], reserved: str, environ: Mapping[str, str]) -> None:

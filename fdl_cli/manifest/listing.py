@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from fdl_cli.manifest.describe import rows
-from fdl_cli.manifest.fast import project_here
 from fdl_cli.manifest.model import Tree
+from fdl_cli.manifest.store import project_here
 
 
 def project_tree(reserved: AbstractSet[str], environ: Mapping[str, str]) -> Tree | None:

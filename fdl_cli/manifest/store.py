@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fdl_cli.folders import user_folder
-from fdl_cli.manifest.discover import read_layer
+from fdl_cli.manifest.discover import find_root, read_layer
 from fdl_cli.manifest.model import Layer, Stored, Tree
 
 FORMAT: Final = 1
@@ -74,3 +74,16 @@ def recall(
         return None
     kept: Tree = tree
     return Stored(root, environment, kept, digest)
+
+
+def project_here(reserved: str, environ: Mapping[str, str]) -> Stored | None:
+    """Return this folder's manifest if it is remembered; nothing is parsed for it."""
+    if os.name != "posix":
+        return None
+    try:
+        root = find_root(os.getcwd())
+    except FileNotFoundError:
+        return None
+    if root is None:
+        return None
+    return recall(root, environ.get("FDL_ENV") or None, reserved, environ)

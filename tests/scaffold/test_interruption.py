@@ -22,7 +22,11 @@ def killed_at(number: int, folder: Path, *words: str) -> bool:
     done = subprocess.run(
         [sys.executable, str(KILLING), str(number), *words],
         cwd=folder,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder.parent / "home")},
+        env={
+            "PYTHONPATH": str(ROOT),
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(folder.parent / "home"),
+        },
         capture_output=True,
         text=True,
         check=False,
