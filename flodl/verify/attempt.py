@@ -6,7 +6,7 @@ import contextlib
 import signal
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar, final
@@ -22,10 +22,16 @@ class OutOfTimeError(BaseException):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What user code raised, in one line, and where in the file of interest it happened."""
+    """What user code raised, in one line, and where in the file of interest it happened.
+
+    `frames` are the files and lines of its traceback, and `missing` is the module that an import
+    did not find.
+    """
 
     text: str
     line: int | None
+    frames: tuple[tuple[str, int], ...] = field(default=(), compare=False, repr=False)
+    missing: str | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.text if self.line is None else f"{self.text} (line {self.line})"
@@ -48,14 +54,17 @@ def describe(problem: BaseException, file: Path | None) -> Failure:
     """Turn an exception into one line of text and the line of `file` that led to it."""
     first = (str(problem).strip() or type(problem).__name__).splitlines()[0]
     text = f"{type(problem).__name__}: {first}" if str(problem).strip() else first
+    frames = tuple(
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(problem.__traceback__)
+    )
     line = None
     if file is not None:
-        for frame in traceback.extract_tb(problem.__traceback__):
-            if Path(frame.filename) == file:
-                line = frame.lineno
+        line = next((line for name, line in reversed(frames) if Path(name) == file), None)
     if isinstance(problem, SyntaxError) and line is None:
         line = problem.lineno
-    return Failure(text=text[:400], line=line)
+    missing = problem.name if isinstance(problem, ModuleNotFoundError) else None
+    return Failure(text=text[:400], line=line, frames=frames, missing=missing)
 
 
 @contextlib.contextmanager

@@ -13,13 +13,14 @@ from flodl.verify.casebook import LAST_ROUND, Casebook
 from flodl.verify.containment import contained
 from flodl.verify.divergence import first_divergence
 from flodl.verify.drawing import draw
+from flodl.verify.eased_import import eased_words, open_eased
 from flodl.verify.ledger import Ledger
 from flodl.verify.literals import ExampleSyntaxError
 from flodl.verify.probe import UnusableCaseError
 from flodl.verify.protocol import ClassResult, Request, Response
 from flodl.verify.recorder import Case
 from flodl.verify.seeds import random_state
-from flodl.verify.sides import Side, open_sides
+from flodl.verify.sides import Side
 from flodl.verify.standins.install import STANDINS
 from flodl.verify.trial import Trial
 
@@ -40,11 +41,10 @@ def examine(request: Request, response: Response) -> None:
     # gradients, and the original is called more often than the port.
     unchanging = torch.jit.optimized_execution(False)  # type: ignore[attr-defined]  # public, undeclared
     with contained(request.workdir, folders), unchanging:
-        original, port = open_sides(
+        response.start("", "original")
+        original, port = open_eased(
             request.original, request.ported, request.search_path, request.ported_search_path
         )
-        response.start("", "original")
-        original.load()
         after_original = random_state()
         if original.failure is not None:
             response.fail(str(original.failure), source_runs=False)
@@ -156,7 +156,8 @@ class _Examination:
                 break
         if unusable is not None and ledger.num_cases == 0:
             return _not_run(name, unusable.reason, unusable.code, unusable.line)
-        return self._drawn(ledger.result(name, "; ".join(origins) or cases[0].origin), cases[0])
+        origin = ("; ".join(origins) or cases[0].origin) + eased_words(self._original)
+        return self._drawn(ledger.result(name, origin), cases[0])
 
     def _drawn(self, result: ClassResult, case: Case) -> ClassResult:
         if not self._draws or result.status not in {"equal", "close"}:

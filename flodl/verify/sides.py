@@ -23,6 +23,7 @@ from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
 from flodl.verify.containment import StopRunError, stop_at_first_backward
 from flodl.verify.definitions import define_rest
 from flodl.verify.seeds import seed_all
+from flodl.verify.standins.placeholders import PLACEHOLDERS
 
 Label = Literal["original", "port"]
 
@@ -46,6 +47,12 @@ class Place:
         """Name of the outermost package, or None for a plain script."""
         top, dot, _ = self.name.partition(".")
         return top if dot else None
+
+    def above(self, levels: int) -> Place:
+        """Return the place of the same file as a part of so many folders more."""
+        if levels == 0 or "." in self.root.name or not self.root.name:
+            return self
+        return Place(name=f"{self.root.name}.{self.name}", root=self.root.parent).above(levels - 1)
 
 
 def locate(file: Path) -> Place:
@@ -74,12 +81,23 @@ class Side:
         self._finder = _MainFinder(self.name, file, home)
         self.module = ModuleType(self.name)
         self.failure: Failure | None = None
+        self.failed_parent: str | None = None
+        # Packages whose `__init__` is not run, and why.
+        self.bare: dict[str, str] = {}
         self.random_draws_differ = False
 
     def load(self) -> None:
-        """Import the main module; `failure` is set when that ends with an exception of its own."""
+        """Import the main module; `failure` is set when that ends with an exception of its own.
+
+        When it is the `__init__` of a package around the module that fails, `failed_parent` is its name.
+        """
         seed_all(IMPORT_SEED)
-        with self.active():
+        with self.active(), PLACEHOLDERS.during_import():
+            for parent in _parents(self.name):
+                outcome = attempt(lambda parent=parent: self._load_parent(parent), self.file)  # type: ignore[misc]
+                if isinstance(outcome, Failure):
+                    self.failure, self.failed_parent = outcome, parent
+                    return
             outcome = attempt(lambda: importlib.import_module(self.name), self.file)
             if isinstance(outcome, Failure):
                 self.failure = outcome
@@ -88,10 +106,30 @@ class Side:
                 self.failure = self._finder.failure
                 self._finder.loaded = outcome
 
+    def forget(self) -> None:
+        """Forget what was imported, so that it can be imported again."""
+        self._modules.clear()
+        self._finder.failure = self._finder.loaded = None
+        self.module = ModuleType(self.name)
+        self.failure = self.failed_parent = None
+
+    def _load_parent(self, name: str) -> ModuleType:
+        if name not in self.bare or name in sys.modules:
+            return importlib.import_module(name)
+        above, _, last = name.rpartition(".")
+        path = sys.modules[above].__path__ if above else None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        if above:
+            setattr(sys.modules[above], last, module)
+        return module
+
     def load_other(self, file: Path) -> ModuleType | Failure:
         """Import another file of the program, as far as its first backward pass at most."""
         place = locate(file)
-        with self.active():
+        with self.active(), PLACEHOLDERS.during_import():
             sys.path.insert(0, str(place.root))
 
             def load() -> ModuleType:
@@ -172,12 +210,17 @@ def open_sides(
     ported: Path,
     search_path: Sequence[Path],
     ported_search_path: Sequence[Path] = (),
+    *,
+    levels: int = 0,
 ) -> tuple[Side, Side]:
-    """Describe the two sides of a comparison; nothing is imported yet."""
-    place = locate(original)
+    """Describe the two sides of a comparison; nothing is imported yet.
+
+    With `levels`, so many folders above the outermost package are taken for packages as well.
+    """
+    place = locate(original).above(levels)
     own = [place.root, *search_path]
     first = Side("original", file=original, place=place, folders=own, home=original)
-    twin = locate(ported)
+    twin = locate(ported).above(levels)
     # A port that sits in a whole ported tree brings its own neighbours; one that was written
     # alone finds the original's.
     alone = place.package is not None and twin.name != place.name
@@ -286,6 +329,12 @@ def _free_name(place: Place) -> str:
         place.name in sys.modules or place.name in sys.stdlib_module_names
     )
     return f"{place.name}_script" if taken else place.name
+
+
+def _parents(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    for number in range(1, len(parts)):
+        yield ".".join(parts[:number])
 
 
 def _is_inside(file: Path, folder: Path) -> bool:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib.machinery import PathFinder
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any, Final, final
 
 import torch
@@ -22,6 +22,7 @@ from flodl.verify.standins.environments import make_gym_module
 from flodl.verify.standins.frames import make_frames_module
 from flodl.verify.standins.hints import hints_of
 from flodl.verify.standins.hub import load_dataset, make_hub_module
+from flodl.verify.standins.placeholders import asked_by_library
 from flodl.verify.standins.tables import MissingFiles
 from flodl.verify.standins.texts import make_text_module
 from flodl.verify.standins.transforms import make_transforms_module
@@ -181,20 +182,10 @@ class _LastResort(importlib.abc.MetaPathFinder):
         del path, target
         top = fullname.partition(".")[0]
         make = make_module if top in SHOWING else _COMPUTING.get(top)
-        if make is None or _is_library(sys._getframe(1)):
+        if make is None or asked_by_library():
             return None
         self._standins.note(top)
         return importlib.machinery.ModuleSpec(fullname, _Maker(make), is_package=True)
-
-
-def _is_library(frame: FrameType | None) -> bool:
-    """Say whether an import comes from an installed package, which knows how to do without."""
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith("<frozen importlib") and file != __file__:
-            return "site-packages" in file or "dist-packages" in file
-        frame = frame.f_back
-    return False
 
 
 def _make_vision(name: str) -> ModuleType:

@@ -80,8 +80,8 @@ def test_what_stops_an_import_does_not_hide_the_classes_behind_it(tmp_path: Path
     needs = found["Needs"]
     assert needs["status"] == "not-run"
     assert needs["error_code"] == "no-inputs-found"
-    assert "a_package_that_nobody_has" in needs["detail"]
-    assert "importing the original ends with ModuleNotFoundError" in needs["detail"]
+    assert "`a_package_that_nobody_has.relu` is needed" in needs["detail"]
+    assert "importing the original ends with SystemExit" in needs["detail"]
 
 
 def test_a_model_behind_the_training_of_another_is_defined(tmp_path: Path) -> None:
