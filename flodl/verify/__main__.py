@@ -10,8 +10,8 @@ import torch
 
 from flodl.verify.containment import limit_memory
 from flodl.verify.curve import record_curve
-from flodl.verify.examination import examine
 from flodl.verify.protocol import Response, read_request
+from flodl.verify.rounds import examine
 from flodl.verify.script_run import record_script
 from flodl.verify.write_barrier import forbid_writes
 

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import final
 
-import torch
 from torch import nn
 
 from flodl.verify.asked_arguments import MAX_QUESTIONS
@@ -28,7 +27,6 @@ from flodl.verify.literals import model_expressions, parse_example
 from flodl.verify.recipes import (
     Arguments,
     Construction,
-    Packed,
     evaluate_arguments,
     pack,
     unpack,
@@ -37,8 +35,15 @@ from flodl.verify.recorder import MAX_CASES_PER_CLASS, Case, Recorder, load_case
 from flodl.verify.seeds import seed_all
 from flodl.verify.sides import Side
 from flodl.verify.users import classes_in, test_calls, user_files
+from flodl.verify.watched_calls import (
+    EXAMPLE_SEED,
+    call_watched,
+    new_recorder,
+    of_expression,
+    of_value,
+    run_without_gradients,
+)
 
-EXAMPLE_SEED = 555
 # Of the time that is left, the share that one model's inputs may be searched for.
 MODEL_SHARE = 0.4
 MIN_MODEL_S = 1.0
@@ -51,7 +56,8 @@ EXPRESSIONS_SHARE = 0.5
 ROUNDS = ((0.4, 0.1), (2.0, MIN_MODEL_S))
 LAST_ROUND = ((2.0, MIN_MODEL_S),)
 NO_INPUTS = "no inputs found"
-_NOTHING = Packed(data=b"")
+TIME_OVER = "the time to find inputs was over"
+NO_TIME = f"{NO_INPUTS}: no time was left"
 
 
 @final
@@ -74,6 +80,24 @@ class Casebook:
         """Names that have no case yet."""
         return tuple(name for name in self._wanted if not self.cases.get(name))
 
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """Names for which there was no time to look for a case."""
+        over = self.reasons.get("", "")
+        return tuple(
+            name for name in self.missing if self.reasons.get(name, over) in {TIME_OVER, NO_TIME}
+        )
+
+    def again(self, names: tuple[str, ...], budget_s: float) -> Casebook:
+        """Return an empty book for some of the names, which knows what was constructed so far."""
+        book = Casebook(self._original, names, budget_s)
+        book._constructions = self._constructions
+        return book
+
+    def note_end(self) -> None:
+        """Note that the time was over before all names were looked at."""
+        self.reasons.setdefault("", TIME_OVER)
+
     def add_examples(self, examples: tuple[str, ...]) -> None:
         """Take the user's examples; one that fails is the user's to know.
 
@@ -83,7 +107,7 @@ class Casebook:
         for text in examples:
             example = parse_example(text)
             name = example.model if self._is_value(example.model) else None
-            construction = self._value(name) if name else _expression(example.model)
+            construction = of_value(self._original, name) if name else of_expression(example.model)
             origin = f"--example {text}"
             failure = self._explore(construction, origin, example.inputs, name=name)
             if failure is not None:
@@ -101,7 +125,7 @@ class Casebook:
         for name in self.missing:
             if self._is_value(name):
                 origin = f"`{name}` with inputs from its layers"
-                self._explore(self._value(name), origin, None, name=name)
+                self._explore(of_value(self._original, name), origin, None, name=name)
 
     def add_expressions(self) -> None:
         """Try the constructor calls and factories in the file, for classes without a case."""
@@ -121,7 +145,7 @@ class Casebook:
 
     def _express(self, made: str, text: str) -> None:
         origin = f"`{text}` with inputs from its layers"
-        failure = self._explore(_expression(text), origin, None)
+        failure = self._explore(of_expression(text), origin, None)
         if failure is not None:
             self.reasons.setdefault(made, str(failure))
 
@@ -163,7 +187,7 @@ class Casebook:
 
     def _watch(self, call: Callable[[], object], origin: str) -> None:
         """Run a call for the modules that it makes and calls; how it ends does not matter."""
-        recorder = _recorder(self._original, origin)
+        recorder = new_recorder(self._original, origin)
 
         def watched() -> object:
             seed_all(EXAMPLE_SEED)
@@ -239,12 +263,12 @@ class Casebook:
             if isinstance(outcome, Failure):  # a module that does not answer as modules do
                 self.reasons.setdefault(name, f"no inputs can be looked for: {outcome}")
         except OutOfTimeError:
-            self.reasons.setdefault(name, "the time to find inputs was over")
+            self.reasons.setdefault(name, TIME_OVER)
         finally:
             self._class_deadline = self._deadline
 
     def _guessed(self, made: type[nn.Module]) -> Iterator[tuple[dict[str, object], Construction]]:
-        recorder = _recorder(self._original, "")
+        recorder = new_recorder(self._original, "")
         with self._original.active(), recorder.watching():
             seed_all(EXAMPLE_SEED)
             guesses = list(guess_constructor_arguments(made, self._declared))
@@ -259,7 +283,7 @@ class Casebook:
         self, made: type[nn.Module], kwargs: dict[str, object], recorder: Recorder | None = None
     ) -> Construction:
         with self._original.active():
-            known = recorder or _recorder(self._original, "")
+            known = recorder or new_recorder(self._original, "")
             packed = pack(((), kwargs), known, keep_live=True)
         return Construction(
             kind="class", module=made.__module__, qualname=made.__qualname__, arguments=packed
@@ -275,7 +299,7 @@ class Casebook:
     ) -> Failure | None:
         """Build the original, find inputs it accepts, and record it and all modules inside it."""
         side = self._original
-        recorder = _recorder(side, origin)
+        recorder = new_recorder(side, origin)
 
         def build() -> nn.Module:
             seed_all(EXAMPLE_SEED)
@@ -295,7 +319,9 @@ class Casebook:
                 return packed
             if construction.kind != "class":
                 recorder.ignore(model)
-            failure = _run(lambda: _call(model, unpack(packed, side), recorder), side.file)
+            failure = run_without_gradients(
+                lambda: call_watched(model, unpack(packed, side), recorder), side.file
+            )
         shown = name or type(model).__qualname__
         ours = name is not None or self._is_known_as(shown, type(model).__module__)
         if failure is None and ours and construction.kind != "class":
@@ -321,7 +347,7 @@ class Casebook:
             model, side.file, lambda: self._is_over() or time.monotonic() > deadline, made_of
         )
         if found is None:
-            return Failure(text=f"{NO_INPUTS}: no time was left", line=None)
+            return Failure(text=NO_TIME, line=None)
         if isinstance(found, Failure):
             return Failure(text=f"{NO_INPUTS}: {found.text}", line=found.line)
         return found
@@ -361,10 +387,6 @@ class Casebook:
     def _is_value(self, name: str) -> bool:
         return isinstance(self._original.namespace().get(name), nn.Module)
 
-    def _value(self, name: str) -> Construction:
-        module = self._original.name
-        return Construction(kind="value", module=module, qualname=name, arguments=_NOTHING)
-
     def _class_named(self, name: str) -> type[nn.Module] | None:
         value = self._original.namespace().get(name)
         if isinstance(value, type) and issubclass(value, nn.Module):
@@ -376,23 +398,3 @@ class Casebook:
 
     def _is_over(self) -> bool:
         return time.monotonic() > min(self._deadline, self._class_deadline)
-
-
-def _expression(text: str) -> Construction:
-    return Construction(kind="expression", module="", qualname=text, arguments=_NOTHING)
-
-
-def _recorder(side: Side, origin: str) -> Recorder:
-    return Recorder(side.is_local, origin=origin, keep_live=True)
-
-
-def _call(model: nn.Module, arguments: Arguments, recorder: Recorder) -> None:
-    seed_all(EXAMPLE_SEED)
-    with recorder.watching():
-        model(*arguments[0], **arguments[1])
-
-
-def _run(call: Callable[[], object], file: Path) -> Failure | None:
-    with torch.no_grad():
-        outcome = attempt(call, file)
-    return outcome if isinstance(outcome, Failure) else None

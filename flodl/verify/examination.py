@@ -1,4 +1,4 @@
-"""Compares a ported file with its original, class by class, and answers as it goes."""
+"""Compares one class of a ported file with its original, case by case."""
 
 from __future__ import annotations
 
@@ -6,26 +6,21 @@ import time
 from dataclasses import replace
 from typing import final
 
-import torch
-
 from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
-from flodl.verify.casebook import LAST_ROUND, Casebook
-from flodl.verify.containment import contained
+from flodl.verify.casebook import Casebook
 from flodl.verify.divergence import first_divergence
 from flodl.verify.drawing import draw
-from flodl.verify.eased_import import eased_words, open_eased
+from flodl.verify.eased_import import eased_words
 from flodl.verify.ledger import Ledger
-from flodl.verify.literals import ExampleSyntaxError
 from flodl.verify.probe import UnusableCaseError
 from flodl.verify.protocol import ClassResult, Request, Response
 from flodl.verify.recorder import Case
-from flodl.verify.seeds import random_state
 from flodl.verify.sides import Side
-from flodl.verify.standins.install import STANDINS
 from flodl.verify.trial import Trial
 
-SEARCH_SHARE = 0.3
 MAX_TRIALS = 4
+# The code of a class that was not compared in its time.
+TIME_LIMIT = "time-limit"
 # After this long, a class that was compared on one case is not compared on further ones, except
 # on those that the user gave.
 ENOUGH_S = 5.0
@@ -33,76 +28,21 @@ ENOUGH_S = 5.0
 HANGING_FACTOR = 20.0
 
 
-def examine(request: Request, response: Response) -> None:
-    """Compare all classes of the request; each result is answered as soon as it is known."""
-    STANDINS.install(request.original)
-    folders = (request.original.parent, request.ported.parent)
-    # TorchScript would compile a function anew at its third call or so, with other last bits in its
-    # gradients, and the original is called more often than the port.
-    unchanging = torch.jit.optimized_execution(False)  # type: ignore[attr-defined]  # public, undeclared
-    with contained(request.workdir, folders), unchanging:
-        response.start("", "original")
-        original, port = open_eased(
-            request.original, request.ported, request.search_path, request.ported_search_path
-        )
-        after_original = random_state()
-        if original.failure is not None:
-            response.fail(str(original.failure), source_runs=False)
-            if not _has_any(original, request.classes):
-                return
-        response.start("", "port")
-        port.load()
-        if original.failure is None and port.failure is not None:
-            _report_broken_import(request, response, port.failure)
-            return
-        complete = all(name in port.namespace() for name in request.classes)
-        draws_differ = original.failure is None and complete and random_state() != after_original
-        book = _find_cases(request, response, original)
-        for name in request.classes:
-            result = _Examination(original, port, book, request, response).run(name)
-            if draws_differ and result.status == "equal":
-                result = _imports_draw(result)
-            response.add(result)
-
-
-def _find_cases(request: Request, response: Response, original: Side) -> Casebook:
-    response.start("", "original")
-    budget = request.limit_s * SEARCH_SHARE
-    book = Casebook(original, request.classes, budget)
-    try:
-        with time_limit(budget):
-            book.add_examples(request.examples)
-            book.add_recording(request.recording)
-            book.add_values()
-            book.add_expressions()
-            book.add_guesses()
-            book.add_users()
-            book.add_guesses(LAST_ROUND)
-    except OutOfTimeError:
-        book.reasons.setdefault("", "the time to find inputs was over")
-    except ExampleSyntaxError as problem:
-        book.trouble = str(problem)
-    if book.trouble is not None:
-        response.fail(book.trouble, source_runs=True)
-    return book
-
-
 @final
-class _Examination:
+class Examination:
     """The examination of one class."""
 
     def __init__(
-        self, original: Side, port: Side, book: Casebook, request: Request, response: Response
+        self, original: Side, port: Side, request: Request, response: Response, limit_s: float
     ) -> None:
         self._original = original
         self._port = port
-        self._book = book
-        self._limit_s = request.class_limit_s
+        self._limit_s = limit_s
         self._draws = request.drawings
         self._response = response
 
-    def run(self, name: str) -> ClassResult:
-        """Examine one class over all of its cases."""
+    def run(self, name: str, book: Casebook) -> ClassResult:
+        """Examine one class over all of its cases in the book."""
         if name not in self._original.namespace():
             text = f"importing the original does not define `{name}`{self._ended()}"
             return _not_run(name, text, "not-importable", None)
@@ -113,9 +53,9 @@ class _Examination:
                 detail=f"the port does not define `{name}`",
                 error_code="missing-in-port",
             )
-        cases = self._book.cases.get(name, [])
+        cases = book.cases.get(name, [])
         if not cases:
-            reasons = self._book.reasons
+            reasons = book.reasons
             text = reasons.get(name) or reasons.get("") or "no constructor arguments were found"
             return _not_run(name, text + self._ended(), "no-inputs-found", None)
         return self._try_cases(name, cases[:MAX_TRIALS])
@@ -187,7 +127,7 @@ class _Examination:
                 error_code="port-hangs",
             )
         text = f"not finished within {self._limit_s:.0f} s"
-        return _not_run(name, text, "time-limit", None)
+        return _not_run(name, text, TIME_LIMIT, None)
 
 
 def _compared(trial: Trial) -> UnusableCaseError | Failure | None:
@@ -205,34 +145,6 @@ def _compared(trial: Trial) -> UnusableCaseError | Failure | None:
         return None
 
     return attempt(run)
-
-
-def _has_any(side: Side, names: tuple[str, ...]) -> bool:
-    return any(name in side.namespace() for name in names)
-
-
-def _report_broken_import(request: Request, response: Response, failure: Failure) -> None:
-    for name in request.classes:
-        response.add(
-            ClassResult(
-                name=name,
-                status="different",
-                detail=f"importing the port raises {failure.text}",
-                error_code="port-import-fails",
-                line=failure.line,
-            )
-        )
-
-
-def _imports_draw(result: ClassResult) -> ClassResult:
-    return ClassResult(
-        name=result.name,
-        status="different",
-        detail="importing the port draws other random numbers than importing the original",
-        checks=result.checks,
-        example=result.example,
-        error_code="import-draws",
-    )
 
 
 def _not_run(name: str, detail: str, code: str, line: int | None) -> ClassResult:

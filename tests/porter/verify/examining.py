@@ -71,8 +71,8 @@ def examine_files(
     limit_s: float = 90.0,
 ) -> dict[str, ClassResult]:
     """Examine names of two files in this process; return the results by name."""
-    from flodl.verify.examination import examine
     from flodl.verify.protocol import Request, Response
+    from flodl.verify.rounds import examine
 
     workdir.mkdir(exist_ok=True)
     request = Request(

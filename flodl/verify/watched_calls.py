@@ -1,0 +1,47 @@
+"""Builds and calls models of the original under a recorder, from one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from flodl.verify.attempt import Failure, attempt
+from flodl.verify.recipes import Arguments, Construction, Packed
+from flodl.verify.recorder import Recorder
+from flodl.verify.seeds import seed_all
+from flodl.verify.sides import Side
+
+EXAMPLE_SEED = 555
+NOTHING = Packed(data=b"")
+
+
+def of_expression(text: str) -> Construction:
+    """Return what makes a model by evaluating an expression."""
+    return Construction(kind="expression", module="", qualname=text, arguments=NOTHING)
+
+
+def of_value(side: Side, name: str) -> Construction:
+    """Return what takes a model that a module-level name holds."""
+    return Construction(kind="value", module=side.name, qualname=name, arguments=NOTHING)
+
+
+def new_recorder(side: Side, origin: str) -> Recorder:
+    """Return a recorder for the classes of the program."""
+    return Recorder(side.is_local, origin=origin, keep_live=True)
+
+
+def call_watched(model: nn.Module, arguments: Arguments, recorder: Recorder) -> None:
+    """Call a model, recording it and all modules inside it."""
+    seed_all(EXAMPLE_SEED)
+    with recorder.watching():
+        model(*arguments[0], **arguments[1])
+
+
+def run_without_gradients(call: Callable[[], object], file: Path) -> Failure | None:
+    """Run a call without gradients; return what it ended with, if badly."""
+    with torch.no_grad():
+        outcome = attempt(call, file)
+    return outcome if isinstance(outcome, Failure) else None

@@ -1,0 +1,92 @@
+"""One heavy class does not take the time of the other classes of its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.porter.verify.examining import ClassResult, examine_files
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+HEAD = """
+import time
+import torch
+from torch import nn
+
+_made = vars(torch).setdefault("_made_late", [])
+"""
+HEAVY = """
+class Heavy{number}(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        if torch.is_grad_enabled():  # not while inputs are looked for
+            time.sleep(2)
+        return self.fc(x)
+"""
+LIGHT = """
+class Light(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.fc(x).relu()
+"""
+LATE = """
+class Late(nn.Module):
+    def __init__(self, n=4):
+        super().__init__()
+        _made.append(n)
+        if len(_made) < 4:
+            time.sleep(60)
+        self.fc = nn.Linear(n, 3)
+
+    def forward(self, x):
+        return self.fc(x).relu()
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_made_yet() -> None:
+    vars(torch)["_made_late"] = []
+
+
+def examined(
+    tmp_path: Path, text: str, *names: str, limit_s: float, ported: str | None = None
+) -> dict[str, ClassResult]:
+    folders = [tmp_path / "original", tmp_path / "ported"]
+    for folder, source in zip(folders, (text, ported or text), strict=True):
+        folder.mkdir()
+        (folder / "model.py").write_text(source, encoding="utf-8")
+    first, second = (folder / "model.py" for folder in folders)
+    return examine_files(first, second, names, workdir=tmp_path / "work", limit_s=limit_s)
+
+
+def test_the_light_are_proved_and_the_heavy_come_last(tmp_path: Path) -> None:
+    heavy = [f"Heavy{number}" for number in range(5)]
+    text = HEAD + "".join(HEAVY.format(number=number) for number in range(5)) + LIGHT
+    found = examined(tmp_path, text, *heavy, "Light", limit_s=24.0)
+    assert next(iter(found)) == "Light"
+    assert found["Light"]["status"] == "equal"
+    assert sorted(found) == [*heavy, "Light"]
+    assert {found[name]["status"] for name in heavy} <= {"equal", "not-run"}
+    assert any(found[name]["error_code"] == "time-limit" for name in heavy)
+
+
+def test_inputs_are_looked_for_again_in_the_time_that_is_left(tmp_path: Path) -> None:
+    found = examined(tmp_path, HEAD + LATE + LIGHT, "Late", "Light", limit_s=20.0)
+    assert found["Light"]["status"] == "equal"
+    assert found["Late"]["status"] == "equal"
+
+
+def test_a_difference_is_found_in_the_second_search_too(tmp_path: Path) -> None:
+    text = HEAD + LATE
+    other = text.replace("self.fc(x).relu()", "self.fc(x).relu() * 1.5")
+    found = examined(tmp_path, text, "Late", limit_s=20.0, ported=other)
+    assert found["Late"]["status"] == "different"
