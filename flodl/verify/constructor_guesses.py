@@ -16,6 +16,7 @@ from flodl.verify.annotated_guesses import UNKNOWN, guess_value
 from flodl.verify.asked_arguments import MAX_QUESTIONS, asked_for, own_parameters
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.class_sources import class_node, module_node
+from flodl.verify.handed_arguments import handed_on, of_other_length
 from flodl.verify.misfit_arguments import fitting
 from flodl.verify.settings_guesses import Declared, Settings, guess_settings, settings_read
 from flodl.verify.text_options import Option, options_compared
@@ -133,7 +134,15 @@ def guess_fitting(
             return size
         return guess(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD), size)
 
-    return fitting(made, given, refusal, line, lambda kind: _made(kind, size, 0), by_name)
+    def needs(kind: type) -> dict[str, object]:
+        guess_one = _guesser(kind)
+        return {item.name: guess_one(item, size) for item in _required(kind)}
+
+    return (
+        handed_on(made, given, refusal, needs)
+        or of_other_length(given, refusal)
+        or fitting(made, given, refusal, line, lambda kind: _made(kind, size, 0), by_name)
+    )
 
 
 def _offline(made: type) -> dict[str, object]:

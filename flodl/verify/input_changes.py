@@ -16,6 +16,8 @@ from flodl.verify.input_slots import Kind, Slot, State, fixed
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:x\d+)*(?![\w.])")
 _MAX_SIZE = 4096
 _SIZES = (1, 2, 3, 4, 8, 16, 32, 64, 128, 256)
+# Sides of pictures that networks with a linear layer behind their convolutions are made for.
+_SIDES = (28, 32, 84, 64, 96, 224, 128, 227, 256, 299, 48, 16, 112, 80, 36, 40)
 _RANK_WORDS = (
     "dimensions", "of dimension ", "dimension out of", "dim ", "dims", "unpack", "too many indices",
     "permute", "unbatched",
@@ -60,6 +62,8 @@ def changes_of(state: State, message: str, sizes: Sequence[int]) -> Iterator[Sta
         yield from _larger(state)
     if any(word in text for word in _RANK_WORDS):
         yield from _with_other_rank(state, numbers)
+    if "mat1 and mat2 shapes" in text:
+        yield from _with_other_pictures(state)
     known = [number for number in numbers if _is_present(state, number)]
     yield from _resized(state, known, numbers)
     yield from _resized(state, None, (*numbers, *_sides(numbers)))
@@ -160,6 +164,17 @@ def _with_other_rank(state: State, numbers: Sequence[int]) -> Iterator[State]:
                 else replace(slot, shape=(*slot.shape[:axis], 7, *slot.shape[axis:]))
                 for slot in state
             )
+
+
+def _with_other_pictures(state: State) -> Iterator[State]:
+    """Yield states with pictures of the usual sides."""
+    for side in _SIDES:
+        yield tuple(
+            replace(slot, shape=(*slot.shape[:2], side, side))
+            if slot.kind == "float" and len(slot.shape) == 4
+            else slot
+            for slot in state
+        )
 
 
 def _larger(state: State) -> Iterator[State]:

@@ -92,6 +92,20 @@ class Attention(nn.Module):
         return self.cell(torch.cat([word, (weights * memory).sum(1)], dim=1), hidden)
 
 
+class Pixels(nn.Module):
+    """Pictures of one side only, which a linear layer behind the convolutions knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(9, 8, 3, stride=2)
+        self.then = nn.Conv2d(8, 8, 3)
+        self.head = nn.Linear(8 * 39 * 39, 5)
+
+    def forward(self, x):
+        x = functional.relu(self.then(functional.relu(self.first(x / 255))))
+        return self.head(x.reshape(len(x), -1))
+
+
 class Keyword(nn.Module):
     """An argument that has to be given by its name."""
 
@@ -111,7 +125,7 @@ class Strict(nn.Module):
         raise ValueError("never")
 
 
-MODELS = (Forecast, Patches, Positions, Edges, Attention, Keyword)
+MODELS = (Forecast, Patches, Positions, Edges, Attention, Pixels, Keyword)
 
 
 @pytest.mark.parametrize("made", MODELS, ids=lambda made: made.__name__)

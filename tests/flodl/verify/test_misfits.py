@@ -196,10 +196,54 @@ class Optional(nn.Module):
     def forward(self, x, lengths=None, hidden=None):
         last = x[torch.arange(len(x)), lengths - 1]
         return self.fc(last)
+
+
+class Convs(nn.Module):
+    def __init__(self, wide, kernel_size, num_layers):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv1d(wide, wide, kernel_size) for _ in range(num_layers))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Configured(nn.Module):
+    def __init__(self, wide, config):
+        super().__init__()
+        self.inner = Convs(wide, **config)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class Listed(nn.Module):
+    def __init__(self, config, size):
+        super().__init__()
+        self.inner = Convs(*config)
+        self.size = size
+
+    def forward(self, x):
+        return self.inner(x) * self.size
+
+
+class Deep(nn.Module):
+    def __init__(self, widths: list[int], n_blocks=5):
+        super().__init__()
+        if len(widths) != n_blocks:
+            raise ValueError(f"Model depth is {n_blocks}, but you provide `widths` for {len(widths)} blocks.")
+        self.layers = nn.ModuleList(nn.Linear(wide, wide) for wide in widths)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
 """
 NAMES = [
     "Vocabulary", "Window", "Cell", "Kernel", "Table", "Steps", "Wrapper", "Activated", "OnDevice",
     "OnGpu", "Bottleneck", "WideNet", "Packed", "Optional",
+    "Configured", "Listed", "Deep",
 ]  # fmt: skip
 
 
