@@ -239,7 +239,7 @@ class Casebook:
     ) -> dict[str, object]:
         """Return arguments to add or to exchange after a refusal."""
         said, line = failure.text, self._line(failure.line)
-        found = guess_fitting(made, kwargs, said, line)
+        found = guess_fitting(made, kwargs, said, line, failure.line)
         if found or said.startswith(NO_INPUTS):
             return found
         # A message says best what is missing; without one, the line shows it.

@@ -18,6 +18,7 @@ from flodl.verify.attempt import Failure, attempt
 from flodl.verify.class_sources import class_node, module_node
 from flodl.verify.handed_arguments import handed_on, of_other_length
 from flodl.verify.misfit_arguments import fitting
+from flodl.verify.refused_conditions import accepted
 from flodl.verify.settings_guesses import Declared, Settings, guess_settings, settings_read
 from flodl.verify.text_options import Option, options_compared
 
@@ -53,8 +54,8 @@ _BY_NAME: tuple[tuple[tuple[str, ...], object], ...] = (
     (("blocks", "num_blocks", "layers", "block_config"), (1, 1, 1, 1)),
 )
 _BY_WHOLE_NAME: dict[str, object] = {
-    "device": "cpu", "dtype": torch.float32, "cuda": False, "gpu": False, "gpus": [], "gpu_ids": [],
-    "gpu_id": None, "logger": None, "verbose": False,
+    "device": torch.device("cpu"), "dtype": torch.float32, "cuda": False, "gpu": False, "gpus": [],
+    "gpu_ids": [], "gpu_id": None, "logger": None, "verbose": False,
 }  # fmt: skip
 _BY_ANNOTATION: dict[object, object] = {
     "int": 16, "float": 0.5, "bool": False, "str": "same",
@@ -121,9 +122,9 @@ def guess_asked_for(made: type, given: Mapping[str, object], refusal: str) -> di
 
 
 def guess_fitting(
-    made: type, given: Mapping[str, object], refusal: str, line: str
+    made: type, given: Mapping[str, object], refusal: str, line: str, number: int | None = None
 ) -> dict[str, object]:
-    """Return other guesses for arguments that a line uses as what they are not."""
+    """Return other guesses for arguments that a line, of this number, uses as what they are not."""
     size = next((value for value in given.values() if type(value) is int), 16)
     guess = _guesser(made)
 
@@ -139,7 +140,8 @@ def guess_fitting(
         return {item.name: guess_one(item, size) for item in _required(kind)}
 
     return (
-        handed_on(made, given, refusal, needs)
+        accepted(made, given, number)
+        or handed_on(made, given, refusal, needs)
         or of_other_length(given, refusal)
         or fitting(made, given, refusal, line, lambda kind: _made(kind, size, 0), by_name)
     )
