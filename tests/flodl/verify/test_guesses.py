@@ -165,7 +165,7 @@ from base import Block as Inner
 class Block(nn.Module):
     def __init__(self, secret):
         super().__init__()
-        assert secret == ("only", "me")
+        assert id(secret) == -1  # no argument is good enough
 
     def forward(self, x):
         return x + 1
