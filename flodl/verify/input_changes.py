@@ -64,6 +64,8 @@ def changes_of(state: State, message: str, sizes: Sequence[int]) -> Iterator[Sta
         yield from _with_other_rank(state, numbers)
     if "mat1 and mat2 shapes" in text:
         yield from _with_other_pictures(state)
+    if "must match" in text:
+        yield from _with_other_sides(state, numbers)
     known = [number for number in numbers if _is_present(state, number)]
     yield from _resized(state, known, numbers)
     yield from _resized(state, None, (*numbers, *_sides(numbers)))
@@ -175,6 +177,16 @@ def _with_other_pictures(state: State) -> Iterator[State]:
             else slot
             for slot in state
         )
+
+
+def _with_other_sides(state: State, numbers: Sequence[int]) -> Iterator[State]:
+    """Yield states with one picture of another size: what a skip brings is larger."""
+    for place, slot in _tensors(state):
+        kept, sides = slot.shape[:2], slot.shape[2:]
+        if len(sides) > 1 and len(set(sides)) == 1:
+            for side in numbers:
+                if side != sides[0]:
+                    yield _put(state, place, replace(slot, shape=(*kept, *[side] * len(sides))))
 
 
 def _larger(state: State) -> Iterator[State]:

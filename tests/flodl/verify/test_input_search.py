@@ -106,6 +106,20 @@ class Pixels(nn.Module):
         return self.head(x.reshape(len(x), -1))
 
 
+class Skip(nn.Module):
+    """A picture is enlarged, joined to a larger one, and to one of other channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.above = nn.Conv2d(9, 6, 3, padding=1)
+        self.beside = nn.Conv2d(5, 6, 1)
+
+    def forward(self, x, skip, further):
+        wide = functional.interpolate(self.above(x), scale_factor=2.0)
+        joined = wide + self.beside(skip)
+        return torch.cat([functional.interpolate(joined, scale_factor=2.0), further], dim=1)
+
+
 class Keyword(nn.Module):
     """An argument that has to be given by its name."""
 
@@ -125,7 +139,7 @@ class Strict(nn.Module):
         raise ValueError("never")
 
 
-MODELS = (Forecast, Patches, Positions, Edges, Attention, Pixels, Keyword)
+MODELS = (Forecast, Patches, Positions, Edges, Attention, Pixels, Skip, Keyword)
 
 
 @pytest.mark.parametrize("made", MODELS, ids=lambda made: made.__name__)
