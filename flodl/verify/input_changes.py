@@ -11,6 +11,7 @@ from dataclasses import replace
 import torch
 
 from flodl.verify.input_slots import Kind, Slot, State, fixed
+from flodl.verify.list_inputs import as_lists, list_changes
 
 # What messages call sizes: "(14x7 and 4x512)", "[2, 32, 9]", "expected 4, got 3".
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:x\d+)*(?![\w.])")
@@ -33,6 +34,10 @@ _FLOAT_WORDS = (
     "floating point", "not implemented for 'bool'", "to have the same dtype", "same dtype",
     "input dtype should be", "long int",
 )  # fmt: skip
+_LIST_WORDS = (
+    "must be tuple of tensors", "no attribute 'copy'", "no attribute 'append'", "no attribute 'pop'",
+    "no attribute 'reverse'", "no attribute 'insert'", "no attribute 'extend'",
+)  # fmt: skip
 _RANGE_WORDS = ("out of range", "out of bounds", "class values must be smaller")
 _PLAIN_WORDS = (
     "only integer tensors", "cannot be interpreted as an integer", "as an index",
@@ -47,11 +52,25 @@ def changes_of(state: State, message: str, sizes: Sequence[int]) -> Iterator[Sta
     """Yield states that differ in one step; `sizes` are those that the model itself knows."""
     text = message.lower()
     numbers = _numbers(text)
-    if any(word in text for word in _INTEGER_WORDS):
-        yield from _of_kind(state, "float", "int")
-    if any(word in text for word in _FLOAT_WORDS):
-        yield from _of_kind(state, "int", "float")
-        yield from _of_kind(state, "bool", "float")
+    yield from _said_changes(state, text, numbers)
+    known = [number for number in numbers if _is_present(state, number)]
+    yield from _resized(state, known, numbers)
+    yield from _resized(state, None, (*numbers, *_sides(numbers)))
+    yield from _with_other_rank(state, (*numbers, *sizes[:4]))
+    yield from _resized(state, None, (*sizes, *_sides(sizes)))
+    yield from _with_plain_values(state, start=1)
+    yield from _resized(state, None, _SIZES)
+    yield from _larger(state)
+    yield from _of_kind(state, "float", "int")
+    yield from _with_plain_values(state)
+
+
+def _said_changes(state: State, text: str, numbers: Sequence[int]) -> Iterator[State]:
+    """Yield what the words of a message ask for."""
+    yield from list_changes(state, numbers)
+    if any(word in text for word in _LIST_WORDS):
+        yield from as_lists(state)
+    yield from _of_said_kind(state, text)
     if "length" in text:
         yield from _with_lengths(state)
     if any(word in text for word in _RANGE_WORDS):
@@ -66,16 +85,14 @@ def changes_of(state: State, message: str, sizes: Sequence[int]) -> Iterator[Sta
         yield from _with_other_pictures(state)
     if "must match" in text:
         yield from _with_other_sides(state, numbers)
-    known = [number for number in numbers if _is_present(state, number)]
-    yield from _resized(state, known, numbers)
-    yield from _resized(state, None, (*numbers, *_sides(numbers)))
-    yield from _with_other_rank(state, (*numbers, *sizes[:4]))
-    yield from _resized(state, None, (*sizes, *_sides(sizes)))
-    yield from _with_plain_values(state, start=1)
-    yield from _resized(state, None, _SIZES)
-    yield from _larger(state)
-    yield from _of_kind(state, "float", "int")
-    yield from _with_plain_values(state)
+
+
+def _of_said_kind(state: State, text: str) -> Iterator[State]:
+    if any(word in text for word in _INTEGER_WORDS):
+        yield from _of_kind(state, "float", "int")
+    if any(word in text for word in _FLOAT_WORDS):
+        yield from _of_kind(state, "int", "float")
+        yield from _of_kind(state, "bool", "float")
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -102,7 +119,7 @@ def _put(state: State, place: int, slot: Slot) -> State:
 
 
 def _tensors(state: State) -> Iterator[tuple[int, Slot]]:
-    return ((place, slot) for place, slot in enumerate(state) if slot.kind != "fixed")
+    return (pair for pair in enumerate(state) if pair[1].kind not in {"fixed", "list"})
 
 
 def _resized(
@@ -162,7 +179,7 @@ def _with_other_rank(state: State, numbers: Sequence[int]) -> Iterator[State]:
         for axis in (1, 0):
             yield tuple(
                 slot
-                if slot.kind == "fixed" or len(slot.shape) < axis
+                if slot.kind in {"fixed", "list"} or len(slot.shape) < axis
                 else replace(slot, shape=(*slot.shape[:axis], 7, *slot.shape[axis:]))
                 for slot in state
             )

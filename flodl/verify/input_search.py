@@ -22,6 +22,7 @@ from flodl.verify.attempt import Failure
 from flodl.verify.input_changes import changes_of
 from flodl.verify.input_slots import State, is_small, state_of, values_of
 from flodl.verify.layer_shapes import guess_arguments, optional_names
+from flodl.verify.list_inputs import guess_lists
 from flodl.verify.reach import Reach, reach_of
 from flodl.verify.recipes import Arguments
 from flodl.verify.size_hints import Hints, hints_of, sequence_shape
@@ -60,7 +61,8 @@ def find_arguments(
         return None if furthest is None else furthest.failure
 
     hints = hints_of(model, made_of)
-    for arguments in guess_arguments(model, hints):
+    likeliest = (guess_lists(model, made_of), guess_arguments(model, hints))
+    for arguments in itertools.chain(*likeliest):
         if is_over():
             return refusal()
         reach = attempt(arguments)

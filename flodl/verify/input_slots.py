@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal, final
 
@@ -9,7 +10,7 @@ import torch
 
 from flodl.verify.recipes import Arguments
 
-Kind = Literal["float", "int", "bool", "fixed"]
+Kind = Literal["float", "int", "bool", "list", "fixed"]
 
 MAX_ELEMENTS = 1 << 21
 
@@ -17,10 +18,10 @@ MAX_ELEMENTS = 1 << 21
 @final
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One argument: a tensor of a shape and kind, or a fixed value that is no tensor.
+    """One argument: a tensor of a shape and kind, a list of tensors, or a fixed value that is neither.
 
-    Whole numbers of a tensor lie below `high`. `key` is the keyword it is given by, if any;
-    `shown` stands for the value where two slots are compared.
+    Whole numbers of a tensor lie below `high`; `items` are the shapes in a list. `key` is the keyword
+    it is given by, if any; `shown` stands for the value where two slots are compared.
     """
 
     kind: Kind
@@ -28,6 +29,7 @@ class Slot:
     high: int = 2
     key: str = ""
     shown: str = ""
+    items: tuple[tuple[int, ...], ...] = ()
     value: object = field(default=None, compare=False)
 
     def make(self) -> object:
@@ -38,6 +40,8 @@ class Slot:
             return torch.randint(self.high, self.shape)
         if self.kind == "bool":
             return torch.ones(self.shape, dtype=torch.bool)
+        if self.kind == "list":
+            return [torch.randn(shape) for shape in self.items]
         return self.value
 
 
@@ -72,16 +76,13 @@ def values_of(state: State) -> Arguments:
 
 def is_small(state: State) -> bool:
     """Tell whether the tensors of a state are of a size to play with."""
-    total = 0
-    for slot in state:
-        elements = 1
-        for size in slot.shape:
-            elements *= size
-        total += elements
-    return total <= MAX_ELEMENTS
+    shapes = [shape for slot in state for shape in (slot.shape, *slot.items)]
+    return sum(math.prod(shape) for shape in shapes) <= MAX_ELEMENTS
 
 
 def _slot(value: object, key: str) -> Slot | None:
+    if isinstance(value, list) and value and all(_is_plain(item) for item in value):
+        return Slot("list", key=key, items=tuple(tuple(item.shape) for item in value))
     if not isinstance(value, torch.Tensor):
         return fixed(value, key)
     if value.layout != torch.strided or value.is_complex():
@@ -93,3 +94,7 @@ def _slot(value: object, key: str) -> Slot | None:
         return Slot("bool", shape, key=key)
     high = int(value.max()) + 1 if value.numel() else 2
     return Slot("int", shape, high=max(high, 2), key=key)
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float32

@@ -120,6 +120,45 @@ class Skip(nn.Module):
         return torch.cat([functional.interpolate(joined, scale_factor=2.0), further], dim=1)
 
 
+class Pyramid(nn.Module):
+    """A decoder of feature maps, each half as large as the one before."""
+
+    def __init__(self, channels) -> None:
+        super().__init__()
+        self.sides = nn.ModuleList(nn.Conv2d(count, 4, 1) for count in channels)
+
+    def forward(self, features: list[torch.Tensor]):
+        found = self.sides[-1](features[-1])
+        for side, feature in list(zip(self.sides, features, strict=True))[-2::-1]:
+            found = functional.interpolate(found, scale_factor=2.0) + side(feature)
+        return found
+
+
+class Merged(nn.Module):
+    """Several maps of one size, one after another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(6, 3, 1)
+
+    def forward(self, *features):
+        first, second, third = features
+        return self.conv(torch.stack([first, second, third]).sum(0))
+
+
+class Reversed(nn.Module):
+    """Nothing but what is done with it says that this is a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(5, 5)
+
+    def forward(self, parts):
+        parts = parts.copy()
+        parts.reverse()
+        return sum(self.fc(part) for part in parts)
+
+
 class Keyword(nn.Module):
     """An argument that has to be given by its name."""
 
@@ -148,6 +187,19 @@ def test_inputs_are_found(made: type[nn.Module]) -> None:
     model = made()
     deadline = time.monotonic() + 60
     found = find_arguments(model, Path(__file__), lambda: time.monotonic() > deadline)
+    assert isinstance(found, tuple), found
+    args, kwargs = found
+    assert isinstance(model(*args, **kwargs), torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    ("made", "given"), [(Pyramid, ((3, 5, 7),)), (Merged, ()), (Reversed, ())]
+)
+def test_lists_of_inputs_are_found(made: type[nn.Module], given: tuple[object, ...]) -> None:
+    torch.manual_seed(0)
+    model = made(*given)
+    deadline = time.monotonic() + 60
+    found = find_arguments(model, Path(__file__), lambda: time.monotonic() > deadline, (given, {}))
     assert isinstance(found, tuple), found
     args, kwargs = found
     assert isinstance(model(*args, **kwargs), torch.Tensor)
