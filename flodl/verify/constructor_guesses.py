@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import inspect
 import keyword
+import linecache
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 
 import torch
 
@@ -136,8 +138,7 @@ def guess_fitting(
         return guess(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD), size)
 
     def needs(kind: type) -> dict[str, object]:
-        guess_one = _guesser(kind)
-        return {item.name: guess_one(item, size) for item in _required(kind)}
+        return _fitted(kind, size)
 
     return (
         accepted(made, given, number)
@@ -145,6 +146,23 @@ def guess_fitting(
         or of_other_length(given, refusal)
         or fitting(made, given, refusal, line, lambda kind: _made(kind, size, 0), by_name)
     )
+
+
+def _fitted(kind: type, size: int) -> dict[str, object]:
+    """Return arguments for a class, exchanged as long as it refuses them and says why."""
+    guess = _guesser(kind)
+    given = {item.name: guess(item, size) for item in _required(kind)}
+    file = Path(getattr(sys.modules.get(kind.__module__), "__file__", None) or "")
+    for _ in range(MAX_QUESTIONS):
+        refusal = attempt(partial(kind, **given), file)
+        if not isinstance(refusal, Failure) or refusal.line is None:
+            break
+        line = linecache.getline(str(file), refusal.line)
+        more = guess_fitting(kind, given, refusal.text, line, refusal.line)
+        if not more:
+            break
+        given |= more
+    return given
 
 
 def _offline(made: type) -> dict[str, object]:

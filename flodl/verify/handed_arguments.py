@@ -33,7 +33,7 @@ def handed_on(
         kind = beside.get(ast.unparse(call.func))
         if name not in given or isinstance(given[name], (list, tuple, dict)):
             continue
-        if not isinstance(kind, type) or not issubclass(kind, nn.Module):
+        if not isinstance(kind, type) or not issubclass(kind, nn.Module) or kind is made:
             continue
         wanted = dict(needs(kind))
         for known in [*list(wanted)[: _positional(call)], *(item.arg for item in call.keywords)]:

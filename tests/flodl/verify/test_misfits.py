@@ -228,6 +228,26 @@ class Listed(nn.Module):
         return self.inner(x) * self.size
 
 
+class Shaped(nn.Module):
+    def __init__(self, shape, wide):
+        super().__init__()
+        assert len(shape) == 3
+        self.fc = nn.Linear(shape[0], wide)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+class Agent(nn.Module):
+    def __init__(self, shape_config, hidden):
+        super().__init__()
+        self.inner = Shaped(*shape_config)
+        self.hidden = hidden
+
+    def forward(self, x):
+        return self.inner(x) * self.hidden
+
+
 class Deep(nn.Module):
     def __init__(self, widths: list[int], n_blocks=5):
         super().__init__()
@@ -243,7 +263,7 @@ class Deep(nn.Module):
 NAMES = [
     "Vocabulary", "Window", "Cell", "Kernel", "Table", "Steps", "Wrapper", "Activated", "OnDevice",
     "OnGpu", "Bottleneck", "WideNet", "Packed", "Optional",
-    "Configured", "Listed", "Deep",
+    "Configured", "Listed", "Deep", "Agent",
 ]  # fmt: skip
 
 
