@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal, final
 
-from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
+from flodl.verify.attempt import Failure, OutOfTimeError, attempt, describe, time_limit
 from flodl.verify.containment import StopRunError, stop_at_first_backward
 from flodl.verify.definitions import define_rest
 from flodl.verify.seeds import seed_all
@@ -29,6 +29,7 @@ Label = Literal["original", "port"]
 
 IMPORT_SEED = 1234
 IMPORT_LIMIT_S = 30.0
+REST_LIMIT_S = 3.0
 # One runtime for both sides, wherever it lies.
 _SHARED = frozenset({"flodl", "torch"})
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -81,6 +82,8 @@ class Side:
         self._finder = _MainFinder(self.name, file, home)
         self.module = ModuleType(self.name)
         self.failure: Failure | None = None
+        # Where the import was when its time was over, which is no failure.
+        self.overtime: Failure | None = None
         self.failed_parent: str | None = None
         # Packages whose `__init__` is not run, and why.
         self.bare: dict[str, str] = {}
@@ -104,14 +107,15 @@ class Side:
             else:
                 self.module = outcome
                 self.failure = self._finder.failure
+                self.overtime = self._finder.overtime
                 self._finder.loaded = outcome
 
     def forget(self) -> None:
         """Forget what was imported, so that it can be imported again."""
         self._modules.clear()
-        self._finder.failure = self._finder.loaded = None
+        self._finder.failure = self._finder.overtime = self._finder.loaded = None
         self.module = ModuleType(self.name)
-        self.failure = self.failed_parent = None
+        self.failure = self.overtime = self.failed_parent = None
 
     def _load_parent(self, name: str) -> ModuleType:
         if name not in self.bare or name in sys.modules:
@@ -232,10 +236,17 @@ def open_sides(
 class _MainLoader(importlib.machinery.SourceFileLoader):
     """Loads the main module, keeping what was defined when its top level stops early."""
 
-    def __init__(self, name: str, file: Path, report: Callable[[Failure | None], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        file: Path,
+        report: Callable[[Failure | None], None],
+        report_overtime: Callable[[Failure], None],
+    ) -> None:
         super().__init__(name, str(file))
         self._file = file
         self._report = report
+        self._report_overtime = report_overtime
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's top level until its first backward pass, its end, or the time limit."""
@@ -244,8 +255,11 @@ class _MainLoader(importlib.machinery.SourceFileLoader):
         try:
             with stop_at_first_backward(), time_limit(IMPORT_LIMIT_S):
                 self._run(module)
-        except OutOfTimeError:
-            return
+        except OutOfTimeError as problem:
+            self._report_overtime(describe(problem, self._file))
+            # What took so long may be an import, which is done again there.
+            with contextlib.suppress(OutOfTimeError), time_limit(REST_LIMIT_S):
+                define_rest(module, self._file)
         finally:
             sys.argv = argv
 
@@ -293,6 +307,7 @@ class _MainFinder(MetaPathFinder):
         self._home = home
         self.loaded: ModuleType | None = None
         self.failure: Failure | None = None
+        self.overtime: Failure | None = None
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: object = None
@@ -303,7 +318,7 @@ class _MainFinder(MetaPathFinder):
             if self.loaded is None or not self._is_other_name(fullname, path):
                 return None
             return importlib.util.spec_from_loader(fullname, _SameModuleLoader(self.loaded))
-        loader = _MainLoader(fullname, self._file, self._note)
+        loader = _MainLoader(fullname, self._file, self._note, self._note_overtime)
         folder = [str(self._file.parent)] if self._file.stem == "__init__" else None
         return importlib.util.spec_from_file_location(
             fullname, self._file, loader=loader, submodule_search_locations=folder
@@ -321,6 +336,9 @@ class _MainFinder(MetaPathFinder):
 
     def _note(self, failure: Failure | None) -> None:
         self.failure = failure
+
+    def _note_overtime(self, place: Failure) -> None:
+        self.overtime = place
 
 
 def _free_name(place: Place) -> str:

@@ -87,11 +87,31 @@ def test_a_package_that_fails_when_it_is_imported(tmp_path: Path, monkeypatch: A
     broken = tmp_path / "site-packages" / "broken_one"
     broken.mkdir(parents=True)
     (broken / "__init__.py").write_text("raise RuntimeError('no locator available')\n")
-    monkeypatch.setenv("PYTHONPATH", str(broken.parent))
+    monkeypatch.syspath_prepend(broken.parent)
     text = net("from broken_one.util import pad", first="assert pad is not None")
     result = examined(tmp_path, {"net.py": text}, "net.py")
     assert result["status"] == "equal"
     assert "with placeholders for broken_one" in result["example"]
+
+
+def test_a_package_that_takes_all_the_time(tmp_path: Path, monkeypatch: Any) -> None:
+    slow = tmp_path / "site-packages" / "slow_one"
+    slow.mkdir(parents=True)
+    (slow / "__init__.py").write_text("import time\ntime.sleep(600)\n")
+    monkeypatch.setattr("flodl.verify.sides.IMPORT_LIMIT_S", 1.0)
+    monkeypatch.syspath_prepend(slow.parent)
+    text = net("from slow_one.util import pad", first="assert pad is not None")
+    result = examined(tmp_path, {"net.py": text}, "net.py")
+    assert result["status"] == "equal"
+    assert "with placeholders for slow_one" in result["example"]
+
+
+def test_what_stands_behind_a_long_run_is_defined(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("flodl.verify.sides.IMPORT_LIMIT_S", 1.0)
+    text = net("import time", "time.sleep(600)")
+    result = examined(tmp_path, {"net.py": text}, "net.py")
+    assert result["status"] == "equal"
+    assert "placeholders" not in result["example"]
 
 
 def test_an_error_of_the_programs_own_is_not_covered(tmp_path: Path) -> None:
