@@ -113,6 +113,8 @@ def _with_attribute(
         return [value] * _LENGTH
     if attribute in _OF_TEXTS:
         return "same"
+    if attribute == "reduction":  # a loss around a loss
+        return nn.MSELoss()
     for kind in _with_field(made, attribute):
         held = make(kind)
         if isinstance(held, nn.Module):

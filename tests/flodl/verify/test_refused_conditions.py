@@ -101,6 +101,17 @@ class Placed(nn.Module):
         return self.fc(x)
 
 
+class Around(nn.Module):
+    def __init__(self, loss_function):
+        super().__init__()
+        self.inner = loss_function
+        self.reduction = loss_function.reduction
+        self.inner.reduction = "none"
+
+    def forward(self, given, wanted):
+        return self.inner(given, wanted).mean()
+
+
 class Never(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -113,7 +124,7 @@ class Never(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "name", ["Equal", "Product", "Divided", "Longer", "Chosen", "Listed", "Placed"]
+    "name", ["Equal", "Product", "Divided", "Longer", "Chosen", "Listed", "Placed", "Around"]
 )
 def test_what_a_condition_wants_is_given(tmp_path: Path, name: str) -> None:
     book = Casebook(opened(tmp_path, MODELS), (name,), budget_s=30.0)
