@@ -63,10 +63,14 @@ def _conditions(
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert) and _covers(node, line):
             yield from _compared(node.test, negated=False)
-        elif isinstance(node, ast.If) and any(
-            isinstance(item, ast.Raise) and _covers(item, line) for item in node.body
-        ):
+        elif isinstance(node, ast.If) and _raises(node.body, line):
             yield from _compared(node.test, negated=True)
+        elif isinstance(node, ast.If) and _raises(node.orelse, line):
+            yield from _compared(node.test, negated=False)
+
+
+def _raises(body: list[ast.stmt], line: int | None) -> bool:
+    return any(isinstance(item, ast.Raise) and _covers(item, line) for item in body)
 
 
 def _covers(node: ast.stmt, line: int | None) -> bool:

@@ -112,6 +112,20 @@ class Around(nn.Module):
         return self.inner(given, wanted).mean()
 
 
+class Otherwise(nn.Module):
+    def __init__(self, configs):
+        super().__init__()
+        if configs.task == "old":
+            self.fc = nn.Linear(configs.width, 2)
+        elif configs.task == "new":
+            self.fc = nn.Linear(configs.width, 3)
+        else:
+            raise ValueError(f"{configs.task} is not valid")
+
+    def forward(self, x):
+        return self.fc(x)
+
+
 class Never(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -124,7 +138,8 @@ class Never(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "name", ["Equal", "Product", "Divided", "Longer", "Chosen", "Listed", "Placed", "Around"]
+    "name",
+    ["Equal", "Product", "Divided", "Longer", "Chosen", "Listed", "Placed", "Around", "Otherwise"],
 )
 def test_what_a_condition_wants_is_given(tmp_path: Path, name: str) -> None:
     book = Casebook(opened(tmp_path, MODELS), (name,), budget_s=30.0)

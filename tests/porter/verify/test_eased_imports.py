@@ -106,6 +106,24 @@ def test_a_package_that_takes_all_the_time(tmp_path: Path, monkeypatch: Any) -> 
     assert "with placeholders for slow_one" in result["example"]
 
 
+def test_a_package_may_draw_random_numbers_when_it_is_imported(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    drawing = tmp_path / "site-packages" / "drawing_one"
+    drawing.mkdir(parents=True)
+    (drawing / "__init__.py").write_text("import torch\ntable = torch.rand(5)\n")
+    monkeypatch.syspath_prepend(drawing.parent)
+    text = net("import drawing_one")
+    assert examined(tmp_path, {"net.py": text}, "net.py")["status"] == "equal"
+
+
+def test_a_port_that_draws_when_it_is_imported_is_found(tmp_path: Path) -> None:
+    other = net(before="table = torch.rand(5)\n")
+    result = examined(tmp_path, {"net.py": net()}, "net.py", ported=other)
+    assert result["status"] == "different"
+    assert result["error_code"] == "import-draws"
+
+
 def test_what_stands_behind_a_long_run_is_defined(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("flodl.verify.sides.IMPORT_LIMIT_S", 1.0)
     text = net("import time", "time.sleep(600)")
