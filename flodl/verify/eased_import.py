@@ -43,8 +43,12 @@ def open_eased(
 
 
 def load_eased(side: Side) -> None:
-    """Import a side; where a package stops that, import it again without the package."""
+    """Import a side; where a package stops that, import it again without the package.
+
+    `side.refused` is what the import by itself ended with.
+    """
     side.load()
+    side.refused = side.refused or side.failure
     for _ in range(MOST_STEPS):
         if not _ease(side):
             return

@@ -11,6 +11,7 @@ import time
 from typing import final
 
 import torch
+from torch import nn
 
 from flodl.verify.attempt import Failure, OutOfTimeError, time_limit
 from flodl.verify.casebook import LAST_ROUND, Casebook
@@ -46,9 +47,10 @@ def examine(request: Request, response: Response) -> None:
             request.original, request.ported, request.search_path, request.ported_search_path
         )
         after_original = random_state()
-        if original.failure is not None:
-            response.fail(str(original.failure), source_runs=False)
-            if not any(name in original.namespace() for name in request.classes):
+        refused = original.failure or original.refused
+        if refused is not None:
+            response.fail(str(refused), source_runs=False)
+            if not _has_models(original, request.classes):
                 return
         response.start("", "port")
         port.load()
@@ -151,6 +153,15 @@ def _find_cases(request: Request, response: Response, original: Side) -> Caseboo
     if book.trouble is not None:
         response.fail(book.trouble, source_runs=True)
     return book
+
+
+def _has_models(side: Side, names: tuple[str, ...]) -> bool:
+    """Say whether there is anything to compare: a base may have been a placeholder."""
+    values = [side.namespace().get(name) for name in names]
+    return any(
+        isinstance(value, nn.Module) or (isinstance(value, type) and issubclass(value, nn.Module))
+        for value in values
+    )
 
 
 def _report_broken_import(request: Request, response: Response, failure: Failure) -> None:

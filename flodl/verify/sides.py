@@ -82,6 +82,8 @@ class Side:
         self._finder = _MainFinder(self.name, file, home)
         self.module = ModuleType(self.name)
         self.failure: Failure | None = None
+        # What the first import ended with, though a later one may have passed.
+        self.refused: Failure | None = None
         # Where the import was when its time was over, which is no failure.
         self.overtime: Failure | None = None
         self.failed_parent: str | None = None
