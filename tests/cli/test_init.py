@@ -227,15 +227,22 @@ def test_from_a_script(fdl, tmp_path):
 
 
 def test_init_is_quick(tmp_path):
-    names = iter("pqr")
+    # Machines differ, and so do their minutes: taken by turns, against the libraries' own import
+    # (0.13 s where this was written, which makes it 0.29 s).
+    def cpu(*words):
+        def run():
+            subprocess.run(
+                [sys.executable, *words], cwd=tmp_path, check=True, stdout=subprocess.DEVNULL
+            )
 
-    def run():
-        subprocess.run(
-            [sys.executable, "-m", "fdl_cli", "init", next(names), "--vcs", "none", "-q"],
-            cwd=tmp_path, check=True, stdout=subprocess.DEVNULL,
-        )  # fmt: skip
+        return least_of(1, run)[0]
 
-    assert least_of(3, run)[0] <= 0.35
+    libraries = [cpu("-c", "import jinja2, typer")]
+    ours = []
+    for name in "pqrstu":
+        ours.append(cpu("-m", "fdl_cli", "init", name, "--vcs", "none", "-q"))
+        libraries.append(cpu("-c", "import jinja2, typer"))
+    assert min(ours) <= 2.2 * min(libraries)
 
 
 SCRIPTS = {
