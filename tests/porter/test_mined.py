@@ -51,6 +51,35 @@ MODULES = {
                 return drawn, dist.log_prob(drawn), kl_divergence(dist, prior), which.probs, dist
         CASES = [(Net, (), lambda: (torch.randn(2, 3),))]
     """,
+    "a container holds raw parameters": """
+        class Base(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.one, self.two = nn.Linear(4, 4), *map(nn.Parameter, torch.rand(2, 4))
+        class InATuple(Base):
+            def forward(self, x):
+                for part in (self.one, x, self.two):
+                    x = x + self.a(part)
+                return x
+        class ByPlace(Base):
+            def forward(self, x):
+                parts, named = [self.one, self.two], {"x": x, "one": self.one}
+                return x + self.a(parts[0]) + self.a(parts[1:][0]) + self.a(named["one"])
+        class Numbered(Base):
+            def forward(self, x):
+                one, two = tuple(self.a(part) for part in (self.one, self.two))
+                for number, (part, other) in enumerate(zip([self.one], (self.two,))):
+                    x = x * number + self.a(part) + self.a(other)
+                return x + one + two
+        class Collected(Base):
+            def forward(self, x):
+                parts = []
+                for part in (self.one, self.two):
+                    parts.append(part)
+                return self.a(parts[0]) + self.a(parts.pop()) + x
+        CASES = [(made, (), lambda: (torch.randn(2, 4),))
+                 for made in (InATuple, ByPlace, Numbered, Collected)]
+    """,
     "several attributes are set at once": """
         class Net(nn.Module):
             def __init__(self):

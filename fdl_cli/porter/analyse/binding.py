@@ -8,6 +8,7 @@ _ELEMENTS: dict[Kind, Kind] = {
     "flows": "flow",
     "maybe": "maybe",
     "parameter": "flow",
+    "parameters": "parameter",
     "module": "module",
     "modules": "module",
     "size": "size",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
+from fdl_cli.porter.analyse.binding import element_kind
 from fdl_cli.porter.analyse.environment import FLOWING, MAY_FLOW, Environment, FunctionFact
 from fdl_cli.porter.ir.expressions import Expr, Kind, Role
 from fdl_cli.porter.knowledge import python_names as py
@@ -191,6 +192,8 @@ def _container(name: str, arguments: tuple[Expr, ...]) -> Kind:
         return "maybe"
     if _any(arguments, {"modules", "module"}) and not _any(arguments, FLOWING):
         return "modules"
+    if _any(arguments, {"parameters"}):
+        return "parameters"
     if _any(arguments, FLOWING):
         return "flows"
     if _any(arguments, {"maybe"}):
@@ -266,13 +269,14 @@ def _on_value(env: Environment, callee: Expr, line: int) -> Call:
     return Call(role="method", kind="flows" if name in methods.SEQUENCE_METHODS else "flow")
 
 
+_SEVERAL: frozenset[Kind] = frozenset({"flows", "parameters"})
 _CONTAINER_METHODS = frozenset({"get", "pop", "items", "keys", "values", "append", "extend",
                                 "copy", "update", "insert", "index", "setdefault"})  # fmt: skip
 
 
 def _on_object(env: Environment, callee: Expr, arguments: tuple[Expr, ...]) -> Call:
     receiver = callee.parts[0]
-    if receiver.op in {"list", "dict", "tuple", "constant", "format"} or receiver.kind == "flows":
+    if receiver.op in {"list", "dict", "tuple", "constant", "format"} or receiver.kind in _SEVERAL:
         return _on_container(env, callee, arguments)
     if _variable_of(env, receiver) and (receiver.op == "name" or callee.name in py.MUTATORS):
         return _on_container(env, callee, arguments)
@@ -299,10 +303,11 @@ def _on_container(env: Environment, callee: Expr, arguments: tuple[Expr, ...]) -
     variable = _variable_of(env, receiver)
     grows = callee.name in {"append", "extend", "insert", "update", "add", "setdefault"}
     if grows and variable and _any(arguments, MAY_FLOW - {"size"}):
-        env.kinds[variable] = "flows"
-    if callee.name in {"pop", "get"} and receiver.kind == "flows":
-        return Call(role="python", kind="flow")
-    kind: Kind = "flows" if receiver.kind == "flows" else "python"
+        raw = _any((receiver, *arguments), {"parameter", "parameters"})
+        env.kinds[variable] = "parameters" if raw else "flows"
+    if callee.name in {"pop", "get"} and receiver.kind in _SEVERAL:
+        return Call(role="python", kind=element_kind(receiver.kind))
+    kind: Kind = receiver.kind if receiver.kind in _SEVERAL else "python"
     return Call(role="python", kind=kind)
 
 

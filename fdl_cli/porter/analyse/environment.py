@@ -11,8 +11,8 @@ from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import AttributeFact, AttributeKind
 from fdl_cli.porter.parse.reader import SourceFile
 
-FLOWING: frozenset[Kind] = frozenset({"flow", "flows", "parameter"})
-MAY_FLOW: frozenset[Kind] = frozenset({"flow", "flows", "parameter", "maybe", "size"})
+FLOWING: frozenset[Kind] = frozenset({"flow", "flows", "parameter", "parameters"})
+MAY_FLOW: frozenset[Kind] = FLOWING | {"maybe", "size"}
 
 ATTRIBUTE_KINDS: Mapping[AttributeKind, Kind] = {
     "module": "module",
@@ -148,4 +148,6 @@ def join(first: Kind | None, second: Kind | None) -> Kind:
         return "module"
     if pair == {"flow", "parameter"}:
         return "parameter"
+    if pair == {"flows", "parameters"}:
+        return "parameters"
     return "maybe"

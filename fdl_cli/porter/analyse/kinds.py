@@ -12,6 +12,9 @@ def stored_kind(kind: Kind) -> Kind:
 def container_kind(parts: tuple[Expr, ...]) -> Kind:
     """Return what a container of such parts is."""
     kinds = {part.kind for part in parts}
+    unknown = any(part.op == "attribute" and part.kind == "python" for part in parts)
+    if kinds & {"parameter", "parameters"} or (unknown and kinds & FLOWING):
+        return "parameters"
     if kinds & FLOWING:
         return "flows"
     if "maybe" in kinds:
@@ -26,8 +29,8 @@ def arithmetic_kind(left: Expr, right: Expr) -> Kind:
     kinds = {left.kind, right.kind}
     if kinds & {"flow", "parameter"}:
         return "flow"
-    if "flows" in kinds:
-        return "flows"
+    if kinds & {"flows", "parameters"}:
+        return "parameters" if "parameters" in kinds else "flows"
     if "maybe" in kinds:
         return "maybe"
     return "size" if "size" in kinds else "python"

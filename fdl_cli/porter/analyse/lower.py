@@ -175,7 +175,7 @@ class ExpressionReader:
             return ATTRIBUTE_KINDS[fact.kind] if fact is not None else "python"
         if value.kind in {"module", "modules"}:
             return "parameter" if name in methods.PARAMETER_ATTRIBUTES else "maybe"
-        if value.kind in {"flow", "parameter", "maybe", "flows"}:
+        if value.kind in {"maybe", *FLOWING}:
             if name in methods.SIZE_ATTRIBUTES:
                 return "size"
             if name in methods.PYTHON_ATTRIBUTES or name.startswith("is_"):
@@ -188,6 +188,8 @@ class ExpressionReader:
         kind: Kind = value.kind
         if kind == "flows":
             kind = "flows" if index.op == "slice" else "flow"
+        elif kind == "parameters":
+            kind = "parameters" if index.op == "slice" else "parameter"
         elif kind == "modules":
             kind = "modules" if index.op == "slice" else "module"
         elif kind == "parameter":

@@ -20,11 +20,20 @@ Op = Literal[
 ]  # fmt: skip
 
 Kind = Literal[
-    "flow", "flows", "maybe", "parameter", "module", "modules", "size", "python", "none"
+    "flow",
+    "flows",
+    "maybe",
+    "parameter",
+    "parameters",
+    "module",
+    "modules",
+    "size",
+    "python",
+    "none",
 ]
 """What a value is known to be: a tensor of the graph (or something holding several), possibly
-one, a raw parameter, a submodule (or a container of them), a number taken from a shape, plain
-Python, or None."""
+one, a raw parameter (or something that may hold some), a submodule (or a container of them), a
+number taken from a shape, plain Python, or None."""
 
 Role = Literal["", "submodule", "function", "torch", "method", "own", "python", "state", "value",
                "class", "made"]  # fmt: skip

@@ -3,7 +3,7 @@
 from fdl_cli.porter.ir.expressions import Expr, walk
 from fdl_cli.porter.ir.statements import Block, statements
 
-_TENSOR = frozenset({"flow", "flows", "parameter"})
+_TENSOR = frozenset({"flow", "flows", "parameter", "parameters"})
 _CALLS = frozenset({"submodule", "function", "torch", "method"})
 
 

@@ -125,7 +125,11 @@ def _is_container(expr: Expr) -> bool:
     root = expr
     while root.op == "attribute" and not root.dotted:
         root = root.parts[0]
-    return root.op == "name" and root is not expr and expr.kind not in {"flow", "flows", "size"}
+    return (
+        root.op == "name"
+        and root is not expr
+        and expr.kind not in {"flow", "flows", "parameters", "size"}
+    )
 
 
 def _is_builtin(expr: Expr, name: str) -> bool:

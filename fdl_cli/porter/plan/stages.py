@@ -57,7 +57,10 @@ def is_choice(stage: Expr) -> bool:
 
 def is_pure(expr: Expr) -> bool:
     """Say whether evaluating the expression twice, or later, makes no difference."""
-    return all(node.op in _PURE and node.kind not in {"flow", "flows"} for node in walk(expr))
+    return all(
+        node.op in _PURE and node.kind not in {"flow", "flows", "parameters"}
+        for node in walk(expr)
+    )
 
 
 def _choice(expr: Expr) -> Branch | None:
