@@ -37,5 +37,8 @@ def _filled(made: torch.Tensor) -> torch.Tensor:
             return made
         if not made.is_floating_point():
             return made.zero_()
+        if made.dtype == torch.float32 and made.is_contiguous():  # most weights, without a copy
+            torch.linspace(-_RANGE, _RANGE, made.numel(), device=made.device, out=made.view(-1))
+            return made
         values = torch.linspace(-_RANGE, _RANGE, made.numel(), device=made.device)
         return made.copy_(values.view(made.shape))

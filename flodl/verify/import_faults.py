@@ -20,10 +20,14 @@ _NEVER = frozenset({"torch", "flodl"})
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportFault:
-    """A module that cannot be imported, or one name that it lacks."""
+    """A module that cannot be imported, or one name that it lacks.
+
+    `inside` is the package whose own import fails for want of the module.
+    """
 
     module: str
     name: str | None = None
+    inside: str | None = None
 
 
 def find_fault(failure: Failure, folders: Sequence[Path]) -> ImportFault | None:
@@ -50,7 +54,11 @@ def find_fault(failure: Failure, folders: Sequence[Path]) -> ImportFault | None:
             return ImportFault(module=missing)
     top = outside[0].partition(".")[0] if len(outside) == 1 else None
     # It is there, and its own import failed.
-    return None if top is None or top in _NEVER else ImportFault(module=top)
+    if top is None or top in _NEVER:
+        return None
+    if missing is not None and missing.partition(".")[0] not in {*_NEVER, top}:
+        return ImportFault(module=missing, inside=top)
+    return ImportFault(module=top)
 
 
 def _last_own_line(failure: Failure, folders: Sequence[Path]) -> tuple[Path, int] | None:

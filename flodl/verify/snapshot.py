@@ -14,7 +14,7 @@ from typing import final
 import torch
 from torch import nn
 
-from flodl.verify.memory import tensor_digest
+from flodl.verify.memory import tensor_checksum
 
 MAX_ITEMS = 5000
 DIGESTED_BYTES = 1 << 20
@@ -151,10 +151,10 @@ def digested(snapshot: Snapshot) -> Snapshot:
     data = snapshot.data
     if data.is_floating_point() and data.isnan().any():
         data = data.masked_fill(data.isnan(), math.nan)  # of whatever sign
-    digest = tensor_digest(data.contiguous())
+    checksum = tensor_checksum(data.contiguous())
     text = f"{snapshot.kind} {data.dtype} {tuple(data.shape)}"
     return dataclasses.replace(
-        snapshot, data=torch.frombuffer(bytearray(digest), dtype=torch.uint8), kind=text
+        snapshot, data=torch.frombuffer(bytearray(checksum), dtype=torch.uint8), kind=text
     )
 
 

@@ -23,6 +23,7 @@ class Placeholders:
     def __init__(self) -> None:
         self._modules: dict[str, None] = {}
         self._attributes: dict[tuple[str, str], None] = {}
+        self._for_libraries: dict[str, None] = {}
         self._finder = _Finder(self)
         self.importing = 0
 
@@ -40,6 +41,7 @@ class Placeholders:
             vars(sys.modules.get(module, ModuleType(module))).pop(name, None)
         self._modules.clear()
         self._attributes.clear()
+        self._for_libraries.clear()
 
     def add_module(self, name: str) -> bool:
         """Let imports of a module and of all below it pass from now on; say whether that is new."""
@@ -50,6 +52,14 @@ class Placeholders:
         self._modules.setdefault(name)
         for known in [known for known in sys.modules if _is_below(known, name)]:
             del sys.modules[known]
+        return True
+
+    def add_for_libraries(self, name: str) -> bool:
+        """Let an installed package import a module, too: its own import fails without; say whether new."""
+        if name in self._for_libraries:
+            return False
+        self._for_libraries.setdefault(name)
+        self.add_module(name)
         return True
 
     def add_attribute(self, module: ModuleType, name: str) -> bool:
@@ -64,6 +74,10 @@ class Placeholders:
     def answers(self, name: str) -> bool:
         """Say whether a placeholder stands for a module."""
         return any(_is_below(name, module) for module in self._modules)
+
+    def answers_libraries(self, name: str) -> bool:
+        """Say whether a placeholder stands for a module where an installed package wants it."""
+        return any(_is_below(name, module) for module in self._for_libraries)
 
     @contextlib.contextmanager
     def during_import(self) -> Iterator[None]:
@@ -138,7 +152,7 @@ class _Module(ModuleType):
 
 @final
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds modules of placeholders for the program, and never for an installed package."""
+    """Finds modules of placeholders for the program, and for packages that cannot do without."""
 
     def __init__(self, placeholders: Placeholders) -> None:
         self._placeholders = placeholders
@@ -148,7 +162,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         """Return the spec of a module of placeholders, or None."""
         del path, target
-        if not self._placeholders.answers(fullname) or asked_by_library():
+        if not self._placeholders.answers(fullname):
+            return None
+        if asked_by_library() and not self._placeholders.answers_libraries(fullname):
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 

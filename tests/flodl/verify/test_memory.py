@@ -50,7 +50,7 @@ def test_digests_are_equal_for_the_same_bits_only(size):
 
 def test_large_tensors_are_not_kept():
     frozen = digested(Freezer().freeze(torch.ones(LARGE), ""))
-    assert frozen.data.nbytes == 32
+    assert frozen.data.nbytes < 32
 
 
 def test_every_nan_is_the_same():

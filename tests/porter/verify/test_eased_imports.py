@@ -94,6 +94,29 @@ def test_a_package_that_fails_when_it_is_imported(tmp_path: Path, monkeypatch: A
     assert "with placeholders for broken_one" in result["example"]
 
 
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("import absent_one\n", "absent_one"),
+        ("import absent_one\nWIDTH = absent_one.width + 1\n", "absent_one, of_a_library"),
+    ],
+    ids=["what it lacks", "then the package"],
+)
+def test_a_package_that_lacks_another_one(
+    tmp_path: Path, monkeypatch: Any, broken: str, said: str
+) -> None:
+    site = tmp_path / "site-packages"
+    site.mkdir()
+    (site / "of_a_library.py").write_text(broken + "def double(x):\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(site)
+    # With the package itself, its functions are there; without, nothing can be computed with them.
+    doubled = "x = of_a_library.double(x)" if "," not in said else "pass"
+    text = net("import of_a_library", first=doubled)
+    result = examined(tmp_path, {"net.py": text}, "net.py")
+    assert result["status"] == "equal", result["detail"]
+    assert result["example"].endswith(f"with placeholders for {said}")
+
+
 def test_a_package_that_takes_all_the_time(tmp_path: Path, monkeypatch: Any) -> None:
     slow = tmp_path / "site-packages" / "slow_one"
     slow.mkdir(parents=True)
