@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import nn
 
+from flodl.verify.named_modules import named_after
+
 UNKNOWN = object()
 # What holds `fn` or `layer` calls it; one that keeps the size can stand anywhere.
 _LAYERS = frozenset({
@@ -38,11 +40,30 @@ def guess_value(
     """
     wanted = _resolved(made, parameter.annotation)
     name = parameter.name.lower()
-    if isinstance(wanted, type) and issubclass(wanted, nn.Module):
-        return nn.Linear(size, size) if wanted is nn.Module else make(wanted)
+    if isinstance(wanted, type) and issubclass(wanted, nn.Module) and wanted is not nn.Module:
+        return make(wanted)
     text = _text(wanted)
     if name in _BLOCKS and (not text or "type" in text or "block" in text):
         return _block_of(made, choice)
+    is_module = wanted is nn.Module
+    named = _named(made, name, make) if choice == 0 and (is_module or not text) else UNKNOWN
+    if named is not UNKNOWN:
+        return named
+    if is_module or (name in _LAYERS and not text):
+        return nn.Linear(size, size)
+    return _by_text(name, text, size)
+
+
+def _named(made: type, name: str, make: Make) -> object:
+    """Return a module of the class that the argument is called by, or `UNKNOWN`."""
+    for kind in named_after(made, name):
+        named = make(kind)
+        if named is not UNKNOWN:
+            return named
+    return UNKNOWN
+
+
+def _by_text(name: str, text: str, size: int) -> object:
     if _LIST.match(text):
         return _list(text, 1 if _COUNTS.search(name) else size)
     if "callable" in text or text.startswith(("type[", "typing.type[")):
@@ -52,8 +73,6 @@ def guess_value(
         return torch.relu if "callable" in text else kind or nn.Identity
     if text:
         return UNKNOWN
-    if name in _LAYERS:
-        return nn.Linear(size, size)
     return _kind(name) or UNKNOWN if name.endswith(("_layer", "_block")) else UNKNOWN
 
 

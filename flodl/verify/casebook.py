@@ -6,6 +6,7 @@ the file, and what the layers and signatures suggest. Every case comes from a ru
 
 from __future__ import annotations
 
+import linecache
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -177,7 +178,7 @@ class Casebook:
         for made in classes_in(module, names):
             if not self.missing or self._is_over():
                 return
-            for _, construction in self._guessed(made):
+            for _, construction in self._guessed(made, new_recorder(self._original, "")):
                 if self._explore(construction, f"seen in `{file.name}`", None) is None:
                     break
         for call in test_calls(module, names):
@@ -186,7 +187,7 @@ class Casebook:
             self._watch(call, f"seen in `{file.name}`")
 
     def _watch(self, call: Callable[[], object], origin: str) -> None:
-        """Run a call for the modules that it makes and calls; how it ends does not matter."""
+        """Run a call for the modules that it makes and calls, however it ends."""
         recorder = new_recorder(self._original, origin)
 
         def watched() -> object:
@@ -206,15 +207,20 @@ class Casebook:
             if not self._is_over() and not self.cases.get(name):
                 origin = "arguments seen in a run, inputs from its layers"
                 self._explore(construction, origin, None)
-        for kwargs, construction in self._guessed(made):
+        recorder = new_recorder(self._original, "")
+        for kwargs, construction in self._guessed(made, recorder):
             if self.cases.get(name) or self._is_over():
                 break
-            failure = self._try_and_ask(made, kwargs, construction)
+            failure = self._try_and_ask(made, kwargs, construction, recorder)
             if failure is not None:  # the first guess is the likeliest
                 self.reasons.setdefault(name, str(failure))
 
     def _try_and_ask(
-        self, made: type[nn.Module], kwargs: dict[str, object], construction: Construction
+        self,
+        made: type[nn.Module],
+        kwargs: dict[str, object],
+        construction: Construction,
+        recorder: Recorder,
     ) -> Failure | None:
         """Try guessed arguments; add those that are asked for then, and exchange those that do not fit."""
         origin = "guessed from signature and layers"
@@ -222,13 +228,13 @@ class Casebook:
         for _ in range(MAX_QUESTIONS):
             if failure is None or self._is_over():
                 break
-            with self._original.active():
+            with self._original.active(), recorder.watching():
                 more = self._remedy(made, kwargs, failure)
             if not more:
                 break
             exchanged = kwargs.keys() & more.keys()
             kwargs = {**kwargs, **more}
-            after = self._explore(self._construction(made, kwargs), origin, None)
+            after = self._explore(self._construction(made, kwargs, recorder), origin, None)
             # What a value in place of another leads to says less than why it was exchanged.
             told = failure if after is not None and exchanged and told is None else told
             failure = after
@@ -238,18 +244,12 @@ class Casebook:
         self, made: type[nn.Module], kwargs: dict[str, object], failure: Failure
     ) -> dict[str, object]:
         """Return arguments to add or to exchange after a refusal."""
-        said, line = failure.text, self._line(failure.line)
+        line, said = linecache.getline(str(self._original.file), failure.line or 0), failure.text
         found = guess_fitting(made, kwargs, said, line, failure.line)
         if found or said.startswith(NO_INPUTS):
             return found
         # A message says best what is missing; without one, the line shows it.
         return guess_asked_for(made, kwargs, said) or guess_asked_for(made, kwargs, line)
-
-    def _line(self, number: int | None) -> str:
-        if number is None:
-            return ""
-        lines = self._original.file.read_text("utf-8", "replace").splitlines()
-        return lines[number - 1] if number <= len(lines) else ""
 
     def _within(
         self, share: float, name: str, call: Callable[[], None], least: float = MIN_MODEL_S
@@ -267,8 +267,9 @@ class Casebook:
         finally:
             self._class_deadline = self._deadline
 
-    def _guessed(self, made: type[nn.Module]) -> Iterator[tuple[dict[str, object], Construction]]:
-        recorder = new_recorder(self._original, "")
+    def _guessed(
+        self, made: type[nn.Module], recorder: Recorder
+    ) -> Iterator[tuple[dict[str, object], Construction]]:
         with self._original.active(), recorder.watching():
             seed_all(EXAMPLE_SEED)
             guesses = list(guess_constructor_arguments(made, self._declared))
@@ -280,11 +281,10 @@ class Casebook:
                 yield kwargs, construction
 
     def _construction(
-        self, made: type[nn.Module], kwargs: dict[str, object], recorder: Recorder | None = None
+        self, made: type[nn.Module], kwargs: dict[str, object], recorder: Recorder
     ) -> Construction:
         with self._original.active():
-            known = recorder or new_recorder(self._original, "")
-            packed = pack(((), kwargs), known, keep_live=True)
+            packed = pack(((), kwargs), recorder, keep_live=True)
         return Construction(
             kind="class", module=made.__module__, qualname=made.__qualname__, arguments=packed
         )

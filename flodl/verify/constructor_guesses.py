@@ -19,6 +19,7 @@ from flodl.verify.asked_arguments import MAX_QUESTIONS, asked_for, own_parameter
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.class_sources import class_node, module_node
 from flodl.verify.handed_arguments import handed_on, of_other_length
+from flodl.verify.lighter_sizes import lighter_defaults
 from flodl.verify.misfit_arguments import fitting
 from flodl.verify.refused_conditions import accepted
 from flodl.verify.settings_guesses import Declared, Settings, guess_settings, settings_read
@@ -90,7 +91,12 @@ def guess_constructor_arguments(
     except (TypeError, ValueError):
         return
     for given in (offline, {}) if offline else ({},):
+        lighter: dict[str, object] | None = None
         for each in _guesses(made, required, declared):
+            if lighter is None:  # a model that is large is so for every guess
+                lighter = lighter_defaults(made, {**given, **each})
+            if lighter:
+                yield {**given, **lighter, **each}
             yield {**given, **each}
 
 
@@ -182,6 +188,7 @@ def _made(kind: type, size: int, depth: int) -> object:
         return UNKNOWN
     guess = _guesser(kind, depth + 1)
     given = {item.name: guess(item, size) for item in _required(kind)}
+    given |= lighter_defaults(kind, given)
     for _ in range(1 + MAX_QUESTIONS):
         made = attempt(partial(kind, **given))
         if not isinstance(made, Failure):

@@ -45,6 +45,13 @@ _PLAIN_WORDS = (
     "invalid combination of arguments", "scalars can be converted", "an integer is required",
     "unhashable", "not tensor",
 )  # fmt: skip
+_NO_VIEW = re.compile(r"shape '\[([-\d, ]+)\]' is invalid for input of size (\d+)")
+_WANTED_AND_GOT = (
+    re.compile(r"to have (?P<wanted>\d+) channels, but got (?P<got>\d+)"),
+    re.compile(r"\(\d+x(?P<got>\d+) and (?P<wanted>\d+)x\d+\)"),
+    re.compile(r"must be equal to input_size\. expected (?P<wanted>\d+), got (?P<got>\d+)"),
+    re.compile(r"normalized_shape=\[(?P<wanted>\d+)\].*?size ?\[[\d, ]*?(?P<got>\d+)\]"),
+)
 _SMALLER_WORDS = ("kernel size can't be greater", "too small", "output size", "more than 1 value")
 
 
@@ -81,8 +88,11 @@ def _said_changes(state: State, text: str, numbers: Sequence[int]) -> Iterator[S
         yield from _larger(state)
     if any(word in text for word in _RANK_WORDS):
         yield from _with_other_rank(state, numbers)
+    if "is invalid for input of size" in text:
+        yield from _with_wanted_shape(state, text)
     if "mat1 and mat2 shapes" in text:
         yield from _with_other_pictures(state)
+    yield from _with_part_of(state, text)
     if "must match" in text:
         yield from _with_other_sides(state, numbers)
 
@@ -204,6 +214,41 @@ def _with_other_sides(state: State, numbers: Sequence[int]) -> Iterator[State]:
             for side in numbers:
                 if side != sides[0]:
                     yield _put(state, place, replace(slot, shape=(*kept, *[side] * len(sides))))
+
+
+def _with_wanted_shape(state: State, text: str) -> Iterator[State]:
+    """Yield states in which the tensor that cannot be viewed in a shape has that shape."""
+    for said in _NO_VIEW.finditer(text):
+        wanted = tuple(int(size) for size in said[1].split(","))
+        for place, slot in _tensors(state):
+            if math.prod(slot.shape) != int(said[2]):
+                continue
+            small = tuple(1 if size < 0 else size for size in wanted)
+            last = max((axis for axis, size in enumerate(small) if size != 1), default=0)
+            for shape in dict.fromkeys((small[: last + 1], small)):
+                yield _put(state, place, replace(slot, shape=shape))
+
+
+def _with_part_of(state: State, text: str) -> Iterator[State]:
+    """Yield states of which what is put together has the size that is wanted, not more or less."""
+    at = [
+        (place, axis, slot.shape[axis])
+        for place, slot in _tensors(state)
+        for axis in range(1, len(slot.shape))
+    ]
+    for said in itertools.chain.from_iterable(item.finditer(text) for item in _WANTED_AND_GOT):
+        wanted, got = int(said["wanted"]), int(said["got"])
+        for place, axis, size in at:
+            if size + wanted - got > 0:
+                yield _put(state, place, _with_axis(state[place], axis, size + wanted - got))
+        for first, second in itertools.combinations(at, 2):
+            if first[0] == second[0] or first[2] + second[2] != got:
+                continue
+            for part in dict.fromkeys((wanted // 2, 1, 3, wanted - 3, wanted - 1)):
+                if 0 < part < wanted:
+                    one = _put(state, first[0], _with_axis(state[first[0]], first[1], part))
+                    other = _with_axis(state[second[0]], second[1], wanted - part)
+                    yield _put(one, second[0], other)
 
 
 def _larger(state: State) -> Iterator[State]:

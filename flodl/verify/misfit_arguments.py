@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from torch import nn
 
 from flodl.verify.class_sources import class_node
+from flodl.verify.named_modules import items_of
 from flodl.verify.settings_guesses import Settings
 
 Make = Callable[[type], object]
@@ -24,6 +25,7 @@ _NO_ITERATION = re.compile(
 )
 _NO_CALL = re.compile(r"'(\w+)' object is not callable")
 _NO_ATTRIBUTE = re.compile(r"'(\w+)' object has no attribute '(\w+)'")
+_NO_MODULE = re.compile(r"(\w+) is not a Module subclass")
 _MUST_BE = re.compile(
     r"[`'\"]?(\w+)[`'\"]? (?:must|should) be (?:an? )?(?:tuple|list)", re.IGNORECASE
 )
@@ -57,6 +59,8 @@ def fitting(
             name, value = found["name"], given.get(found["name"])
             if name in given and not isinstance(value, (list, tuple, dict, nn.Module, type)):
                 return {name: exchange(made, found, value, line, guess)}
+    if _NO_MODULE.search(refusal):
+        return _modules(made, given, line, make)
     missing = _NO_ATTRIBUTE.search(refusal)
     if missing is None:
         return {}
@@ -66,6 +70,22 @@ def fitting(
         if name in given and type(given[name]).__name__ == owner:
             return {name: _with_attribute(made, name, attribute, given[name], make, guess)}
     return {}
+
+
+def _modules(made: type, given: Mapping[str, object], line: str, make: Make) -> dict[str, object]:
+    """Return two modules for the list of modules that a line makes of an argument."""
+    for name, value in given.items():
+        if not re.search(rf"\b{re.escape(name)}\b", line) or isinstance(value, nn.Module):
+            continue
+        for kind in items_of(made, name):
+            held = [made_one for made_one in (make(kind), make(kind)) if _is_module(made_one)]
+            if held:
+                return {name: held}
+    return {}
+
+
+def _is_module(value: object) -> bool:
+    return isinstance(value, nn.Module)
 
 
 def _several(made: type, found: re.Match[str], value: object, line: str, guess: Guess) -> object:

@@ -1,0 +1,66 @@
+"""Makes the models smaller whose defaults are large: what is compared is the code, not the size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import final
+
+from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.nn.parameter import is_lazy
+
+from flodl.verify.asked_arguments import own_parameters
+from flodl.verify.attempt import attempt
+
+# From this on, building and three steps take longer than all other checks of a small model.
+_HEAVY_PARAMETERS = 10_000_000
+_LARGE = 256
+# Heads and groups still divide what is left.
+_PARTS = 16
+_FEW = 2
+_REPEATED = re.compile(
+    r"depth|(n|num|number)_?(of_)?\w*(layers?|blocks?|stages?)|layers|repeats?(_num)?|\w+_(depth|layers)"
+)
+
+
+def lighter_defaults(made: type, given: Mapping[str, object]) -> dict[str, object]:
+    """Return smaller values for the defaults of a class that makes a large model of them.
+
+    A sixteenth of a large size, two of many layers; nothing if the model is not large.
+    """
+    smaller: dict[str, object] = {}
+    for item in own_parameters(made):
+        default = item.default
+        if item.name in given or type(default) is not int:
+            continue
+        if default >= _LARGE and default % _PARTS == 0:
+            smaller[item.name] = default // _PARTS
+        elif default > _FEW and _REPEATED.fullmatch(item.name.lower()):
+            smaller[item.name] = _FEW
+    return smaller if smaller and _is_heavy(made, given) else {}
+
+
+def _is_heavy(made: type, given: Mapping[str, object]) -> bool:
+    """Construct until there are too many parameters; most models are small, and done soon."""
+    count = 0
+
+    def note(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal count
+        del module, name
+        count += 0 if parameter is None or is_lazy(parameter) else parameter.numel()
+        if count > _HEAVY_PARAMETERS:
+            raise _TooLargeError
+
+    watching = register_module_parameter_registration_hook(note)
+    try:
+        attempt(partial(made, **given))
+    finally:
+        watching.remove()
+    return count > _HEAVY_PARAMETERS
+
+
+@final
+class _TooLargeError(Exception):
+    """There are enough parameters to know."""
