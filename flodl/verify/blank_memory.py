@@ -6,6 +6,7 @@ checkpoint) would differ from itself, or compute nothing but NaN.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, final
 
 import torch
@@ -16,6 +17,7 @@ _BLANK = frozenset({
     torch.Tensor.new_empty_strided,
 })  # fmt: skip
 _RANGE = 0.1
+_PERIOD = 4093
 
 
 @final
@@ -37,8 +39,19 @@ def _filled(made: torch.Tensor) -> torch.Tensor:
             return made
         if not made.is_floating_point():
             return made.zero_()
-        if made.dtype == torch.float32 and made.is_contiguous():  # most weights, without a copy
-            torch.linspace(-_RANGE, _RANGE, made.numel(), device=made.device, out=made.view(-1))
-            return made
-        values = torch.linspace(-_RANGE, _RANGE, made.numel(), device=made.device)
-        return made.copy_(values.view(made.shape))
+        if made.numel() <= _PERIOD or not made.is_contiguous() or made.device.type != "cpu":
+            values = torch.linspace(-_RANGE, _RANGE, made.numel(), device=made.device)
+            return made.copy_(values.view(made.shape))
+        # A copied pattern: most memory gets its weights next, and large models have much of it. Its length
+        # is a prime, so no two rows of a weight are the same.
+        pattern = _pattern(made.dtype)
+        flat, whole = made.view(-1), made.numel() // _PERIOD * _PERIOD
+        flat[:whole].view(-1, _PERIOD).copy_(pattern)
+        flat[whole:].copy_(pattern[: made.numel() - whole])
+        return made
+
+
+@functools.lru_cache(maxsize=16)
+def _pattern(dtype: torch.dtype) -> torch.Tensor:
+    values = torch.linspace(-_RANGE, _RANGE, _PERIOD, dtype=torch.float64, device="cpu")
+    return values.to(dtype)

@@ -84,11 +84,12 @@ def probe_original(original: Side, case: Case, run: Runner) -> Abilities:
         UnusableCaseError: it does not run, does not repeat itself, or returns no tensor.
     """
     started = time.process_time()
-    plan, no_backward = _most_demanding_call(original, case, run)
+    plan, no_backward, used_subject = _most_demanding_call(original, case, run)
     heavy = time.process_time() - started > 2 * HEAVY_S
 
     def find() -> Abilities:
-        subject = Subject.build(original, case.construction)
+        # Building a heavy model takes longer than calling it.
+        subject = used_subject if heavy else Subject.build(original, case.construction)
         arguments = unpack(case.inputs, original)
         small: Accepted = ()
         if heavy:
@@ -125,7 +126,7 @@ def probe_original(original: Side, case: Case, run: Runner) -> Abilities:
     return found
 
 
-def _most_demanding_call(original: Side, case: Case, run: Runner) -> tuple[Call, str]:
+def _most_demanding_call(original: Side, case: Case, run: Runner) -> tuple[Call, str, Subject]:
     plain = Call(inputs=case.inputs, seed=100, mode="train")
     with_backward = replace(plain, backward=True)
     failure: Failure | None = None
@@ -134,44 +135,51 @@ def _most_demanding_call(original: Side, case: Case, run: Runner) -> tuple[Call,
         if isinstance(first, Failure):
             failure = first
             continue
+        expected = first[0]
+        del first  # its model is not needed while the next one is made
         second = _observe(original, case, call, run)
-        _require_equal(first, second)
+        if isinstance(second, Failure):
+            reason = f"the original ran once, then raised {second.text}"
+            raise UnusableCaseError(reason, "not-deterministic", second.line)
+        sections, subject = second
+        _require_equal(expected, sections)
         backward_failed = failure is not None and not call.backward
-        return call, f"the original's backward pass raises {failure}" if backward_failed else ""
+        why = f"the original's backward pass raises {failure}" if backward_failed else ""
+        return call, why, subject
     assert failure is not None
     text = f"the original raises {failure.text}"
     raise UnusableCaseError(text, "original-raises", failure.line)
 
 
-def _observe(original: Side, case: Case, call: Call, run: Runner) -> Sections | Failure:
-    def observe() -> tuple[Mapping[str, Snapshot], Observation, Observation]:
+def _observe(
+    original: Side, case: Case, call: Call, run: Runner
+) -> tuple[Sections, Subject] | Failure:
+    def observe() -> tuple[Mapping[str, Snapshot], Observation, Observation, Subject]:
         subject = Subject.build(original, case.construction)
         # The first run is kept while the second one goes on: only whether they are equal matters.
         initial = _digested(subject.initial())
         seen = subject.call(call)
         if not is_all_nan(seen.sections["output"]):
             seen = replace(seen, sections=_digested(seen.sections))
-        return initial, seen, subject.call(replace(call, mode="eval", seed=101))
+        evaluated = subject.call(replace(call, mode="eval", seed=101))
+        return initial, seen, evaluated, subject
 
     outcome = run(original, observe)
     if isinstance(outcome, Failure):
         return outcome
-    initial, seen, evaluated = outcome
+    initial, seen, evaluated, subject = outcome
     if seen.num_tensors == 0:
         raise UnusableCaseError("the original returns no tensor", "no-tensor-output")
     if is_all_nan(seen.sections["output"]):
         raise UnusableCaseError("the original computes nothing but NaN", "nan-output")
-    return initial, seen.sections, evaluated.sections
+    return (initial, seen.sections, evaluated.sections), subject
 
 
 def _digested(sections: Mapping[str, Snapshot]) -> dict[str, Snapshot]:
     return {name: digested(item) for name, item in sections.items()}
 
 
-def _require_equal(first: Sections, second: Sections | Failure) -> None:
-    if isinstance(second, Failure):
-        reason = f"the original ran once, then raised {second.text}"
-        raise UnusableCaseError(reason, "not-deterministic", second.line)
+def _require_equal(first: Sections, second: Sections) -> None:
     for left, right in zip(first, second, strict=True):
         for section in left:
             for mismatch in find_mismatches(left[section], right[section], section):

@@ -62,6 +62,7 @@ class Trial:
         self._response = response
         self.seconds = {original.label: 0.0, port.label: 0.0}
         self.running: Label = original.label
+        self._pair: tuple[Subject, Subject] | None = None
 
     def run(self) -> None:
         """Compare the case in all checks.
@@ -78,8 +79,12 @@ class Trial:
         if able.no_backward:
             self._ledger.not_run(names.GRADIENTS, able.no_backward)
             self._ledger.not_run(names.STEPS, able.no_backward)
+        loaded = None
         with contextlib.suppress(Abandoned):
-            self._compare_initial()
+            loaded = self._compare_initial()
+        # Building a heavy model takes longer than calling it.
+        self._pair = loaded if able.heavy else None
+        del loaded
         # What the time of a heavy model may not suffice for comes last.
         order = (self._eval_first, self._train_first, self._call_methods, self._alternatives)
         for compare in (self._each_check_once, *reversed(order)) if able.heavy else order:
@@ -88,16 +93,17 @@ class Trial:
 
     # -- the scenarios --------------------------------------------------------------------------
 
-    def _compare_initial(self) -> None:
+    def _compare_initial(self) -> tuple[Subject, Subject] | None:
+        """Compare what constructors leave; return the pair if both have loaded the same weights."""
         left, right = self._build_pair("construction")
         found = right.initial()
         for section, first in left.initial().items():
             mismatches = _mismatches(first, found[section], section)
             self._ledger.compared(_INITIAL_CHECK[section], mismatches, "after construction")
         del found, first
-        self._load_both_ways(left, right)
+        return (left, right) if self._load_both_ways(left, right) else None
 
-    def _load_both_ways(self, left: Subject, right: Subject) -> None:
+    def _load_both_ways(self, left: Subject, right: Subject) -> bool:
         with both(left):
             # A copy: torch passes over a tensor that is loaded into itself, even where no other could be.
             own = attempt(
@@ -105,7 +111,8 @@ class Trial:
             )
         if isinstance(own, Failure):
             self._ledger.not_run(names.STATE, f"the original does not load its own: {own.text}")
-            return
+            return False
+        all_loaded = True
         for source, target, label in (
             (left, right, "original's state_dict into the port"),
             (right, left, "port's state_dict into the original"),
@@ -114,10 +121,12 @@ class Trial:
                 outcome = attempt(lambda s=source, t=target: _load_strictly(s, t))  # type: ignore[misc]
             if isinstance(outcome, Failure):
                 self._ledger.port_failed(names.STATE, outcome.text, None, label)
+                all_loaded = False
                 continue
             first, second = left.initial()["weights"], right.initial()["weights"]
             self._ledger.compared(names.STATE, _mismatches(first, second, "weights"), label)
             del first, second  # as large as the models: not while the next ones are made
+        return all_loaded
 
     def _eval_first(self, able: Abilities) -> None:
         pair = self._build_pair("construction")
@@ -159,7 +168,7 @@ class Trial:
 
     def _each_check_once(self, able: Abilities) -> None:
         """Compare in every check, with as few calls as that takes."""
-        pair = self._build_pair("construction")
+        pair, self._pair = self._pair or self._build_pair("construction"), None
         evaluate = replace(able.plan, mode="eval", backward=False)
         for number in range(2):  # the first records a plan, the second runs generated code
             call = replace(evaluate, seed=100 + number, grad_mode=number == 0)
