@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import torch
 
-from flodl.verify.input_slots import Kind, Slot, State, fixed
+from flodl.verify.input_slots import Kind, Slot, State, fixed, put, tensor_slots, with_axis
 from flodl.verify.list_inputs import as_lists, list_changes
+from flodl.verify.said_inputs import said_shapes, said_values
 
 # What messages call sizes: "(14x7 and 4x512)", "[2, 32, 9]", "expected 4, got 3".
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:x\d+)*(?![\w.])")
@@ -45,13 +46,6 @@ _PLAIN_WORDS = (
     "invalid combination of arguments", "scalars can be converted", "an integer is required",
     "unhashable", "not tensor",
 )  # fmt: skip
-_NO_VIEW = re.compile(r"shape '\[([-\d, ]+)\]' is invalid for input of size (\d+)")
-_WANTED_AND_GOT = (
-    re.compile(r"to have (?P<wanted>\d+) channels, but got (?P<got>\d+)"),
-    re.compile(r"\(\d+x(?P<got>\d+) and (?P<wanted>\d+)x\d+\)"),
-    re.compile(r"must be equal to input_size\. expected (?P<wanted>\d+), got (?P<got>\d+)"),
-    re.compile(r"normalized_shape=\[(?P<wanted>\d+)\].*?size ?\[[\d, ]*?(?P<got>\d+)\]"),
-)
 _SMALLER_WORDS = ("kernel size can't be greater", "too small", "output size", "more than 1 value")
 
 
@@ -74,6 +68,8 @@ def changes_of(state: State, message: str, sizes: Sequence[int]) -> Iterator[Sta
 
 def _said_changes(state: State, text: str, numbers: Sequence[int]) -> Iterator[State]:
     """Yield what the words of a message ask for."""
+    yield from said_shapes(state, text)
+    yield from said_values(state, text)
     yield from list_changes(state, numbers)
     if any(word in text for word in _LIST_WORDS):
         yield from as_lists(state)
@@ -88,11 +84,8 @@ def _said_changes(state: State, text: str, numbers: Sequence[int]) -> Iterator[S
         yield from _larger(state)
     if any(word in text for word in _RANK_WORDS):
         yield from _with_other_rank(state, numbers)
-    if "is invalid for input of size" in text:
-        yield from _with_wanted_shape(state, text)
     if "mat1 and mat2 shapes" in text:
         yield from _with_other_pictures(state)
-    yield from _with_part_of(state, text)
     if "must match" in text:
         yield from _with_other_sides(state, numbers)
 
@@ -124,14 +117,6 @@ def _is_present(state: State, number: int) -> bool:
     return any(number in slot.shape for slot in state)
 
 
-def _put(state: State, place: int, slot: Slot) -> State:
-    return (*state[:place], slot, *state[place + 1 :])
-
-
-def _tensors(state: State) -> Iterator[tuple[int, Slot]]:
-    return (pair for pair in enumerate(state) if pair[1].kind not in {"fixed", "list"})
-
-
 def _resized(
     state: State, present: Sequence[int] | None, wanted: Sequence[int]
 ) -> Iterator[State]:
@@ -145,27 +130,23 @@ def _resized(
     # From the last dimension on: the first is the batch, which rarely is what is wrong.
     longest = max((len(slot.shape) for slot in state), default=0)
     for axis in reversed(range(longest)):
-        at = [(place, slot) for place, slot in _tensors(state) if axis < len(slot.shape)]
+        at = [(place, slot) for place, slot in tensor_slots(state) if axis < len(slot.shape)]
         for place, slot in at:
             for other in others(slot.shape[axis]):
-                yield _put(state, place, _with_axis(slot, axis, other))
+                yield put(state, place, with_axis(slot, axis, other))
         here = [slot.shape[axis] for _, slot in at]
         for size in dict.fromkeys(item for item in here if here.count(item) > 1):
             for other in others(size):
                 yield tuple(
-                    _with_axis(slot, axis, other)
+                    with_axis(slot, axis, other)
                     if slot.shape[axis : axis + 1] == (size,)
                     else slot
                     for slot in state
                 )
-    every = [size for _, slot in _tensors(state) for size in slot.shape]
+    every = [size for _, slot in tensor_slots(state) for size in slot.shape]
     for size in dict.fromkeys(item for item in every if every.count(item) > 1):
         for other in others(size):
             yield tuple(_with_size(slot, size, other) for slot in state)
-
-
-def _with_axis(slot: Slot, axis: int, size: int) -> Slot:
-    return replace(slot, shape=(*slot.shape[:axis], size, *slot.shape[axis + 1 :]))
 
 
 def _with_size(slot: Slot, size: int, other: int) -> Slot:
@@ -173,19 +154,19 @@ def _with_size(slot: Slot, size: int, other: int) -> Slot:
 
 
 def _with_other_rank(state: State, numbers: Sequence[int]) -> Iterator[State]:
-    for place, slot in _tensors(state):
+    for place, slot in tensor_slots(state):
         shape = slot.shape
         for axis in range(len(shape)):
             fewer = (*shape[:axis], *shape[axis + 1 :])
-            yield _put(state, place, replace(slot, shape=fewer))
+            yield put(state, place, replace(slot, shape=fewer))
         if len(shape) >= 5:
             continue
         for axis, size in itertools.product(
             range(len(shape), -1, -1), dict.fromkeys((7, 1, *numbers))
         ):
-            yield _put(state, place, replace(slot, shape=(*shape[:axis], size, *shape[axis:])))
+            yield put(state, place, replace(slot, shape=(*shape[:axis], size, *shape[axis:])))
     # All tensors at once: a model of sequences takes sequences everywhere.
-    if sum(1 for _ in _tensors(state)) > 1:
+    if sum(1 for _ in tensor_slots(state)) > 1:
         for axis in (1, 0):
             yield tuple(
                 slot
@@ -208,47 +189,12 @@ def _with_other_pictures(state: State) -> Iterator[State]:
 
 def _with_other_sides(state: State, numbers: Sequence[int]) -> Iterator[State]:
     """Yield states with one picture of another size: what a skip brings is larger."""
-    for place, slot in _tensors(state):
+    for place, slot in tensor_slots(state):
         kept, sides = slot.shape[:2], slot.shape[2:]
         if len(sides) > 1 and len(set(sides)) == 1:
             for side in numbers:
                 if side != sides[0]:
-                    yield _put(state, place, replace(slot, shape=(*kept, *[side] * len(sides))))
-
-
-def _with_wanted_shape(state: State, text: str) -> Iterator[State]:
-    """Yield states in which the tensor that cannot be viewed in a shape has that shape."""
-    for said in _NO_VIEW.finditer(text):
-        wanted = tuple(int(size) for size in said[1].split(","))
-        for place, slot in _tensors(state):
-            if math.prod(slot.shape) != int(said[2]):
-                continue
-            small = tuple(1 if size < 0 else size for size in wanted)
-            last = max((axis for axis, size in enumerate(small) if size != 1), default=0)
-            for shape in dict.fromkeys((small[: last + 1], small)):
-                yield _put(state, place, replace(slot, shape=shape))
-
-
-def _with_part_of(state: State, text: str) -> Iterator[State]:
-    """Yield states of which what is put together has the size that is wanted, not more or less."""
-    at = [
-        (place, axis, slot.shape[axis])
-        for place, slot in _tensors(state)
-        for axis in range(1, len(slot.shape))
-    ]
-    for said in itertools.chain.from_iterable(item.finditer(text) for item in _WANTED_AND_GOT):
-        wanted, got = int(said["wanted"]), int(said["got"])
-        for place, axis, size in at:
-            if size + wanted - got > 0:
-                yield _put(state, place, _with_axis(state[place], axis, size + wanted - got))
-        for first, second in itertools.combinations(at, 2):
-            if first[0] == second[0] or first[2] + second[2] != got:
-                continue
-            for part in dict.fromkeys((wanted // 2, 1, 3, wanted - 3, wanted - 1)):
-                if 0 < part < wanted:
-                    one = _put(state, first[0], _with_axis(state[first[0]], first[1], part))
-                    other = _with_axis(state[second[0]], second[1], wanted - part)
-                    yield _put(one, second[0], other)
+                    yield put(state, place, replace(slot, shape=(*kept, *[side] * len(sides))))
 
 
 def _larger(state: State) -> Iterator[State]:
@@ -262,16 +208,16 @@ def _larger(state: State) -> Iterator[State]:
                 )
                 for slot in state
             )
-    for place, slot in _tensors(state):
+    for place, slot in tensor_slots(state):
         for axis in range(len(slot.shape)):
             shape = (*slot.shape[:axis], slot.shape[axis] * 2, *slot.shape[axis + 1 :])
-            yield _put(state, place, replace(slot, shape=shape))
+            yield put(state, place, replace(slot, shape=shape))
 
 
 def _of_kind(state: State, before: Kind, after: Kind) -> Iterator[State]:
-    for place, slot in _tensors(state):
+    for place, slot in tensor_slots(state):
         if slot.kind == before:
-            yield _put(state, place, replace(slot, kind=after, high=2))
+            yield put(state, place, replace(slot, kind=after, high=2))
     if sum(slot.kind == before for slot in state) > 1:
         yield tuple(
             replace(slot, kind=after, high=2) if slot.kind == before else slot for slot in state
@@ -279,10 +225,10 @@ def _of_kind(state: State, before: Kind, after: Kind) -> Iterator[State]:
 
 
 def _with_smaller_numbers(state: State) -> Iterator[State]:
-    for place, slot in _tensors(state):
+    for place, slot in tensor_slots(state):
         if slot.kind == "int" and slot.high > 1:
             for high in dict.fromkeys((2, 1)):
-                yield _put(state, place, replace(slot, high=high))
+                yield put(state, place, replace(slot, high=high))
     yield tuple(replace(slot, high=2) if slot.kind == "int" else slot for slot in state)
 
 
@@ -293,17 +239,17 @@ def _with_lengths(state: State) -> Iterator[State]:
         return
     for batch, length in ((first[0], first[1]), (first[1], first[0])):
         for place, slot in enumerate(state[1:], 1):
-            yield _put(state, place, fixed(torch.full((batch,), length), slot.key))
+            yield put(state, place, fixed(torch.full((batch,), length), slot.key))
 
 
 def _with_plain_values(state: State, start: int = 0) -> Iterator[State]:
     """Yield states in which one argument, from `start` on, is a number, or nothing."""
-    sizes = [size for _, slot in _tensors(state) for size in slot.shape]
+    sizes = [size for _, slot in tensor_slots(state) for size in slot.shape]
     roots = [math.isqrt(size) for size in sizes if math.isqrt(size) ** 2 == size]
     values = tuple(dict.fromkeys((*roots, *sizes, 1, 0, 0.5, None)))
     for place, slot in enumerate(state[start:], start):
         for value in values:
-            yield _put(state, place, fixed(value, slot.key))
+            yield put(state, place, fixed(value, slot.key))
     if len(state) > 2:
         # The height and width behind a sequence of patches.
         for value in roots:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Literal, final
 
 import torch
 
 from flodl.verify.recipes import Arguments
 
-Kind = Literal["float", "int", "bool", "list", "fixed"]
+Kind = Literal["float", "unit", "int", "bool", "list", "fixed"]
 
 MAX_ELEMENTS = 1 << 21
 
@@ -20,8 +21,9 @@ MAX_ELEMENTS = 1 << 21
 class Slot:
     """One argument: a tensor of a shape and kind, a list of tensors, or a fixed value that is neither.
 
-    Whole numbers of a tensor lie below `high`; `items` are the shapes in a list. `key` is the keyword
-    it is given by, if any; `shown` stands for the value where two slots are compared.
+    A `unit` tensor holds numbers from 0 to 1, as probabilities are. Whole numbers of a tensor lie
+    below `high`; `items` are the shapes in a list. `key` is the keyword it is given by, if any;
+    `shown` stands for the value where two slots are compared.
     """
 
     kind: Kind
@@ -36,6 +38,8 @@ class Slot:
         """Return a fresh value."""
         if self.kind == "float":
             return torch.randn(self.shape)
+        if self.kind == "unit":
+            return torch.rand(self.shape)
         if self.kind == "int":
             return torch.randint(self.high, self.shape)
         if self.kind == "bool":
@@ -52,6 +56,21 @@ def fixed(value: object, key: str = "") -> Slot:
     """Return the slot of a value that is no tensor."""
     plain = value is None or isinstance(value, bool | int | float | str)
     return Slot("fixed", key=key, shown=repr(value) if plain else f"#{id(value)}", value=value)
+
+
+def put(state: State, place: int, slot: Slot) -> State:
+    """Return a state with another slot at one place."""
+    return (*state[:place], slot, *state[place + 1 :])
+
+
+def tensor_slots(state: State) -> Iterator[tuple[int, Slot]]:
+    """Yield the slots of tensors, with their places."""
+    return (pair for pair in enumerate(state) if pair[1].kind not in {"fixed", "list"})
+
+
+def with_axis(slot: Slot, axis: int, size: int) -> Slot:
+    """Return a slot of which one dimension has another size."""
+    return replace(slot, shape=(*slot.shape[:axis], size, *slot.shape[axis + 1 :]))
 
 
 def state_of(arguments: Arguments) -> State | None:

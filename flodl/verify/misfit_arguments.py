@@ -25,6 +25,9 @@ _NO_ITERATION = re.compile(
 )
 _NO_CALL = re.compile(r"'(\w+)' object is not callable")
 _NO_ATTRIBUTE = re.compile(r"'(\w+)' object has no attribute '(\w+)'")
+_NO_MULTIPLE = re.compile(
+    r"\(?\b(\d+)\)? (?:must be|is not|should be) (?:evenly )?divisible by (?:[a-z_]+ )?\(?(\d+)\b"
+)
 _NO_MODULE = re.compile(r"(\w+) is not a Module subclass")
 _MUST_BE = re.compile(
     r"[`'\"]?(\w+)[`'\"]? (?:must|should) be (?:an? )?(?:tuple|list)", re.IGNORECASE
@@ -44,9 +47,9 @@ def fitting(
     `make` constructs a class of the program, `guess` gives a value for the name of a setting. Attributes go
     by the names of the arguments that they keep.
     """
-    said = _MUST_BE.search(refusal)
-    if said is not None and type(given.get(said[1])) is int:
-        return {said[1]: (given[said[1]],) * 2}
+    said = _said_outright(given, refusal)
+    if said:
+        return said
     for kind, pattern, exchange in (
         (_NO_LENGTH, rf"len\({_NAME}\)(?:\s*==\s*(?P<count>\d+))?", _several),
         (_NO_ITEMS, rf"{_NAME}\[(?:['\"](?P<key>\w+))?", _several),
@@ -70,6 +73,20 @@ def fitting(
         if name in given and type(given[name]).__name__ == owner:
             return {name: _with_attribute(made, name, attribute, given[name], make, guess)}
     return {}
+
+
+def _said_outright(given: Mapping[str, object], refusal: str) -> dict[str, object]:
+    """Return what a refusal asks for without a look at the line: a pair of numbers, a multiple."""
+    pair = _MUST_BE.search(refusal)
+    if pair is not None and type(given.get(pair[1])) is int:
+        return {pair[1]: (given[pair[1]],) * 2}
+    parts = _NO_MULTIPLE.search(refusal)
+    size, divisor = (int(parts[1]), int(parts[2])) if parts is not None else (0, 0)
+    if divisor < 1 or size % divisor == 0:
+        return {}
+    # All arguments of this size: they go together.
+    wanted = -(-size // divisor) * divisor
+    return {name: wanted for name, value in given.items() if type(value) is int and value == size}
 
 
 def _modules(made: type, given: Mapping[str, object], line: str, make: Make) -> dict[str, object]:

@@ -17,12 +17,13 @@ from flodl.verify.snapshot import tensors_in
 
 _TORCH = str(Path(torch.__file__).parent)
 _NO_TENSOR = Failure(text="it returns no tensor", line=None)
+_NO_NUMBER = Failure(text="it computes nothing but NaN", line=None)
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What one call came to: without a failure, it came to its end and returned a tensor.
+    """What one call came to: without a failure, it came to its end and returned numbers.
 
     `places` counts the lines that called torch, `steps` the calls: a loop that turns more often
     is no progress, but of two calls that saw the same lines the longer one is nearer to the end.
@@ -48,9 +49,19 @@ def reach_of(call: Callable[[], object], file: Path) -> Reach:
 
     outcome = attempt(counted, file)
     failure = outcome if isinstance(outcome, Failure) else None
-    if failure is None and not tensors_in(outcome):
-        failure = _NO_TENSOR
+    if failure is None:
+        failure = _nothing_in(outcome)
     return Reach(places=len(counter.places), steps=counter.steps, failure=failure)
+
+
+def _nothing_in(outcome: object) -> Failure | None:
+    """Say why there is nothing to compare in what a model returns, if so."""
+    found = [item for _, item in tensors_in(outcome)]
+    if not found:
+        return _NO_TENSOR
+    floats = [item for item in found if item.is_floating_point() and item.numel()]
+    is_nan = bool(floats) and all(bool(torch.isnan(item).all()) for item in floats)
+    return _NO_NUMBER if is_nan else None
 
 
 @final
