@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 from flodl.verify.asked_arguments import asked_for
 from flodl.verify.casebook import Casebook
 from flodl.verify.class_sources import class_node, constructor_node
+from flodl.verify.constructor_guesses import guess_constructor_arguments
 from tests.flodl.verify.opened import opened
 
 pytestmark = pytest.mark.torch
@@ -96,6 +98,50 @@ class Counts(nn.Module):
         return self.layers(x)
 
 
+class Coder(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.fc = nn.Linear(dim, dim)
+
+    def forward(self, x, lengths):
+        return self.fc(x), lengths
+
+
+class CoderLayer(Block):
+    pass
+
+
+class Speech(nn.Module):
+    def __init__(self, coder, wide):
+        super().__init__()
+        self.coder, self.into = coder, nn.Linear(4, wide)
+
+    def forward(self, x):
+        made, _ = self.coder(self.into(x), len(x))
+        return made
+
+
+class StackedCoder(nn.Module):
+    def __init__(self, layers, norm=None):
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer.fc(x)
+        return x
+
+
+class Grouped(nn.Module):
+    def __init__(self, wide, deep):
+        super().__init__()
+        self.norm = nn.GroupNorm(24, wide)
+        self.conv = nn.Conv2d(wide, deep, 1)
+
+    def forward(self, x):
+        return self.conv(self.norm(x))
+
+
 class Refuses(nn.Module):
     def __init__(self, dim, depth=None, is_open=False):
         super().__init__()
@@ -108,12 +154,26 @@ class Refuses(nn.Module):
 """
 
 
+NAMES = [
+    "Net",
+    "Encoder",
+    "Loss",
+    "Loaded",
+    "Read",
+    "Counts",
+    "Refuses",
+    "Speech",
+    "StackedCoder",
+    "Grouped",
+]
+
+
 @pytest.fixture
 def side(tmp_path: Path):
     return opened(tmp_path, MODELS)
 
 
-@pytest.mark.parametrize("name", ["Net", "Encoder", "Loss", "Loaded", "Read", "Counts", "Refuses"])
+@pytest.mark.parametrize("name", NAMES)
 def test_arguments_are_found(side, name) -> None:
     book = Casebook(side, (name,), budget_s=30.0)
     book.add_guesses()
@@ -146,3 +206,19 @@ def test_the_source_of_a_class_is_found_where_it_stands() -> None:
     assert constructor is not None
     assert constructor.args.args[1].arg == "here"
     assert class_node(type("Made", (), {})) is None
+
+
+def test_a_class_that_is_large_by_default_is_made_smaller() -> None:
+    class Large(nn.Module):
+        def __init__(self, words, hidden=1024, n_layers=12, heads=4, dropout=0.1):
+            super().__init__()
+            self.words = nn.Embedding(words, hidden)
+            self.layers = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(n_layers))
+
+    class Small(Large):
+        def __init__(self, words, hidden=1024, n_layers=4):
+            super().__init__(words, hidden, n_layers)
+
+    first, second, *_ = guess_constructor_arguments(Large)  # 12 million parameters
+    assert first == {**second, "hidden": 64, "n_layers": 2}
+    assert all(guess.keys() == {"words"} for guess in guess_constructor_arguments(Small))

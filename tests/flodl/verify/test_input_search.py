@@ -12,7 +12,9 @@ from torch.nn import functional
 
 from flodl.verify.attempt import Failure
 from flodl.verify.input_search import find_arguments
+from flodl.verify.input_slots import Slot
 from flodl.verify.reach import reach_of
+from flodl.verify.said_inputs import said_shapes
 
 pytestmark = pytest.mark.torch
 
@@ -171,6 +173,47 @@ class Keyword(nn.Module):
         return self.fc(x) + self.time(times)
 
 
+class Conditioned(nn.Module):
+    """A label is spread over a picture: both together have the channels of the first layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(8, 16, 7, padding=3)
+
+    def forward(self, x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        label = label.view(label.size(0), label.size(1), 1, 1)
+        return self.conv(torch.cat([x, label.repeat(1, 1, x.size(2), x.size(3))], dim=1))
+
+
+class Around(nn.Module):
+    """What is called on the values is given with them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(12)
+
+    def forward(self, x: torch.Tensor, sublayer: nn.Module) -> torch.Tensor:
+        return x + sublayer.forward(self.norm(x))
+
+
+class Likelihood(nn.Module):
+    """The logarithm of what is below zero is no number."""
+
+    def forward(self, p: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
+        return (p.log() * size + torch.log1p(-p)).sum()
+
+
+class Targets(nn.Module):
+    """The target of a loss is as large as what it is compared with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(6, 9, 1)
+
+    def forward(self, x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
+        return nn.functional.binary_cross_entropy_with_logits(self.conv(x).reshape(-1, 1), gate)
+
+
 class Strict(nn.Module):
     """Nothing is good enough."""
 
@@ -178,7 +221,10 @@ class Strict(nn.Module):
         raise ValueError("never")
 
 
-MODELS = (Forecast, Patches, Positions, Edges, Attention, Pixels, Skip, Keyword)
+MODELS = (
+    Forecast, Patches, Positions, Edges, Attention, Pixels, Skip, Keyword,
+    Conditioned, Around, Likelihood, Targets,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("made", MODELS, ids=lambda made: made.__name__)
@@ -189,7 +235,9 @@ def test_inputs_are_found(made: type[nn.Module]) -> None:
     found = find_arguments(model, Path(__file__), lambda: time.monotonic() > deadline)
     assert isinstance(found, tuple), found
     args, kwargs = found
-    assert isinstance(model(*args, **kwargs), torch.Tensor)
+    result = model(*args, **kwargs)
+    assert isinstance(result, torch.Tensor)
+    assert not result.isnan().all()
 
 
 @pytest.mark.parametrize(
@@ -220,3 +268,23 @@ def test_a_call_that_comes_further_reaches_more() -> None:
     assert near.progress < far.progress < done.progress
     assert near.failure is not None
     assert done.failure is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "wanted"),
+    [
+        ("shape '[2, 5, 1, 1]' is invalid for input of size 90",
+         [(2, 5, 3, 3), (2, 5, 3, 3)], [(2, 5, 3, 3), (2, 5)]),
+        ("expected input[2, 12, 3, 3] to have 8 channels, but got 12 channels",
+         [(2, 9, 3, 3), (2, 3)], [(2, 5, 3, 3), (2, 3)]),
+        ("expected input[2, 32, 7, 7] to have 8 channels, but got 32 channels",
+         [(2, 16, 7, 7), (2, 16)], [(2, 4, 7, 7), (2, 4)]),
+        ("mat1 and mat2 shapes cannot be multiplied (2x13 and 10x4)",
+         [(2, 7), (2, 6)], [(2, 4), (2, 6)]),
+        ("target size (torch.size([2])) must be the same as input size (torch.size([2, 3]))",
+         [(2, 5), (2,)], [(2, 5), (2, 3)]),
+    ],
+)  # fmt: skip
+def test_what_a_message_says_of_shapes(text, shapes, wanted) -> None:
+    state = tuple(Slot("float", shape) for shape in shapes)
+    assert wanted in [[slot.shape for slot in found] for found in said_shapes(state, text)]
