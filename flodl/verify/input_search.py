@@ -132,7 +132,7 @@ def known_sizes(model: nn.Module, hints: Hints) -> tuple[int, ...]:
         if value > 1:
             found.setdefault(value)
     kept = tuple(found)[:_MAX_KNOWN_SIZES]
-    shapes = [item.shape for item in itertools.islice(model.parameters(), 4)]
+    shapes = [item.shape for item in itertools.islice(nn.Module.parameters(model), 4)]
     return tuple(dict.fromkeys((*kept, *(size for shape in shapes for size in shape if size > 1))))
 
 

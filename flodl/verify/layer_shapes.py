@@ -91,7 +91,8 @@ def _main_guesses(model: nn.Module, hints: Hints) -> Iterator[torch.Tensor]:
         yield from (item for item in column if item is not None)
     for column in itertools.zip_longest(*shaped[1:4]):
         yield from (item for item in column if item is not None)
-    for parameter in itertools.islice(model.parameters(recurse=False), 2):
+    # A class may have a `parameters` of its own that takes nothing.
+    for parameter in itertools.islice(nn.Module.parameters(model, recurse=False), 2):
         for size in parameter.shape:
             yield torch.randn(BATCH, size)
             yield torch.randn(BATCH, LENGTH, size)

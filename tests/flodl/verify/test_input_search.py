@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -196,6 +197,20 @@ class Around(nn.Module):
         return x + sublayer.forward(self.norm(x))
 
 
+class Frozen(nn.Module):
+    """Only a part of it is to be trained, says a method of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.other = nn.Linear(12, 5), nn.Linear(5, 3)
+
+    def parameters(self) -> Any:  # type: ignore[override]
+        return self.other.parameters()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.other(self.fc(x))
+
+
 class Likelihood(nn.Module):
     """The logarithm of what is below zero is no number."""
 
@@ -223,7 +238,7 @@ class Strict(nn.Module):
 
 MODELS = (
     Forecast, Patches, Positions, Edges, Attention, Pixels, Skip, Keyword,
-    Conditioned, Around, Likelihood, Targets,
+    Conditioned, Around, Frozen, Likelihood, Targets,
 )  # fmt: skip
 
 
