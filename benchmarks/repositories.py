@@ -89,7 +89,7 @@ def port(options: Namespace, source: Path, target: Path) -> None:
     words = ["port", ".", "-o", str(ported.resolve()), "--json"]
     words += ["--timeout", str(options.timeout), "--training", options.training]
     environment = dict(os.environ, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
-    site = [] if options.site is None else [str(options.site.resolve())]
+    site = [] if options.site is None else [str(options.site.absolute())]
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *site])
     started = time.monotonic()
     try:

@@ -14,6 +14,9 @@ from fdl_cli.porter.ir.findings import ClassOutcome, FileWarning, VerifyFinding
 from fdl_cli.porter.ir.port_data import FileData
 from fdl_cli.porter.proof import Verify
 
+# What the verification answers for a class that is none.
+NO_MODULE = "not-a-module"
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,17 +38,15 @@ def compare_files(request: ComparisonRequest) -> FileData:
         NotFoundError: the port has no class that the original has too.
     """
     started = time.monotonic()
-    before, after = _classes(request.original), _classes(request.ported)
-    names = tuple(name for name in after if name in before and _is_model(name, after))
+    (before, _), (after, imported) = _classes(request.original), _classes(request.ported)
+    names = tuple(name for name in after if name in before and _is_model(name, after, imported))
     if not names:
-        raise NotFoundError(
-            error_id="nothing-to-verify",
-            message=f"`{request.ported.name}` has no model class that `{request.original.name}` has",
-            hint="classes are compared by name: give the port the original's names",
-            file=str(request.ported),
-        )
+        raise _nothing_to_verify(request)
     outcome = _run(request, names)
-    classes = tuple(_outcome(item, after) for item in outcome.classes)
+    found = [item for item in outcome.classes if item.error_code != NO_MODULE]
+    classes = tuple(_outcome(item, after) for item in found)
+    if outcome.classes and not found:
+        raise _nothing_to_verify(request)
     return FileData(
         file=request.original,
         output=request.ported,
@@ -60,6 +61,15 @@ def compare_files(request: ComparisonRequest) -> FileData:
         diff=None,
         plan=None,
         summary=tuple(_line(request.ported, item) for item in classes),
+    )
+
+
+def _nothing_to_verify(request: ComparisonRequest) -> NotFoundError:
+    return NotFoundError(
+        error_id="nothing-to-verify",
+        message=f"`{request.ported.name}` has no model class that `{request.original.name}` has",
+        hint="classes are compared by name: give the port the original's names",
+        file=str(request.ported),
     )
 
 
@@ -80,7 +90,8 @@ def _run(request: ComparisonRequest, names: tuple[str, ...]) -> VerifyOutcome:
         )
 
 
-def _classes(path: Path) -> dict[str, ast.ClassDef]:
+def _classes(path: Path) -> tuple[dict[str, ast.ClassDef], frozenset[str]]:
+    """Return the classes of a file, and the names that it imports."""
     try:
         tree = ast.parse(path.read_bytes(), str(path))
     except (OSError, SyntaxError, ValueError) as problem:
@@ -90,16 +101,22 @@ def _classes(path: Path) -> dict[str, ast.ClassDef]:
             hint="name the original first, then its port: `fdl port --verify-only OLD NEW`",
             file=str(path),
         ) from problem
-    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = (alias.asname or alias.name for node in imports for alias in node.names)
+    return classes, frozenset(name.partition(".")[0] for name in names)
 
 
-def _is_model(name: str, classes: dict[str, ast.ClassDef]) -> bool:
-    """Say whether a class is a torch module, as far as its own file can say."""
+def _is_model(name: str, classes: dict[str, ast.ClassDef], imported: frozenset[str]) -> bool:
+    """Say whether a class may be a torch module: what an imported base is, only a run of it tells."""
     for base in classes[name].bases:
-        word = ast.unparse(base).rpartition(".")[2]
+        text = ast.unparse(base)
+        word = text.rpartition(".")[2]
         if word in ("FlowModule", "Graph", "Module"):
             return True
-        if word in classes and word != name and _is_model(word, classes):
+        if word in classes and word != name and _is_model(word, classes, imported):
+            return True
+        if word not in classes and text.partition(".")[0] in imported:
             return True
     return False
 

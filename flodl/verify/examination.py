@@ -6,6 +6,8 @@ import time
 from dataclasses import replace
 from typing import final
 
+from torch import nn
+
 from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
 from flodl.verify.casebook import Casebook
 from flodl.verify.divergence import first_divergence
@@ -46,6 +48,9 @@ class Examination:
         if name not in self._original.namespace():
             text = f"importing the original does not define `{name}`{self._ended()}"
             return _not_run(name, text, "not-importable", None)
+        known = self._original.namespace()[name]
+        if isinstance(known, type) and not issubclass(known, nn.Module):
+            return _not_run(name, "it is no torch module", "not-a-module", None)
         if name not in self._port.namespace():
             return ClassResult(
                 name=name,

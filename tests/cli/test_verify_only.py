@@ -33,3 +33,47 @@ def test_refusals(fdl, files, words, code, error):
     assert (done.returncode, done.stdout) == (code, "")
     assert f"error[{error}]" in done.stderr
     assert "hint:" in done.stderr
+
+
+PARTS = """
+from torch import nn
+
+
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.fc(x).{call}
+"""
+WHOLE = """
+from collections import OrderedDict
+
+from parts import Base
+
+
+class Table(OrderedDict):
+    pass
+
+
+class Net(Base):
+    def extra(self, x):
+        return x
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("call", "code", "said"), [("relu()", 0, "equal"), ("tanh()", 1, "different")]
+)
+def test_a_base_may_stand_in_another_file(fdl, tmp_path, call, code, said):
+    for folder, called in (("old", "relu()"), ("new", call)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "parts.py").write_text(PARTS.format(call=called))
+        (tmp_path / folder / "whole.py").write_text(WHOLE)
+    done = fdl("port", "--verify-only", "old/whole.py", "new/whole.py")
+    assert done.returncode == code, done.stderr
+    assert f"Net  {said}" in done.stdout
+    assert "Table" not in done.stdout
