@@ -91,7 +91,8 @@ class _Rounds:
         self._look([name for name in self._request.classes if name not in later], book)
         self._look(list(later), self._searched_again(book, later))
         for number, (name, (known, limit, result)) in enumerate(self._slow.items()):
-            more = min(self._request.class_limit_s, self._left() / (len(self._slow) - number))
+            # Nobody else waits for this time: the limit of a class is for the others' sake.
+            more = self._left() / (len(self._slow) - number)
             wanted = more > MORE_TIME * limit
             self._response.add(self._examined(name, known, more) if wanted else result)
 

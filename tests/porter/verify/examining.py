@@ -69,6 +69,7 @@ def examine_files(
     workdir: Path,
     examples: tuple[str, ...] = (),
     limit_s: float = 90.0,
+    class_limit_s: float | None = None,
 ) -> dict[str, ClassResult]:
     """Examine names of two files in this process; return the results by name."""
     from flodl.verify.protocol import Request, Response
@@ -85,7 +86,7 @@ def examine_files(
         workdir=workdir,
         recording=None,
         limit_s=limit_s,
-        class_limit_s=limit_s / 2,
+        class_limit_s=limit_s / 2 if class_limit_s is None else class_limit_s,
         memory_mb=4096,
     )
     file = workdir / "response.json"

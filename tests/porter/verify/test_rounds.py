@@ -58,14 +58,26 @@ def nothing_made_yet() -> None:
 
 
 def examined(
-    tmp_path: Path, text: str, *names: str, limit_s: float, ported: str | None = None
+    tmp_path: Path,
+    text: str,
+    *names: str,
+    limit_s: float,
+    ported: str | None = None,
+    class_limit_s: float | None = None,
 ) -> dict[str, ClassResult]:
     folders = [tmp_path / "original", tmp_path / "ported"]
     for folder, source in zip(folders, (text, ported or text), strict=True):
         folder.mkdir()
         (folder / "model.py").write_text(source, encoding="utf-8")
     first, second = (folder / "model.py" for folder in folders)
-    return examine_files(first, second, names, workdir=tmp_path / "work", limit_s=limit_s)
+    return examine_files(
+        first,
+        second,
+        names,
+        workdir=tmp_path / "work",
+        limit_s=limit_s,
+        class_limit_s=class_limit_s,
+    )
 
 
 def test_the_light_are_proved_and_the_heavy_come_last(tmp_path: Path) -> None:
@@ -77,6 +89,12 @@ def test_the_light_are_proved_and_the_heavy_come_last(tmp_path: Path) -> None:
     assert sorted(found) == [*heavy, "Light"]
     assert {found[name]["status"] for name in heavy} <= {"equal", "not-run"}
     assert any(found[name]["error_code"] == "time-limit" for name in heavy)
+
+
+def test_what_is_left_at_last_is_for_a_slow_class(tmp_path: Path) -> None:
+    text = HEAD + HEAVY.format(number=0).replace("sleep(2)", "sleep(0.15)")
+    found = examined(tmp_path, text, "Heavy0", limit_s=40.0, class_limit_s=3.0)
+    assert found["Heavy0"]["status"] == "equal", found["Heavy0"]["detail"]
 
 
 def test_inputs_are_looked_for_again_in_the_time_that_is_left(tmp_path: Path) -> None:
