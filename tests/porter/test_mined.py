@@ -80,6 +80,22 @@ MODULES = {
         CASES = [(made, (), lambda: (torch.randn(2, 4),))
                  for made in (InATuple, ByPlace, Numbered, Collected)]
     """,
+    "a buffer is registered again": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(3, 3)
+                self.register_buffer("known", torch.ones(1), False)
+                self.register_buffer("mean", None, persistent=True)
+            def forward(self, x):
+                if len(x) > len(self.known):
+                    self.register_buffer("known",
+                                         torch.linspace(0, 1, len(x)), persistent=False)
+                if self.mean is None:
+                    self.register_buffer("mean", self.a(x).mean(0).detach())
+                return self.a(x) * self.known[:len(x), None] + self.mean
+        CASES = [(Net, (), lambda: (torch.randn(2, 3),))]
+    """,
     "several attributes are set at once": """
         class Net(nn.Module):
             def __init__(self):

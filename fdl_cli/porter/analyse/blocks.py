@@ -23,6 +23,7 @@ from fdl_cli.porter.ir.expressions import Expr, Kind
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block, Stmt, StmtOp, expressions
 from fdl_cli.porter.knowledge import torch_names as torch
+from fdl_cli.porter.parse.buffers import SettledBuffer
 
 _ENDS = frozenset({"return", "raise", "continue", "break"})
 
@@ -121,7 +122,10 @@ class BlockReader:
         targets = tuple(self.expressions.bind(target, value) for target in node.targets)
         for target in targets:
             self._check_target(target, value, node.lineno)
-        return self._make(node, "assign", targets=targets, exprs=(value,))
+        made = self._make(node, "assign", targets=targets, exprs=(value,))
+        if isinstance(node, SettledBuffer):
+            made = replace(made, targets=(replace(targets[0], span=None),), lead=None)
+        return made
 
     def _made(self, node: ast.Assign, value: Expr) -> Expr:
         """Return a value; an object whose attributes are set afterwards is made by a step."""

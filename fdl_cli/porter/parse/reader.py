@@ -14,6 +14,7 @@ import libcst
 
 from fdl_cli.porter.ir.findings import FileError
 from fdl_cli.porter.ir.source import Comment, Span
+from fdl_cli.porter.parse.buffers import settle_buffers
 
 # libcst takes quadratic time for chains, and Python frames for every level; nobody reads so far.
 _MAX_DEPTH = 200
@@ -172,6 +173,7 @@ def read(data: bytes) -> SourceFile:
     text = decode(data)
     tree = _syntax_tree(text)
     _refuse_depth(tree)
+    settle_buffers(tree)
     try:
         module = libcst.parse_module(data)
     except libcst.ParserSyntaxError as problem:

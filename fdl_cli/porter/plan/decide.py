@@ -226,7 +226,8 @@ def _block_edits(before: Block, after: Block) -> Iterator[Edit]:
         if original is None or len(stmt.sources) > 1 or original.op != stmt.op:
             yield ReplaceStatement(stmt=stmt)
             continue
-        if stmt.lead is not None and stmt.exprs[0].span is None:
+        is_settled = stmt.op == "assign" and stmt.targets[0].span is None
+        if is_settled or (stmt.lead is not None and stmt.exprs[0].span is None):
             yield ReplaceStatement(stmt=stmt)
             continue
         yield from _statement_edits(original, stmt)
