@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from typing import final
 
 
 def settle_buffers(tree: ast.Module) -> None:
@@ -24,10 +25,12 @@ def settle_buffers(tree: ast.Module) -> None:
                 _Settler(method, made).visit(method)
 
 
+@final
 class SettledBuffer(ast.Assign):
     """An assignment that is written as a registration: in a graph it is written as what it is."""
 
 
+@final
 class _Settler(ast.NodeTransformer):
     def __init__(self, method: ast.FunctionDef, made: Mapping[str, bool]) -> None:
         self._method = method

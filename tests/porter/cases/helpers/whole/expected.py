@@ -1,7 +1,7 @@
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from flodl import FlowModule, call
+from flodl import FlowModule
 
 
 class Attention(FlowModule):
@@ -16,13 +16,12 @@ class Attention(FlowModule):
         if self.mask is not None and self.mask.shape[-1] >= n:
             return self.mask[:n, :n]
         mask = torch.ones((n, n), device=device, dtype=torch.bool).triu(1)
-        self.register_buffer("mask", mask, persistent=False)
+        self.mask = mask
         return mask
 
     def flow(self, x):
-        n = x.shape[1]
         q, k, v = x.through(self.qkv).chunk(3, dim=-1)
-        weights = (q @ k.transpose(1, 2)).masked_fill(call(self.get_mask, n, x.device), -1e9)
+        weights = (q @ k.transpose(1, 2)).masked_fill(self.get_mask(x.shape[1], x.device), -1e9)
         return F.softmax(weights, dim=-1) @ v
 
 
