@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, final
@@ -19,7 +20,11 @@ SEVERITY: tuple[Status, ...] = ("equal", "close", "different")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to compare, with absolute paths; one task writes `recording`, the other reads it."""
+    """What to compare, with absolute paths; one task writes `recording`, the other reads it.
+
+    `started_at` is when the limit of time began, in seconds since the epoch, if known: starting a
+    process and importing torch take seconds of it on a busy machine.
+    """
 
     task: Task
     original: Path
@@ -34,6 +39,12 @@ class Request:
     memory_mb: int
     ported_search_path: tuple[Path, ...] = ()
     drawings: bool = False
+    started_at: float | None = None
+
+    def left_s(self) -> float:
+        """Return the seconds that are left of the limit; a clock that was set takes half of it at most."""
+        gone = 0.0 if self.started_at is None else time.time() - self.started_at
+        return self.limit_s - min(max(gone, 0.0), self.limit_s / 2)
 
 
 @final
@@ -85,6 +96,7 @@ def read_request(path: Path) -> Request:
         limit_s=float(fields["limit_s"]),
         class_limit_s=float(fields["class_limit_s"]),
         memory_mb=int(fields["memory_mb"]),
+        started_at=fields.get("started_at"),
     )
 
 

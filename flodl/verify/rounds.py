@@ -35,7 +35,7 @@ MORE_TIME = 1.5
 
 def examine(request: Request, response: Response) -> None:
     """Compare all classes of the request; each result is answered as soon as it is known."""
-    started = time.monotonic()
+    deadline = time.monotonic() + request.left_s()
     STANDINS.install(request.original)
     folders = (request.original.parent, request.ported.parent)
     # TorchScript would compile a function anew at its third call or so, with other last bits in its
@@ -66,7 +66,7 @@ def examine(request: Request, response: Response) -> None:
             load_eased(original)
             draws_differ = original.failure is not None or random_state() != after_port
         book = _find_cases(request, response, original)
-        rounds = _Rounds(original, port, request, response, started)
+        rounds = _Rounds(original, port, request, response, deadline)
         rounds.draws_differ = draws_differ
         rounds.run(book)
 
@@ -76,12 +76,12 @@ class _Rounds:
     """The looks at the classes of one file."""
 
     def __init__(
-        self, original: Side, port: Side, request: Request, response: Response, started: float
+        self, original: Side, port: Side, request: Request, response: Response, deadline: float
     ) -> None:
         self._sides = original, port
         self._request = request
         self._response = response
-        self._deadline = started + request.limit_s
+        self._deadline = deadline
         self._slow: dict[str, tuple[Casebook, float, ClassResult]] = {}
         self.draws_differ = False
 

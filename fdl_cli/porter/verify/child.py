@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,7 @@ def run_task(
         "workdir": str(request.workdir.resolve()),
         "recording": None if recording is None else str(recording.resolve()),
         "limit_s": limits.task_s,
+        "started_at": time.time(),
         "class_limit_s": limits.class_s,
         "memory_mb": MEMORY_MB,
     }
