@@ -13,6 +13,7 @@ from flodl.verify.attempt import Failure, attempt
 
 _LACKING = re.compile(r"ImportError: cannot import name '(\w+)' from '([\w.]+)'")
 _RUNTIME = Path(__file__).resolve().parent.parent
+_SITES = frozenset({"site-packages", "dist-packages"})
 # What everything here rests on; a missing part of it is still a missing part.
 _NEVER = frozenset({"torch", "flodl"})
 
@@ -22,7 +23,7 @@ _NEVER = frozenset({"torch", "flodl"})
 class ImportFault:
     """A module that cannot be imported, or one name that it lacks.
 
-    `inside` is the package whose own import fails for want of the module.
+    `inside` is the package whose own import fails for want of the module, or because of it.
     """
 
     module: str
@@ -56,9 +57,17 @@ def find_fault(failure: Failure, folders: Sequence[Path]) -> ImportFault | None:
     # It is there, and its own import failed.
     if top is None or top in _NEVER:
         return None
-    if missing is not None and missing.partition(".")[0] not in {*_NEVER, top}:
-        return ImportFault(module=missing, inside=top)
+    inner = _innermost_package(failure) if missing is None else missing
+    if inner is not None and inner.partition(".")[0] not in {*_NEVER, top}:
+        return ImportFault(module=inner, inside=top)
     return ImportFault(module=top)
+
+
+def _innermost_package(failure: Failure) -> str | None:
+    """Return the installed package whose own code raised, if it was one."""
+    parts = Path(failure.frames[-1][0]).parts if failure.frames else ()
+    places = [at for at, part in enumerate(parts[:-1]) if part in _SITES]
+    return parts[places[-1] + 1].removesuffix(".py") if places else None
 
 
 def _last_own_line(failure: Failure, folders: Sequence[Path]) -> tuple[Path, int] | None:
@@ -72,7 +81,7 @@ def _last_own_line(failure: Failure, folders: Sequence[Path]) -> tuple[Path, int
 
 
 def _is_installed(path: Path) -> bool:
-    return not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
+    return not _SITES.isdisjoint(path.parts)
 
 
 def _import_at(file: Path, line: int) -> ast.Import | ast.ImportFrom | None:

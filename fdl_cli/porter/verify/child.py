@@ -100,6 +100,8 @@ def child_environment(workdir: Path) -> dict[str, str]:
         HF_HUB_OFFLINE="1",
         HF_DATASETS_OFFLINE="1",
         TRANSFORMERS_OFFLINE="1",
+        # GitPython starts git when it is imported, which is refused; it can do without.
+        GIT_PYTHON_REFRESH="quiet",
         # numba keeps compiled functions beside their source, where nothing can be written.
         NUMBA_CACHE_DIR=str(workdir.resolve() / "numba"),
     )

@@ -95,24 +95,29 @@ def test_a_package_that_fails_when_it_is_imported(tmp_path: Path, monkeypatch: A
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("library", "broken", "said"),
     [
-        ("import absent_one\n", "absent_one"),
-        ("import absent_one\nWIDTH = absent_one.width + 1\n", "absent_one, of_a_library"),
+        ("lib_lacking", "import absent_one\n", "absent_one"),
+        (
+            "lib_using",
+            "import absent_one\nWIDTH = absent_one.width + 1\n",
+            "absent_one, lib_using",
+        ),
+        ("lib_breaking", "import broken_part\n", "broken_part"),
     ],
-    ids=["what it lacks", "then the package"],
+    ids=["what it lacks", "then the package", "what fails in it"],
 )
 def test_a_package_that_lacks_another_one(
-    tmp_path: Path, monkeypatch: Any, broken: str, said: str
+    tmp_path: Path, monkeypatch: Any, library: str, broken: str, said: str
 ) -> None:
     site = tmp_path / "site-packages"
     site.mkdir()
-    (site / "of_a_library.py").write_text(broken + "def double(x):\n    return 2 * x\n")
+    (site / "broken_part.py").write_text("raise RuntimeError('no program to start')\n")
+    (site / f"{library}.py").write_text(broken + "def double(x):\n    return 2 * x\n")
     monkeypatch.syspath_prepend(site)
     # With the package itself, its functions are there; without, nothing can be computed with them.
-    doubled = "x = of_a_library.double(x)" if "," not in said else "pass"
-    text = net("import of_a_library", first=doubled)
-    result = examined(tmp_path, {"net.py": text}, "net.py")
+    doubled = f"x = {library}.double(x)" if library not in said else "pass"
+    result = examined(tmp_path, {"net.py": net(f"import {library}", first=doubled)}, "net.py")
     assert result["status"] == "equal", result["detail"]
     assert result["example"].endswith(f"with placeholders for {said}")
 
