@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import nn
 
-from flodl.verify.named_modules import named_after
+from flodl.verify.named_modules import modules_beside, named_after
 
 UNKNOWN = object()
 # What holds `fn` or `layer` calls it; one that keeps the size can stand anywhere.
@@ -78,11 +78,7 @@ def _by_text(name: str, text: str, size: int) -> object:
 
 def _block_of(made: type, choice: int) -> object:
     """Return a class of blocks that stands beside a network in its module, the simplest first."""
-    known = [
-        kind
-        for kind in vars(sys.modules.get(made.__module__, sys)).values()
-        if isinstance(kind, type) and issubclass(kind, nn.Module) and kind is not made
-    ]
+    known = list(modules_beside(made))
     # One that others extend is less likely a block by itself; one that widens is what is asked for.
     leaves = sorted(known, key=lambda kind: any(kind in other.__mro__[1:] for other in known))
     words = ("basicblock", "block", "bottleneck", "unit", "cell", "layer")
@@ -92,7 +88,7 @@ def _block_of(made: type, choice: int) -> object:
         for kinds in (widening, leaves)
         for word in words
         for kind in kinds
-        if word in kind.__name__.lower() and not kind.__module__.startswith("torch.nn.")
+        if word in kind.__name__.lower()
     )
     return [*found, UNKNOWN][min(choice, max(len(found) - 1, 0))]
 

@@ -50,7 +50,10 @@ class Examination:
             return _not_run(name, text, "not-importable", None)
         known = self._original.namespace()[name]
         if isinstance(known, type) and not issubclass(known, nn.Module):
-            return _not_run(name, "it is no torch module", "not-a-module", None)
+            # A base may be a placeholder: then nobody knows, and the class may not go unmentioned.
+            without = eased_words(self._original)
+            code = "no-inputs-found" if without else "not-a-module"
+            return _not_run(name, f"it is no torch module here{without}", code, None)
         if name not in self._port.namespace():
             return ClassResult(
                 name=name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,10 +65,14 @@ def find_fault(failure: Failure, folders: Sequence[Path]) -> ImportFault | None:
 
 
 def _innermost_package(failure: Failure) -> str | None:
-    """Return the installed package whose own code raised, if it was one."""
+    """Return the installed package whose own import raised, if it was one.
+
+    One that was imported (numpy, asked for a name that it has no more) works: what asked it does not.
+    """
     parts = Path(failure.frames[-1][0]).parts if failure.frames else ()
     places = [at for at, part in enumerate(parts[:-1]) if part in _SITES]
-    return parts[places[-1] + 1].removesuffix(".py") if places else None
+    found = parts[places[-1] + 1].removesuffix(".py") if places else None
+    return None if found in sys.modules else found
 
 
 def _last_own_line(failure: Failure, folders: Sequence[Path]) -> tuple[Path, int] | None:

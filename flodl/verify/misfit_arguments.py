@@ -95,14 +95,10 @@ def _modules(made: type, given: Mapping[str, object], line: str, make: Make) -> 
         if not re.search(rf"\b{re.escape(name)}\b", line) or isinstance(value, nn.Module):
             continue
         for kind in items_of(made, name):
-            held = [made_one for made_one in (make(kind), make(kind)) if _is_module(made_one)]
+            held = [one for one in (make(kind), make(kind)) if isinstance(one, nn.Module)]
             if held:
                 return {name: held}
     return {}
-
-
-def _is_module(value: object) -> bool:
-    return isinstance(value, nn.Module)
 
 
 def _several(made: type, found: re.Match[str], value: object, line: str, guess: Guess) -> object:

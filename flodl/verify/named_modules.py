@@ -20,7 +20,7 @@ def named_after(made: type, name: str) -> Iterator[type]:
     words = _plain(name)
     if len(words) < 3 or _NUMBERS.search(name.lower()):
         return
-    known = list(_beside(made))
+    known = list(modules_beside(made))
     yield from (kind for kind in known if _plain(kind.__name__) == words)
     yield from (
         kind
@@ -35,7 +35,7 @@ def items_of(made: type, name: str) -> Iterator[type]:
     if found is None:
         return
     item = found[1].removesuffix("s")
-    known = [kind for kind in _beside(made) if _plain(kind.__name__).endswith(item)]
+    known = [kind for kind in modules_beside(made) if _plain(kind.__name__).endswith(item)]
     owner = _plain(made.__name__)
     # `EncoderLayer` for `Encoder`, `ConvLayer` for `conv_layers`, then whatever is a layer.
     yield from sorted(
@@ -47,7 +47,8 @@ def items_of(made: type, name: str) -> Iterator[type]:
     )
 
 
-def _beside(made: type) -> Iterator[type]:
+def modules_beside(made: type) -> Iterator[type]:
+    """Yield the modules of the program that the file of a class knows."""
     for kind in vars(sys.modules.get(made.__module__, sys)).values():
         if (
             isinstance(kind, type)

@@ -23,7 +23,7 @@ from fdl_cli.porter.ir.expressions import Expr, Kind
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block, Stmt, StmtOp, expressions
 from fdl_cli.porter.knowledge import torch_names as torch
-from fdl_cli.porter.parse.buffers import SettledBuffer
+from fdl_cli.porter.parse.buffers import is_settled
 
 _ENDS = frozenset({"return", "raise", "continue", "break"})
 
@@ -123,7 +123,7 @@ class BlockReader:
         for target in targets:
             self._check_target(target, value, node.lineno)
         made = self._make(node, "assign", targets=targets, exprs=(value,))
-        if isinstance(node, SettledBuffer):
+        if is_settled(node):
             made = replace(made, targets=(replace(targets[0], span=None),), lead=None)
         return made
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import final
+
+_MARK = "is_settled_buffer"
 
 
 def settle_buffers(tree: ast.Module) -> None:
     """Turn registrations of buffers that the constructor registers in the same way into assignments.
 
-    Registering a name again sets it, if it is persistent as before.
+    Registering a name again sets it, if it is persistent as before. What a constructor registers under a
+    condition may not be there: an assignment would make it a plain attribute.
     """
     for node in ast.walk(tree):
         if not isinstance(node, ast.ClassDef):
@@ -19,15 +22,16 @@ def settle_buffers(tree: ast.Module) -> None:
         made = {}
         for method in methods:
             if method.name == "__init__":
-                made = {name: kept for _, name, _, kept in _registrations(method.body, method)}
+                always = [item for item in method.body if isinstance(item, ast.Expr)]
+                made = {name: kept for _, name, _, kept in _registrations(always, method)}
         for method in methods:
             if method.name != "__init__" and made:
                 _Settler(method, made).visit(method)
 
 
-@final
-class SettledBuffer(ast.Assign):
-    """An assignment that is written as a registration: in a graph it is written as what it is."""
+def is_settled(node: ast.Assign) -> bool:
+    """Say whether an assignment is written as a registration: in a graph it is written as what it is."""
+    return _MARK in vars(node)
 
 
 @final
@@ -42,12 +46,15 @@ class _Settler(ast.NodeTransformer):
             if call is node.value and self._made.get(name) is kept:
                 target = ast.Attribute(value=_owner(call), attr=name, ctx=ast.Store())
                 ast.copy_location(target, call.func)
-                return ast.copy_location(SettledBuffer(targets=[target], value=value), node)
+                settled = ast.Assign(targets=[target], value=value)
+                # No class of its own: visitors and `ast.unparse` go by the name of the class.
+                vars(settled)[_MARK] = True
+                return ast.copy_location(settled, node)
         return node
 
 
 def _registrations(
-    body: list[ast.stmt], method: ast.FunctionDef
+    body: Iterable[ast.stmt], method: ast.FunctionDef
 ) -> Iterator[tuple[ast.Call, str, ast.expr, bool]]:
     """Yield the registrations of buffers among statements: call, name, value, whether it is persistent."""
     own = method.args.args[0].arg if method.args.args else ""

@@ -204,7 +204,7 @@ class Frozen(nn.Module):
         super().__init__()
         self.fc, self.other = nn.Linear(12, 5), nn.Linear(5, 3)
 
-    def parameters(self) -> Any:  # type: ignore[override]
+    def parameters(self) -> Any:
         return self.other.parameters()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

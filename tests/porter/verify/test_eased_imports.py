@@ -104,8 +104,9 @@ def test_a_package_that_fails_when_it_is_imported(tmp_path: Path, monkeypatch: A
             "absent_one, lib_using",
         ),
         ("lib_breaking", "import broken_part\n", "broken_part"),
+        ("lib_asking", "import sound_part\nsound_part.ask()\n", "lib_asking"),
     ],
-    ids=["what it lacks", "then the package", "what fails in it"],
+    ids=["what it lacks", "then the package", "what fails in it", "what it asks too much of"],
 )
 def test_a_package_that_lacks_another_one(
     tmp_path: Path, monkeypatch: Any, library: str, broken: str, said: str
@@ -113,6 +114,7 @@ def test_a_package_that_lacks_another_one(
     site = tmp_path / "site-packages"
     site.mkdir()
     (site / "broken_part.py").write_text("raise RuntimeError('no program to start')\n")
+    (site / "sound_part.py").write_text("def ask():\n    raise AttributeError('no more')\n")
     (site / f"{library}.py").write_text(broken + "def double(x):\n    return 2 * x\n")
     monkeypatch.syspath_prepend(site)
     # With the package itself, its functions are there; without, nothing can be computed with them.
