@@ -12,10 +12,7 @@ from fdl_cli.errors import NotFoundError, UsageError
 from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyOutcome, VerifyRequest
 from fdl_cli.porter.ir.findings import ClassOutcome, FileWarning, VerifyFinding
 from fdl_cli.porter.ir.port_data import FileData
-from fdl_cli.porter.proof import Verify
-
-# What the verification answers for a class that is none.
-NO_MODULE = "not-a-module"
+from fdl_cli.porter.proof import NO_MODULE, Verify
 
 
 @final

@@ -22,6 +22,8 @@ Verify = Callable[[VerifyRequest], VerifyOutcome]
 ProveScript = Callable[[ScriptRequest], ScriptOutcome]
 
 # Each round keeps at least one class more, so this only bounds the time of odd files.
+# What the verification answers for a class that is none.
+NO_MODULE = "not-a-module"
 _MAX_ROUNDS = 6
 # A residual connection adds in an order of its own: of two memory formats the other one may win.
 _SUM = "· also"
@@ -192,6 +194,8 @@ def _innermost(made: Draft, different: list[str]) -> list[str]:
 
 
 def _demotion(item: ClassEvidence, line: int) -> Reason:
+    if item.error_code == NO_MODULE:
+        return Reason(line=line, code="FDL203", message=f"{item.detail}: its base class is none")
     raised = "rais" in (item.error_code or "")
     code = "FDL322" if raised else "FDL321"
     detail = " ".join(item.detail.split())

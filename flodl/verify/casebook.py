@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import final
 
 from torch import nn
@@ -23,6 +24,8 @@ from flodl.verify.constructor_guesses import (
     guess_fitting,
 )
 from flodl.verify.declared_settings import declared_settings
+from flodl.verify.drivers import carriers, drivers, is_script, run_script
+from flodl.verify.found_cases import FoundCases
 from flodl.verify.input_search import find_arguments
 from flodl.verify.literals import model_expressions, parse_example
 from flodl.verify.recipes import (
@@ -34,7 +37,7 @@ from flodl.verify.recipes import (
 )
 from flodl.verify.recorder import MAX_CASES_PER_CLASS, Case, Recorder, load_cases
 from flodl.verify.seeds import seed_all
-from flodl.verify.sides import Side
+from flodl.verify.sides import Side, locate
 from flodl.verify.users import classes_in, test_calls, user_files
 from flodl.verify.watched_calls import (
     EXAMPLE_SEED,
@@ -71,10 +74,14 @@ class Casebook:
         self._declared = partial(declared_settings, original.file, original.folders)
         self._deadline = time.monotonic() + budget_s
         self._class_deadline = self._deadline
-        self._constructions: dict[str, list[Construction]] = {}
-        self.cases: dict[str, list[Case]] = {}
+        self._found = FoundCases(original)
         self.reasons: dict[str, str] = {}
         self.trouble: str | None = None
+
+    @property
+    def cases(self) -> dict[str, list[Case]]:
+        """The cases by class name, from the best source first."""
+        return self._found.cases
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -92,7 +99,7 @@ class Casebook:
     def again(self, names: tuple[str, ...], budget_s: float) -> Casebook:
         """Return an empty book for some of the names, which knows what was constructed so far."""
         book = Casebook(self._original, names, budget_s)
-        book._constructions = self._constructions
+        book._found.constructions = self._found.constructions
         return book
 
     def note_end(self) -> None:
@@ -119,7 +126,7 @@ class Casebook:
         if file is None or not file.is_file():
             return
         cases, constructions = load_cases(file.read_bytes())
-        self._merge(cases, constructions)
+        self._found.merge(cases, constructions)
 
     def add_values(self) -> None:
         """Find inputs for module-level models among the wanted names."""
@@ -160,31 +167,55 @@ class Casebook:
                 self._within(part, name, partial(self._guess, name), least)
 
     def add_users(self) -> None:
-        """Run models and tests of other files of the project, for the classes that they use."""
+        """Run other code of the file and its project, for the classes that it uses."""
         names = [name for name in self.missing if self._class_named(name) is not None]
         if not names:
             return
-        files = user_files(self._original.file, self._original.folders, names)
+        own, seen = self._original.module, "a call of what is around it"
+        with self._original.active():
+            carried = carriers(own, names)
+        if carried:
+            self._within(USER_SHARE, "", partial(self._drive, own, seen))
+        files = user_files(self._original.file, self._original.folders, [*names, *carried])
         for file in files:
             if not self.missing or self._left() <= 0:
                 return
             self._within(USER_SHARE, "", partial(self._use, file))
 
     def _use(self, file: Path) -> None:
-        module = self._original.load_other(file)
+        seen = f"seen in `{file.name}`"
+        recorder = new_recorder(self._original, seen)
+        with recorder.watching():
+            module = self._original.load_other(file)
+        self._found.merge(recorder.cases, recorder.constructions)
         if isinstance(module, Failure):
             return
         names = self.missing
-        for made in classes_in(module, names):
+        with self._original.active():  # their texts are found through their modules
+            models, tests = classes_in(module, names), list(test_calls(module, names))
+        for made in models:
             if not self.missing or self._is_over():
                 return
             for _, construction in self._guessed(made, new_recorder(self._original, "")):
-                if self._explore(construction, f"seen in `{file.name}`", None) is None:
+                if self._explore(construction, seen, None) is None:
                     break
-        for call in test_calls(module, names):
+        for call in tests:
             if not self.missing or self._is_over():
                 return
-            self._watch(call, f"seen in `{file.name}`")
+            self._watch(call, seen)
+        self._drive(module, seen)
+        if self.missing and is_script(file) and not self._is_over():
+            self._watch(lambda: run_script(file, locate(file), self._time()), seen)
+
+    def _drive(self, module: ModuleType, seen: str) -> None:
+        """Call what makes models without being one."""
+        with self._original.active():
+            names = (*self.missing, *carriers(self._original.module, self.missing))
+            calls = list(drivers(module, names, self._declared, self._time))
+        for call in calls:
+            if not self.missing or self._is_over():
+                return
+            self._watch(call, seen)
 
     def _watch(self, call: Callable[[], object], origin: str) -> None:
         """Run a call for the modules that it makes and calls, however it ends."""
@@ -197,13 +228,13 @@ class Casebook:
 
         with self._original.active():
             attempt(watched, self._original.file)
-        self._merge(recorder.cases, recorder.constructions)
+        self._found.merge(recorder.cases, recorder.constructions)
 
     def _guess(self, name: str) -> None:
         made = self._class_named(name)
         if self.cases.get(name) or made is None:
             return
-        for construction in self._constructions.get(name, [])[:MAX_CASES_PER_CLASS]:
+        for construction in self._found.constructions.get(name, [])[:MAX_CASES_PER_CLASS]:
             if not self._is_over() and not self.cases.get(name):
                 origin = "arguments seen in a run, inputs from its layers"
                 self._explore(construction, origin, None)
@@ -312,7 +343,7 @@ class Casebook:
                 return model
             arguments = self._arguments_for(model, inputs, construction)
             if isinstance(arguments, Failure):
-                self._merge({}, recorder.constructions)
+                self._found.merge({}, recorder.constructions)
                 return arguments
             packed = attempt(lambda: pack(arguments, recorder, keep_live=True))
             if isinstance(packed, Failure):
@@ -323,11 +354,11 @@ class Casebook:
                 lambda: call_watched(model, unpack(packed, side), recorder), side.file
             )
         shown = name or type(model).__qualname__
-        ours = name is not None or self._is_known_as(shown, type(model).__module__)
+        ours = name is not None or self._found.is_known_as(shown, type(model).__module__)
         if failure is None and ours and construction.kind != "class":
             own = Case(class_name=shown, construction=construction, inputs=packed, origin=origin)
             recorder.cases.setdefault(shown, []).insert(0, own)
-        self._merge(recorder.cases, recorder.constructions)
+        self._found.merge(recorder.cases, recorder.constructions)
         return failure
 
     def _arguments_for(
@@ -338,8 +369,7 @@ class Casebook:
         if inputs is not None:
             return attempt(lambda: evaluate_arguments(inputs, side))
         # A model that takes nothing must not take all the time.
-        left = min(self._deadline, self._class_deadline) - time.monotonic()
-        deadline = time.monotonic() + max(left * MODEL_SHARE, MIN_MODEL_S)
+        deadline = time.monotonic() + max(self._time() * MODEL_SHARE, MIN_MODEL_S)
         made_of = None
         if construction.kind == "class":
             made_of = unpack(construction.arguments, side)
@@ -351,38 +381,6 @@ class Casebook:
         if isinstance(found, Failure):
             return Failure(text=f"{NO_INPUTS}: {found.text}", line=found.line)
         return found
-
-    def _merge(
-        self, cases: dict[str, list[Case]], constructions: dict[str, list[Construction]]
-    ) -> None:
-        for name, everywhere in cases.items():
-            known = self.cases.setdefault(name, [])
-            found = [case for case in everywhere if self._is_ours(case.construction)]
-            # A class that has cases from a better source needs none from a worse one; examples
-            # are all of one rank.
-            best = known[0].origin if known else ""
-            for case in found:
-                if best and best != case.origin and not case.origin.startswith("--example"):
-                    break
-                fresh = all(
-                    (case.construction, case.inputs) != (item.construction, item.inputs)
-                    for item in known
-                )
-                if fresh and len(known) < MAX_CASES_PER_CLASS:
-                    known.append(case)
-        for name, made in constructions.items():
-            ours = [item for item in made if self._is_ours(item)]
-            self._constructions.setdefault(name, []).extend(ours)
-
-    def _is_ours(self, construction: Construction) -> bool:
-        """Tell a class that the file knows from one of another file that has the same name."""
-        kind, name = construction.kind, construction.qualname
-        return kind != "class" or self._is_known_as(name, construction.module)
-
-    def _is_known_as(self, name: str, module: str) -> bool:
-        known = self._original.namespace().get(name)
-        home = getattr(known, "__module__", self._original.name)
-        return module in {home, "__main__"}
 
     def _is_value(self, name: str) -> bool:
         return isinstance(self._original.namespace().get(name), nn.Module)
@@ -396,5 +394,8 @@ class Casebook:
     def _left(self) -> float:
         return self._deadline - time.monotonic()
 
+    def _time(self) -> float:
+        return min(self._deadline, self._class_deadline) - time.monotonic()
+
     def _is_over(self) -> bool:
-        return time.monotonic() > min(self._deadline, self._class_deadline)
+        return self._time() < 0

@@ -122,6 +122,13 @@ def _required(made: type) -> list[inspect.Parameter]:
     ]
 
 
+def other_options(made: type, given: Mapping[str, object]) -> Iterator[dict[str, object]]:
+    """Yield arguments with another one of the options that the class compares an argument with."""
+    for name, options in _all_options(made).items():
+        if name in given:
+            yield from ({**given, name: value} for value in options if value != given[name])
+
+
 def guess_asked_for(made: type, given: Mapping[str, object], refusal: str) -> dict[str, object]:
     """Return guesses for what a constructor asked for when it refused some arguments."""
     guess = _guesser(made)
@@ -207,15 +214,12 @@ def _guesser(
 
     `choice` says which of the kinds of blocks that stand beside the class is taken.
     """
-    options: dict[str, list[Option]] = {}
-    for kind in reversed(made.__mro__):  # a constructor hands on what the one above it compares
-        if not kind.__module__.startswith(("torch.nn.", "builtins")):
-            options |= _options(kind)
+    options = _all_options(made)
 
     def guess(parameter: inspect.Parameter, size: int) -> object:
         known = options.get(parameter.name)
         if known:
-            return known[0]
+            return "cpu" if str(known[0]).startswith("cuda") else known[0]
         if parameter.name in _NARROW:
             size = max(size // _expansion(made), 1)
         read = settings_read(made, parameter)
@@ -233,6 +237,14 @@ def _expansion(made: type) -> int:
     """Return by how much a block widens what it computes inside, where the class says so."""
     known = vars(made).get("expansion")
     return known if type(known) is int and known > 0 else 1
+
+
+def _all_options(made: type) -> dict[str, list[Option]]:
+    options: dict[str, list[Option]] = {}
+    for kind in reversed(made.__mro__):  # a constructor hands on what the one above it compares
+        if not kind.__module__.startswith(("torch.nn.", "builtins")):
+            options |= _options(kind)
+    return options
 
 
 def _options(kind: type) -> dict[str, list[Option]]:

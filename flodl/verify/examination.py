@@ -51,9 +51,7 @@ class Examination:
         known = self._original.namespace()[name]
         if isinstance(known, type) and not issubclass(known, nn.Module):
             # A base may be a placeholder: then nobody knows, and the class may not go unmentioned.
-            without = eased_words(self._original)
-            code = "no-inputs-found" if without else "not-a-module"
-            return _not_run(name, f"it is no torch module here{without}", code, None)
+            return self._no_module(name)
         if name not in self._port.namespace():
             return ClassResult(
                 name=name,
@@ -67,6 +65,13 @@ class Examination:
             text = reasons.get(name) or reasons.get("") or "no constructor arguments were found"
             return _not_run(name, text + self._ended(), "no-inputs-found", None)
         return self._try_cases(name, cases[:MAX_TRIALS])
+
+    def _no_module(self, name: str) -> ClassResult:
+        text, without = "it is no torch module", eased_words(self._original)
+        if without:
+            return _not_run(name, f"{text} here{without}", "no-inputs-found", None)
+        # Whoever calls its forward would look for it in vain.
+        return ClassResult(name=name, status="different", detail=text, error_code="not-a-module")
 
     def _ended(self) -> str:
         failure = self._original.failure

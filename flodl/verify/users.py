@@ -56,7 +56,7 @@ def classes_in(module: ModuleType, names: Sequence[str]) -> list[type[nn.Module]
         and value.__module__ == module.__name__
     ]
     own.reverse()
-    return sorted(own, key=lambda item: not _names_any(item, names))
+    return sorted(own, key=lambda item: not names_any(item, names))
 
 
 def test_calls(module: ModuleType, names: Sequence[str]) -> Iterator[Callable[[], object]]:
@@ -71,7 +71,7 @@ def test_calls(module: ModuleType, names: Sequence[str]) -> Iterator[Callable[[]
         and value.__module__ == module.__name__
         and _TEST_NAME.match(name)
     ]
-    for function in sorted(functions, key=lambda item: not _names_any(item, names)):
+    for function in sorted(functions, key=lambda item: not names_any(item, names)):
         for arguments in itertools.islice(_arguments(function), MAX_CALLS_OF_TEST):
             if _takes(function, arguments):
                 yield lambda f=function, a=arguments: f(**a)  # type: ignore[misc]
@@ -106,7 +106,8 @@ def _takes(function: Callable[..., object], arguments: dict[str, object]) -> boo
     return True
 
 
-def _names_any(thing: Any, names: Sequence[str]) -> bool:
+def names_any(thing: Any, names: Sequence[str]) -> bool:
+    """Tell whether the text of a class or a function holds one of the names."""
     try:
         text = inspect.getsource(thing)
     except (OSError, TypeError):

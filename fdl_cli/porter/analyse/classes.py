@@ -70,6 +70,8 @@ def _overloads(source: SourceFile, node: ast.ClassDef) -> Iterator[Span]:
 
 def _base(source: SourceFile, names: Names, node: ast.expr) -> BaseFact:
     dotted = names.dotted(node)
+    if isinstance(node, ast.Subscript) and names.dotted(node.value).startswith("typing."):
+        dotted = names.dotted(node.value)  # `Generic[T]` says no more than `Generic`
     name = node.id if isinstance(node, ast.Name) else ""
     kind: BaseKind = "other"
     if dotted in torch.MODULE_BASES:

@@ -9,6 +9,7 @@ from fdl_cli.porter.ir.symbols import BaseFact, ClassFacts
 from fdl_cli.porter.knowledge import torch_names as torch
 
 _NO_MODULES = ("torch.autograd.", "enum.")
+_PLAIN = frozenset({"object", "abc.ABC", "typing.Generic", "typing.Protocol"})
 
 
 def module_classes(names: Names, nodes: list[ast.ClassDef], kinship: Kinship) -> frozenset[str]:
@@ -45,9 +46,12 @@ def is_model(facts: ClassFacts, modules: frozenset[str], known: Mapping[str, Cla
     return "forward" in facts.methods and bool(facts.bases) and not plain
 
 
-def _is_plain(base: BaseFact, known: Mapping[str, ClassFacts]) -> bool:
-    """Say whether a base is no module for sure: `object`, or a function with its own gradient."""
+def _is_plain(
+    base: BaseFact, known: Mapping[str, ClassFacts], below: frozenset[str] = frozenset()
+) -> bool:
+    """Say whether a base is no module for sure: an abstract class, a function with its own gradient."""
     above = known.get(base.name) if base.kind == "local" else None
-    if above is not None:
-        return bool(above.bases) and all(_is_plain(each, known) for each in above.bases)
-    return base.name == "object" or base.name.startswith(_NO_MODULES)
+    if above is not None and base.name not in below:  # `class Net(Net)` extends an earlier one
+        inner = below | {base.name}
+        return all(_is_plain(each, known, inner) for each in above.bases)
+    return base.name in _PLAIN or base.name.startswith(_NO_MODULES)

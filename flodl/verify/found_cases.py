@@ -1,0 +1,53 @@
+"""What a search found: cases and constructions of the classes that a file knows."""
+
+from __future__ import annotations
+
+from typing import final
+
+from flodl.verify.recipes import Construction
+from flodl.verify.recorder import MAX_CASES_PER_CLASS, Case
+from flodl.verify.sides import Side
+
+
+@final
+class FoundCases:
+    """Cases by class name, from the best source first, and how modules were constructed elsewhere."""
+
+    def __init__(self, original: Side) -> None:
+        self._original = original
+        self.cases: dict[str, list[Case]] = {}
+        self.constructions: dict[str, list[Construction]] = {}
+
+    def merge(
+        self, cases: dict[str, list[Case]], constructions: dict[str, list[Construction]]
+    ) -> None:
+        """Add what one run showed."""
+        for name, everywhere in cases.items():
+            known = self.cases.setdefault(name, [])
+            found = [case for case in everywhere if self._is_ours(case.construction)]
+            # A class that has cases from a better source needs none from a worse one; examples
+            # are all of one rank.
+            best = known[0].origin if known else ""
+            for case in found:
+                if best and best != case.origin and not case.origin.startswith("--example"):
+                    break
+                fresh = all(
+                    (case.construction, case.inputs) != (item.construction, item.inputs)
+                    for item in known
+                )
+                if fresh and len(known) < MAX_CASES_PER_CLASS:
+                    known.append(case)
+        for name, made in constructions.items():
+            ours = [item for item in made if self._is_ours(item)]
+            self.constructions.setdefault(name, []).extend(ours)
+
+    def is_known_as(self, name: str, module: str) -> bool:
+        """Tell whether the file knows a class of a module by this name."""
+        known = self._original.namespace().get(name)
+        home = getattr(known, "__module__", self._original.name)
+        return module in {home, "__main__"}
+
+    def _is_ours(self, construction: Construction) -> bool:
+        """Tell a class that the file knows from one of another file that has the same name."""
+        kind, name = construction.kind, construction.qualname
+        return kind != "class" or self.is_known_as(name, construction.module)
