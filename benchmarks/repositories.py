@@ -31,6 +31,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 IGNORED = shutil.ignore_patterns(".git", "__pycache__", "*.pth", "*.pt", "*.zip")
 NO_FORWARD = "FDL201"
+ABSTRACT = "it has no forward of its own"
 NO_IMPORT = ("the original cannot be imported", "importing the original ends with")
 COLUMNS = (
     *("repository", "classes", "ported", "inputs", "share", "equal", "differ", "kept"),
@@ -138,11 +139,12 @@ def count(report: dict[str, Any]) -> Counter[str]:
 
 
 def own_forwards(file: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the classes of a file that have a forward of their own."""
+    """Return the classes of a file that have a forward of their own; some bases have none."""
     return [
         item
         for item in file["classes"]
         if all(reason["code"] != NO_FORWARD for reason in item["reasons"])
+        and not item["verify"]["detail"].startswith(ABSTRACT)
     ]
 
 

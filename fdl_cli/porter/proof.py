@@ -195,7 +195,7 @@ def _innermost(made: Draft, different: list[str]) -> list[str]:
 
 def _demotion(item: ClassEvidence, line: int) -> Reason:
     if item.error_code == NO_MODULE:
-        return Reason(line=line, code="FDL203", message=f"{item.detail}: its base class is none")
+        return Reason(line=line, code="FDL203", message=f"{item.detail} when it runs")
     raised = "rais" in (item.error_code or "")
     code = "FDL322" if raised else "FDL321"
     detail = " ".join(item.detail.split())

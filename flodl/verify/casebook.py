@@ -17,7 +17,7 @@ from typing import final
 from torch import nn
 
 from flodl.verify.asked_arguments import MAX_QUESTIONS
-from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
+from flodl.verify.attempt import Failure, OutOfTimeError, attempt
 from flodl.verify.constructor_guesses import (
     guess_asked_for,
     guess_constructor_arguments,
@@ -36,6 +36,7 @@ from flodl.verify.recipes import (
     unpack,
 )
 from flodl.verify.recorder import MAX_CASES_PER_CLASS, Case, Recorder, load_cases
+from flodl.verify.search_time import SearchTime
 from flodl.verify.seeds import seed_all
 from flodl.verify.sides import Side, locate
 from flodl.verify.users import classes_in, test_calls, user_files
@@ -53,6 +54,8 @@ MODEL_SHARE = 0.4
 MIN_MODEL_S = 1.0
 # Likeliest first: one file that uses a class is often enough.
 USER_SHARE = 0.5
+# Parts of models, models, and what trains them.
+USER_LEVELS = 2
 # All calls of constructors in the file together.
 EXPRESSIONS_SHARE = 0.5
 # Shares of the time for one class, and seconds: first a quick look at all of them, then what one class
@@ -72,8 +75,7 @@ class Casebook:
         self._original = original
         self._wanted = wanted
         self._declared = partial(declared_settings, original.file, original.folders)
-        self._deadline = time.monotonic() + budget_s
-        self._class_deadline = self._deadline
+        self._time = SearchTime(budget_s)
         self._found = FoundCases(original)
         self.reasons: dict[str, str] = {}
         self.trouble: str | None = None
@@ -141,14 +143,14 @@ class Casebook:
         found = attempt(lambda: model_expressions(self._original.file, classes))
         texts = [] if isinstance(found, Failure) else list(found)
         # A file that builds its heaviest model by itself must not take the time of all others.
-        until = time.monotonic() + EXPRESSIONS_SHARE * self._left()
+        until = time.monotonic() + EXPRESSIONS_SHARE * self._time.left_s()
         for number, text in enumerate(texts):
             made = text.split("(")[0]
             left = until - time.monotonic()
             if not self.missing or left <= 0:
                 return
             if not self.cases.get(made):
-                share = left / self._left() / min(len(texts) - number, 3)
+                share = left / self._time.left_s() / min(len(texts) - number, 3)
                 self._within(share, made, partial(self._express, made, text), 0.0)
 
     def _express(self, made: str, text: str) -> None:
@@ -168,21 +170,30 @@ class Casebook:
 
     def add_users(self) -> None:
         """Run other code of the file and its project, for the classes that it uses."""
-        names = [name for name in self.missing if self._class_named(name) is not None]
-        if not names:
+        missing = [name for name in self.missing if self._class_named(name) is not None]
+        if not missing:
             return
-        own, seen = self._original.module, "a call of what is around it"
+        own, folders = self._original.module, self._original.folders
         with self._original.active():
-            carried = carriers(own, names)
-        if carried:
-            self._within(USER_SHARE, "", partial(self._drive, own, seen))
-        files = user_files(self._original.file, self._original.folders, [*names, *carried])
-        for file in files:
-            if not self.missing or self._left() <= 0:
-                return
-            self._within(USER_SHARE, "", partial(self._use, file))
+            names = [*missing, *carriers(own, missing)]
+        self._within(
+            USER_SHARE, "", partial(self._drive, own, names, "a call of what is around it")
+        )
+        done, files = {self._original.file}, user_files(self._original.file, folders, names)
+        for _ in range(USER_LEVELS):
+            further: list[Path] = []
+            for file in files:
+                if not self.missing or self._time.left_s() <= 0:
+                    return
+                done.add(file)
+                above: list[str] = []
+                self._within(USER_SHARE, "", partial(self._use, file, names, above))
+                further += user_files(file, folders, above) if above else []
+                names += above
+            files = [file for file in dict.fromkeys(further) if file not in done]
 
-    def _use(self, file: Path) -> None:
+    def _use(self, file: Path, names: list[str], above: list[str]) -> None:
+        """Run what a file has for some names; `above` takes the names of what it has."""
         seen = f"seen in `{file.name}`"
         recorder = new_recorder(self._original, seen)
         with recorder.watching():
@@ -190,30 +201,30 @@ class Casebook:
         self._found.merge(recorder.cases, recorder.constructions)
         if isinstance(module, Failure):
             return
-        names = self.missing
         with self._original.active():  # their texts are found through their modules
             models, tests = classes_in(module, names), list(test_calls(module, names))
+            around = carriers(module, names, models=True)
+            above += [name for name in around if name not in names]
         for made in models:
-            if not self.missing or self._is_over():
+            if not self.missing or self._time.is_over():
                 return
             for _, construction in self._guessed(made, new_recorder(self._original, "")):
                 if self._explore(construction, seen, None) is None:
                     break
         for call in tests:
-            if not self.missing or self._is_over():
+            if not self.missing or self._time.is_over():
                 return
             self._watch(call, seen)
-        self._drive(module, seen)
-        if self.missing and is_script(file) and not self._is_over():
-            self._watch(lambda: run_script(file, locate(file), self._time()), seen)
+        self._drive(module, names, seen)
+        if self.missing and is_script(file) and not self._time.is_over():
+            self._watch(lambda: run_script(file, locate(file), self._time.part_left_s()), seen)
 
-    def _drive(self, module: ModuleType, seen: str) -> None:
+    def _drive(self, module: ModuleType, names: list[str], seen: str) -> None:
         """Call what makes models without being one."""
         with self._original.active():
-            names = (*self.missing, *carriers(self._original.module, self.missing))
-            calls = list(drivers(module, names, self._declared, self._time))
+            calls = list(drivers(module, names, self._declared, self._time.part_left_s))
         for call in calls:
-            if not self.missing or self._is_over():
+            if not self.missing or self._time.is_over():
                 return
             self._watch(call, seen)
 
@@ -235,12 +246,12 @@ class Casebook:
         if self.cases.get(name) or made is None:
             return
         for construction in self._found.constructions.get(name, [])[:MAX_CASES_PER_CLASS]:
-            if not self._is_over() and not self.cases.get(name):
+            if not self._time.is_over() and not self.cases.get(name):
                 origin = "arguments seen in a run, inputs from its layers"
                 self._explore(construction, origin, None)
         recorder = new_recorder(self._original, "")
         for kwargs, construction in self._guessed(made, recorder):
-            if self.cases.get(name) or self._is_over():
+            if self.cases.get(name) or self._time.is_over():
                 break
             failure = self._try_and_ask(made, kwargs, construction, recorder)
             if failure is not None:  # the first guess is the likeliest
@@ -257,7 +268,7 @@ class Casebook:
         origin = "guessed from signature and layers"
         failure, told = self._explore(construction, origin, None), None
         for _ in range(MAX_QUESTIONS):
-            if failure is None or self._is_over():
+            if failure is None or self._time.is_over():
                 break
             with self._original.active(), recorder.watching():
                 more = self._remedy(made, kwargs, failure)
@@ -286,17 +297,13 @@ class Casebook:
         self, share: float, name: str, call: Callable[[], None], least: float = MIN_MODEL_S
     ) -> None:
         """Give a call its share of the time that is left; the rest is for the others."""
-        seconds = min(max(share * self._left(), least), self._left())
-        self._class_deadline = time.monotonic() + seconds
         try:
-            with time_limit(seconds):
+            with self._time.part(share, least):
                 outcome = attempt(call)
             if isinstance(outcome, Failure):  # a module that does not answer as modules do
                 self.reasons.setdefault(name, f"no inputs can be looked for: {outcome}")
         except OutOfTimeError:
             self.reasons.setdefault(name, TIME_OVER)
-        finally:
-            self._class_deadline = self._deadline
 
     def _guessed(
         self, made: type[nn.Module], recorder: Recorder
@@ -369,12 +376,12 @@ class Casebook:
         if inputs is not None:
             return attempt(lambda: evaluate_arguments(inputs, side))
         # A model that takes nothing must not take all the time.
-        deadline = time.monotonic() + max(self._time() * MODEL_SHARE, MIN_MODEL_S)
+        deadline = time.monotonic() + max(self._time.part_left_s() * MODEL_SHARE, MIN_MODEL_S)
         made_of = None
         if construction.kind == "class":
             made_of = unpack(construction.arguments, side)
         found = find_arguments(
-            model, side.file, lambda: self._is_over() or time.monotonic() > deadline, made_of
+            model, side.file, lambda: self._time.is_over() or time.monotonic() > deadline, made_of
         )
         if found is None:
             return Failure(text=NO_TIME, line=None)
@@ -390,12 +397,3 @@ class Casebook:
         if isinstance(value, type) and issubclass(value, nn.Module):
             return value
         return None
-
-    def _left(self) -> float:
-        return self._deadline - time.monotonic()
-
-    def _time(self) -> float:
-        return min(self._deadline, self._class_deadline) - time.monotonic()
-
-    def _is_over(self) -> bool:
-        return self._time() < 0

@@ -37,12 +37,12 @@ _RUNS = (
 )  # fmt: skip
 
 
-def carriers(module: ModuleType, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the functions and other objects of a file that name some of its models."""
+def carriers(module: ModuleType, names: Sequence[str], *, models: bool = False) -> tuple[str, ...]:
+    """Return the functions and classes of a file that name some models, with `models` those that are some."""
     return tuple(
         name
         for name, value in vars(module).items()
-        if _is_of(module, value) and not _is_model(value) and names_any(value, names)
+        if _is_of(module, value) and (models or not _is_model(value)) and names_any(value, names)
     )
 
 

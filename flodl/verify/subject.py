@@ -87,7 +87,7 @@ class Subject:
     def call(self, call: Call, attribute_names: AttributeNames | None = None) -> Observation:
         """Call the model and freeze everything that the call could have changed."""
         self.model.train(call.mode == "train")
-        self.model.zero_grad(set_to_none=True)
+        nn.Module.zero_grad(self.model)  # one of its own may take no arguments
         arguments, leaves = self._arguments(call)
         seed_all(call.seed)
         with torch.set_grad_enabled(call.grad_mode):
@@ -130,7 +130,7 @@ class Subject:
             args, kwargs = unpack(inputs, self.side)
             seed_all(9000 + step)
             loss = scalar_loss(self.model(*args, **kwargs))
-            self.model.zero_grad(set_to_none=True)
+            nn.Module.zero_grad(self.model)
             torch.autograd.backward(loss)
             self._descend(velocity)
             losses.append(loss.detach())

@@ -1,0 +1,44 @@
+"""A class that says it is a module and is none when it runs: whoever calls its forward finds it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fdl_cli.app import main
+
+pytestmark = pytest.mark.torch
+
+DISGUISED = """
+import types
+from torch import nn
+
+Layer = nn.Linear
+globals().update(nn=types.SimpleNamespace(Module=object))
+
+
+class Runner(nn.Module):
+    def __init__(self):
+        self.fc = Layer(4, 4)
+
+    def forward(self, x):
+        y = self.fc(x)
+        return y + x
+"""
+
+
+def test_what_is_no_module_when_it_runs_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "disguised.py"
+    file.write_text(DISGUISED, encoding="utf-8")
+    ported = tmp_path / "ported.py"
+    main(["port", str(file), "-o", str(ported), "--json"])
+    (report,) = json.loads(capsys.readouterr().out)["data"]["files"]
+    (found,) = report["classes"]
+    (reason,) = found["reasons"]
+    assert (found["status"], reason["code"], reason["line"]) == ("kept", "FDL203", 9)
+    assert "no torch module" in reason["message"]
+    assert not ported.exists()
