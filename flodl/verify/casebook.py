@@ -154,8 +154,7 @@ class Casebook:
                 self._within(share, made, partial(self._express, made, text), 0.0)
 
     def _express(self, made: str, text: str) -> None:
-        origin = f"`{text}` with inputs from its layers"
-        failure = self._explore(of_expression(text), origin, None)
+        failure = self._explore(of_expression(text), f"`{text}` with inputs from its layers", None)
         if failure is not None:
             self.reasons.setdefault(made, str(failure))
 
@@ -362,7 +361,9 @@ class Casebook:
             )
         shown = name or type(model).__qualname__
         ours = name is not None or self._found.is_known_as(shown, type(model).__module__)
-        if failure is None and ours and construction.kind != "class":
+        # A class with its own `__call__` is called past what watches modules.
+        seen = construction.kind == "class" and recorder.cases.get(shown)
+        if failure is None and ours and not seen:
             own = Case(class_name=shown, construction=construction, inputs=packed, origin=origin)
             recorder.cases.setdefault(shown, []).insert(0, own)
         self._found.merge(recorder.cases, recorder.constructions)

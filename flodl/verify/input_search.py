@@ -19,9 +19,10 @@ from typing import final
 from torch import nn
 
 from flodl.verify.attempt import Failure
+from flodl.verify.bundled_inputs import Bundles, bundled, bundles_of
 from flodl.verify.input_changes import changes_of
 from flodl.verify.input_slots import State, is_small, state_of, values_of
-from flodl.verify.layer_shapes import guess_arguments, optional_names
+from flodl.verify.layer_shapes import guess_arguments, optional_names, required_names
 from flodl.verify.list_inputs import guess_lists
 from flodl.verify.reach import Reach, reach_of
 from flodl.verify.recipes import Arguments
@@ -47,12 +48,30 @@ def find_arguments(
     `file` is the one whose lines failures name; `made_of` are the constructor's arguments. Without
     time for a single try, nothing is returned.
     """
+    bundles = bundles_of(model)
+    found = _find(model, bundles, file, is_over, made_of)
+    if bundles and not isinstance(found, tuple) and not is_over():
+        # What looks like a bundle may be a tensor, taken apart along its first dimension.
+        whole = _find(model, {}, file, is_over, made_of)
+        return whole if isinstance(whole, tuple) else found
+    return found
+
+
+def _find(
+    model: nn.Module,
+    bundles: Bundles,
+    file: Path,
+    is_over: Callable[[], bool],
+    made_of: Arguments | None,
+) -> Arguments | Failure | None:
     furthest: Reach | None = None
     refused: list[tuple[Arguments, Reach]] = []
+    names, _ = required_names(model)
 
-    def attempt(arguments: Arguments) -> Reach:
+    def attempt(one_by_one: Arguments) -> Reach:
         nonlocal furthest
-        reach = reach_of(lambda: model(*arguments[0], **arguments[1]), file)
+        args, kwargs = bundled(one_by_one, names, bundles)
+        reach = reach_of(lambda: model(*args, **kwargs), file)
         if furthest is None or reach.progress > furthest.progress:
             furthest = reach
         return reach
@@ -61,37 +80,40 @@ def find_arguments(
         return None if furthest is None else furthest.failure
 
     hints = hints_of(model, made_of)
-    likeliest = (guess_lists(model, made_of), guess_arguments(model, hints))
+    likeliest = (
+        () if bundles else guess_lists(model, made_of),
+        guess_arguments(model, hints, bundles=bundles),
+        _with_optional(model, hints, bundles, refusal, file),
+    )
     for arguments in itertools.chain(*likeliest):
         if is_over():
             return refusal()
         reach = attempt(arguments)
         if reach.failure is None:
-            return arguments
-        refused.append((arguments, reach))
-    for arguments in _with_optional(model, hints, refusal(), file):
-        if is_over():
-            return refusal()
-        reach = attempt(arguments)
-        if reach.failure is None:
-            return arguments
+            return bundled(arguments, names, bundles)
         refused.append((arguments, reach))
     refused.sort(key=lambda item: item[1].progress, reverse=True)
     sizes = known_sizes(model, hints)
-    return search_arguments(sizes, refused[:MAX_STARTS], attempt, is_over) or refusal()
+    found = search_arguments(sizes, refused[:MAX_STARTS], attempt, is_over)
+    return refusal() if found is None else bundled(found, names, bundles)
 
 
 def _with_optional(
-    model: nn.Module, hints: Hints, refusal: Failure | None, file: Path
+    model: nn.Module,
+    hints: Hints,
+    bundles: Bundles,
+    refused: Callable[[], Failure | None],
+    file: Path,
 ) -> Iterator[Arguments]:
     """Yield guesses with those optional arguments that the line which failed uses as tensors."""
+    refusal = refused()
     if refusal is None or "None" not in refusal.text or refusal.line is None:
         return
     lines = file.read_text("utf-8", "replace").splitlines()
     words = set(_WORD.findall(lines[refusal.line - 1])) if refusal.line <= len(lines) else set()
     wanted = [name for name in optional_names(model) if name in words]
     if wanted:
-        yield from guess_arguments(model, hints, wanted)
+        yield from guess_arguments(model, hints, wanted, bundles)
 
 
 def search_arguments(

@@ -6,12 +6,14 @@ import inspect
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 import torch
 from torch import nn
 
+from flodl.verify.bundled_inputs import Bundles, flat_names
 from flodl.verify.recipes import Arguments
 from flodl.verify.size_hints import Hints, sequence_shape
 
@@ -28,13 +30,18 @@ _LENGTH_NAMES = re.compile(r"(.*_)?(lengths?|lens?)")
 
 
 def guess_arguments(
-    model: nn.Module, hints: Hints | None = None, wanted: Sequence[str] = ()
+    model: nn.Module,
+    hints: Hints | None = None,
+    wanted: Sequence[str] = (),
+    bundles: Bundles = MappingProxyType({}),
 ) -> Iterator[Arguments]:
     """Yield arguments that `model` might accept, likeliest first; the caller sets the seed.
 
     `hints` are sizes by name, such as `seq_len`; `wanted` are arguments that may be left out and are not.
+    The inputs in `bundles` come one by one.
     """
-    names, keywords = _required_names(model)
+    required, keywords = required_names(model)
+    names = flat_names(required, bundles)
     keywords += wanted
     if not names and not keywords:
         yield (), {}
@@ -54,16 +61,26 @@ def guess_arguments(
 def optional_names(model: nn.Module) -> list[str]:
     """Return the arguments that are nothing unless they are given."""
     try:
-        parameters = inspect.signature(model.forward).parameters.values()
+        parameters = inspect.signature(_called(model)).parameters.values()
     except (TypeError, ValueError):
         return []
     return [item.name for item in parameters if item.default is None]
 
 
-def _required_names(model: nn.Module) -> tuple[list[str], list[str]]:
+def _called(model: nn.Module) -> Callable[..., object]:
+    """Return what a call of the model calls first: its forward, unless it has its own `__call__`."""
+    for kind in type(model).__mro__:
+        if kind is nn.Module:
+            break
+        if "__call__" in vars(kind):
+            return model.__call__
+    return model.forward
+
+
+def required_names(model: nn.Module) -> tuple[list[str], list[str]]:
     """Return the arguments that have to be given, by position and by name."""
     try:
-        parameters = inspect.signature(model.forward).parameters.values()
+        parameters = inspect.signature(_called(model)).parameters.values()
     except (TypeError, ValueError):
         return ["x"], []
     positional = [

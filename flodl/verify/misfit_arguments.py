@@ -16,6 +16,10 @@ from flodl.verify.settings_guesses import Settings
 Make = Callable[[type], object]
 Guess = Callable[[str], object]
 
+# What a text that means a kind of padding is mostly called, and a network that most collections know.
+_TEXT = "same"
+_NETWORK = "resnet18"
+_UNKNOWN_TEXT = re.compile(rf"['\"(]{_TEXT}['\")]|: {_TEXT}$")
 _LENGTH = 4
 _WORDS = 30
 _NO_LENGTH = re.compile(r"object of type '\w+' has no len\(\)")
@@ -76,7 +80,15 @@ def fitting(
 
 
 def _said_outright(given: Mapping[str, object], refusal: str) -> dict[str, object]:
-    """Return what a refusal asks for without a look at the line: a pair of numbers, a multiple."""
+    """Return what a refusal asks for without a look at the line: a pair of numbers, a multiple.
+
+    A text that it does not know is exchanged for the name of a network.
+    """
+    unknown: dict[str, object] = {
+        name: _NETWORK for name, value in given.items() if value == _TEXT
+    }
+    if unknown and _UNKNOWN_TEXT.search(refusal):
+        return unknown
     pair = _MUST_BE.search(refusal)
     if pair is not None and type(given.get(pair[1])) is int:
         return {pair[1]: (given[pair[1]],) * 2}
@@ -145,7 +157,7 @@ def _with_attribute(
     if attribute in _OF_LISTS:
         return [value] * _LENGTH
     if attribute in _OF_TEXTS:
-        return "same"
+        return _TEXT
     if attribute == "reduction":  # a loss around a loss
         return nn.MSELoss()
     for kind in _with_field(made, attribute):

@@ -355,6 +355,8 @@ def _fit(refusal: str, line: str, **given):
         ("AttributeError: 'int' object has no attribute 'items'", "sizes.items()", {"sizes": 3},
          {"first": 3, "second": 3}),
         ("AttributeError: 'int' object has no attribute 'lower'", "sizes.lower()", {"sizes": 3}, "same"),
+        ("KeyError: 'same'", "nets[sizes]", {"sizes": "same"}, "resnet18"),
+        ("RuntimeError: Unknown model (same)", "create(sizes)", {"sizes": "same"}, "resnet18"),
         ("AttributeError: 'int' object has no attribute 'append'", "sizes.append(1)", {"sizes": 3}, [3] * 4),
     ],
 )  # fmt: skip
@@ -369,6 +371,7 @@ def test_a_value_of_the_kind_that_the_line_uses(refusal, line, given, wanted) ->
         ("TypeError: object of type 'int' has no len()", "n = len(sizes)", {"sizes": (1, 2)}),
         ("AttributeError: 'int' object has no attribute 'most'", "net.most", {"net": "text"}),
         ("ValueError: something else", "n = len(sizes)", {"sizes": 3}),
+        ("ValueError: sizes must be the same as others", "x", {"sizes": "same"}),
     ],
 )
 def test_what_fits_or_is_not_named_stays(refusal, line, given) -> None:

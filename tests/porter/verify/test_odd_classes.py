@@ -1,4 +1,4 @@
-"""A class that says it is a module and is none when it runs: whoever calls its forward finds it."""
+"""What is no module when it runs is kept; a module with a call of its own is proved by that."""
 
 from __future__ import annotations
 
@@ -42,3 +42,30 @@ def test_what_is_no_module_when_it_runs_is_kept(
     assert (found["status"], reason["code"], reason["line"]) == ("kept", "FDL203", 9)
     assert "no torch module" in reason["message"]
     assert not ported.exists()
+
+
+CALLED = """
+from torch import nn
+
+
+class Judge(nn.Module):
+    def __init__(self, mode):
+        super().__init__()
+        self.loss = {"squares": nn.MSELoss(), "logits": nn.BCEWithLogitsLoss()}[mode]
+
+    def __call__(self, guess, is_true):
+        wanted = guess.new_full(guess.shape, float(is_true))
+        loss = self.loss(guess, wanted)
+        return loss
+"""
+
+
+def test_a_model_with_a_call_of_its_own_is_proved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "judge.py"
+    file.write_text(CALLED, encoding="utf-8")
+    main(["port", str(file), "-o", str(tmp_path / "ported.py"), "--json"])
+    (report,) = json.loads(capsys.readouterr().out)["data"]["files"]
+    (found,) = report["classes"]
+    assert (found["status"], found["verify"]["status"]) == ("graph", "equal"), found["verify"]
