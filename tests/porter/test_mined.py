@@ -22,6 +22,21 @@ MODULES = {
                 return x + 1
         CASES = [(Net, (), lambda: (torch.ones(2),))]
     """,
+    "checks that torch makes of numbers, of tensors, and of none": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(4, 4)
+            def forward(self, x):
+                torch._check(x.shape[0] < 100)
+                torch._check(x.dim() == 2, lambda: "two dimensions")
+                torch._assert(True, "never")
+                y = self.fc(x)
+                torch._assert(y.sum() < 1e6, "a number")
+                torch._assert(y.size(1) == x.size(1), "alike")
+                return y + x
+        CASES = [(Net, (), lambda: (torch.randn(2, 4),))]
+    """,
     "a static forward": """
         class Net(nn.Module):
             @staticmethod

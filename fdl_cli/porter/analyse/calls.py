@@ -124,6 +124,8 @@ def _mathematics(dotted: str, arguments: tuple[Expr, ...]) -> Call:
 def _torch(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int) -> Call:
     if dotted == "torch.Size" and _any(arguments, MAY_FLOW):
         return Call(role="function", kind="size")
+    if dotted.startswith(torch.CHECK_PREFIXES):
+        return Call(role="function", kind="none")
     if dotted in torch.PYTHON_RESULTS:
         return Call(role="python", kind="python")
     if dotted in torch.GRAD_MODE:

@@ -143,6 +143,9 @@ FORWARDLESS: Final = frozenset({"ModuleList", "ModuleDict", "ParameterList", "Pa
                                 "_Loss", "_WeightedLoss", "_ConvNd", "_DropoutNd", "_MaxPoolNd",
                                 "_AvgPoolNd", "_NormBase", "RNNCellBase"})  # fmt: skip
 
+# They take a truth that is known, and return nothing.
+CHECK_PREFIXES: Final = ("torch._check", "torch._assert")
+
 CHILD_ITERATORS: Final = frozenset({"children", "modules"})
 NAMED_CHILD_ITERATORS: Final = frozenset({"named_children", "named_modules"})
 MODULE_MUTATORS: Final = frozenset({
