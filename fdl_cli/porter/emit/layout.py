@@ -1,5 +1,6 @@
 """Lay out a statement: on one line if it fits, else one step per line, with its comments."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -56,6 +57,9 @@ def lay_out(
     if len(steps) >= 2:
         return _chain(frame, prefix, base, steps, comments)
     above = [frame.indent + comment.text for comment in comments]
+    if not fits and expr.op == "apply" and "\n" not in flat:
+        name, arguments = renderer.application(expr)
+        return [*above, *_spread(frame, f"{prefix}{name}", arguments, "")]
     if fits or not steps:
         return [*above, *_verbatim(frame, prefix, flat)]
     return [*above, *_call(frame, f"{prefix}{base}", steps[0])]
@@ -209,12 +213,17 @@ def _call(frame: Frame, start: str, step: Step) -> list[str]:
     single = f"{frame.indent}{start}{step.text}"
     if len(single) <= frame.width or not step.name or "\n" in step.text or not step.arguments:
         return [single]
+    return _spread(frame, f"{start}.{step.name}", step.arguments, step.tail)
+
+
+def _spread(frame: Frame, callee: str, arguments: Sequence[str], tail: str) -> list[str]:
+    """Return a call with its arguments on a line of their own, or on one each."""
     inner = frame.deeper()
-    lines = [f"{frame.indent}{start}.{step.name}("]
-    together = inner.indent + ", ".join(step.arguments)
+    lines = [f"{frame.indent}{callee}("]
+    together = inner.indent + ", ".join(arguments)
     if len(together) <= frame.width:
         lines.append(together)
     else:
-        lines += [f"{inner.indent}{argument}," for argument in step.arguments]
-    lines.append(f"{frame.indent}){step.tail}")
+        lines += [f"{inner.indent}{argument}," for argument in arguments]
+    lines.append(f"{frame.indent}){tail}")
     return lines

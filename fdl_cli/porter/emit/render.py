@@ -85,6 +85,11 @@ class Renderer:
             case _:
                 return self._over(expr)
 
+    def application(self, expr: Expr) -> tuple[str, list[str]]:
+        """Return the name and the arguments of a call of what is no method of a value."""
+        callee = self.operand(expr.parts[0], 1)
+        return self.names["call"], [callee, *self.arguments(expr, expr.labels)]
+
     def _over(self, expr: Expr) -> list[tuple[str, list[str]]]:
         """Return the steps of words that run stages several times, or one of several."""
         first, *others = expr.parts[1:]
@@ -125,9 +130,8 @@ class Renderer:
                 steps = "".join(f".{n}({', '.join(a)})" for n, a in self.step(expr))
                 return self.head(expr.parts[0]) + steps
             case "apply":
-                texts = self.arguments(expr, expr.labels)
-                callee = self.operand(expr.parts[0], 1)
-                return f"{self.names['call']}({', '.join([callee, *texts])})"
+                name, texts = self.application(expr)
+                return f"{name}({', '.join(texts)})"
             case "attribute":
                 return f"{self.head(expr.parts[0])}.{expr.name}"
             case "tuple":

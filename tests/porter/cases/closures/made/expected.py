@@ -39,7 +39,13 @@ class Encoder(FlowModule):
 
                     return custom_forward
 
-                outputs = call(checkpoint, call(create_custom_forward, layer_module), hidden, mask, use_reentrant=False)
+                outputs = call(
+                    checkpoint,
+                    call(create_custom_forward, layer_module),
+                    hidden,
+                    mask,
+                    use_reentrant=False,
+                )
             else:
                 outputs = hidden.through(layer_module, mask, past, both)
             hidden = outputs[0]

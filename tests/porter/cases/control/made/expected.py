@@ -27,7 +27,12 @@ class Speaks(FlowModule):
 
     def flow(self, x):
         y = x.through(self.a)
-        call(lambda self, x, y: logger.info(f"{self.name}: mean {y.detach().mean():.4f} of {x.shape}"), self, x, y)  # every call
+        call(
+            lambda self, x, y: logger.info(f"{self.name}: mean {y.detach().mean():.4f} of {x.shape}"),
+            self,
+            x,
+            y,
+        )  # every call
         for i, row in enumerate(y.unbind(0)):
             call(lambda i, row: logger.info("%s has norm %.3f" % (i, row.detach().norm())), i, row)
         call(lambda y: logger.info("max {:.3f}".format(y.max().item())), y)
