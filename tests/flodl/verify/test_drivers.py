@@ -24,7 +24,7 @@ class {name}(nn.Module):
 
 """
 USE = """{name}({{"sizes of {name}": (3, 5)}})({{"left": torch.ones(2, 3), "right": torch.ones(5)}})"""
-NAMES = ("Guarded", "Plain", "Played", "Called", "Carried", "Unused")
+NAMES = ("Guarded", "Plain", "Played", "Called", "Carried", "Deep", "Unused")
 OWNER = """
 class Wrapper:
     def __init__(self, table):
@@ -84,6 +84,28 @@ def show():
 def show_more(size):
     raise AssertionError(size)
 """,
+    "around.py": """
+from torch import nn
+from nets import Deep
+
+
+class Around(nn.Module):
+    def __init__(self, width, table):
+        super().__init__()
+        self.inner = Deep(table["of the inner"])
+
+    def forward(self, pair):
+        return self.inner(pair["of the inner"])
+""",
+    "two_away.py": """
+import torch
+from around import Around
+
+
+def play():
+    net = Around(3, {"of the inner": {"sizes of Deep": (3, 5)}})
+    return net({"of the inner": {"left": torch.ones(2, 3), "right": torch.ones(5)}})
+""",
     "carried.py": """
 import torch
 from nets import Wrapper
@@ -115,6 +137,7 @@ def test_cases_come_from_what_makes_models_without_being_one(tmp_path: Path) -> 
         "Played": "seen in `agent.py`",
         "Called": "seen in `called.py`",
         "Carried": "seen in `carried.py`",
+        "Deep": "seen in `two_away.py`",
     }
     # What ran leaves nothing behind.
     assert sys.modules["__main__"] is main
