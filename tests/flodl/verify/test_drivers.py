@@ -88,6 +88,8 @@ def show_more(size):
 from torch import nn
 from nets import Deep
 
+SIZES = "sizes of Deep"
+
 
 class Around(nn.Module):
     def __init__(self, width, table):
@@ -99,11 +101,11 @@ class Around(nn.Module):
 """,
     "two_away.py": """
 import torch
-from around import Around
+from around import SIZES, Around
 
 
 def play():
-    net = Around(3, {"of the inner": {"sizes of Deep": (3, 5)}})
+    net = Around(3, {"of the inner": {SIZES: (3, 5)}})
     return net({"of the inner": {"left": torch.ones(2, 3), "right": torch.ones(5)}})
 """,
     "carried.py": """
