@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import linecache
 import signal
 import traceback
 from collections.abc import Callable, Iterator
@@ -52,8 +53,8 @@ def attempt(call: Callable[[], T], file: Path | None = None) -> T | Failure:
 
 def describe(problem: BaseException, file: Path | None) -> Failure:
     """Turn an exception into one line of text and the line of `file` that led to it."""
-    first = (str(problem).strip() or type(problem).__name__).splitlines()[0]
-    text = f"{type(problem).__name__}: {first}" if str(problem).strip() else first
+    said = str(problem).strip() or _assertion(problem)
+    text = f"{type(problem).__name__}: {said.splitlines()[0]}" if said else type(problem).__name__
     frames = tuple(
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(problem.__traceback__)
@@ -65,6 +66,16 @@ def describe(problem: BaseException, file: Path | None) -> Failure:
         line = problem.lineno
     missing = problem.name if isinstance(problem, ModuleNotFoundError) else None
     return Failure(text=text[:400], line=line, frames=frames, missing=missing)
+
+
+def _assertion(problem: BaseException) -> str:
+    """Return the line of an `assert` that says nothing else."""
+    if not isinstance(problem, AssertionError):
+        return ""
+    places = [
+        (frame.f_code.co_filename, at) for frame, at in traceback.walk_tb(problem.__traceback__)
+    ]
+    return linecache.getline(*places[-1]).strip() if places else ""
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import torch
 
 from flodl.verify.recipes import Arguments
 
-Kind = Literal["float", "unit", "int", "bool", "list", "fixed"]
+Kind = Literal["float", "unit", "int", "bool", "list", "alias", "fixed"]
 
 MAX_ELEMENTS = 1 << 21
 
@@ -22,7 +22,8 @@ class Slot:
     """One argument: a tensor of a shape and kind, a list of tensors, or a fixed value that is neither.
 
     A `unit` tensor holds numbers from 0 to 1, as probabilities are. Whole numbers of a tensor lie
-    below `high`; `items` are the shapes in a list. `key` is the keyword it is given by, if any;
+    below `high`; `items` are the shapes in a list. An `alias` is the first tensor
+    once more. `key` is the keyword it is given by, if any;
     `shown` stands for the value where two slots are compared.
     """
 
@@ -65,7 +66,7 @@ def put(state: State, place: int, slot: Slot) -> State:
 
 def tensor_slots(state: State) -> Iterator[tuple[int, Slot]]:
     """Yield the slots of tensors, with their places."""
-    return (pair for pair in enumerate(state) if pair[1].kind not in {"fixed", "list"})
+    return (pair for pair in enumerate(state) if pair[1].kind not in {"fixed", "alias", "list"})
 
 
 def with_axis(slot: Slot, axis: int, size: int) -> Slot:
@@ -87,7 +88,12 @@ def state_of(arguments: Arguments) -> State | None:
 
 def values_of(state: State) -> Arguments:
     """Make fresh arguments; the caller sets the seed."""
-    made = [(slot.key, slot.make()) for slot in state]
+    first = next((place for place, _ in tensor_slots(state)), None)
+    values = [slot.make() for slot in state]
+    made = [
+        (slot.key, values[first] if slot.kind == "alias" and first is not None else value)
+        for slot, value in zip(state, values, strict=True)
+    ]
     return tuple(value for key, value in made if not key), {
         key: value for key, value in made if key
     }

@@ -20,6 +20,7 @@ _WANTED_AND_GOT = (
     re.compile(r"must be equal to input_size\. expected (?P<wanted>\d+), got (?P<got>\d+)"),
     re.compile(r"normalized_shape=\[(?P<wanted>\d+)\].*?size ?\[[\d, ]*?(?P<got>\d+)\]"),
 )
+_SAME_OBJECT = re.compile(r"assert .*\b[a-z_]\w* is (?!not\b|none\b)[a-z_]\w*")
 _UNIT_WORDS = ("nothing but nan", "between 0 and 1", "0 <= p <= 1", "probabilit", "simplex")
 _CALLABLE_WORDS = ("'tensor' object is not callable", "'tensor' object has no attribute 'forward'")
 
@@ -33,12 +34,16 @@ def said_shapes(state: State, text: str) -> Iterator[State]:
 
 
 def said_values(state: State, text: str) -> Iterator[State]:
-    """Yield states with other kinds of values: numbers from 0 to 1, a layer that is called."""
+    """Yield states with other kinds of values: probabilities, one tensor twice, a layer that is called."""
     if any(words in text for words in _UNIT_WORDS):
         floats = [(place, slot) for place, slot in enumerate(state) if slot.kind == "float"]
         yield tuple(replace(slot, kind="unit") if slot.kind == "float" else slot for slot in state)
         for place, slot in floats:
             yield put(state, place, replace(slot, kind="unit"))
+    if _SAME_OBJECT.search(text):
+        same = list(tensor_slots(state))[1:]
+        alias = {place: replace(slot, kind="alias", shape=()) for place, slot in same}
+        yield tuple(alias.get(place, slot) for place, slot in enumerate(state))
     if any(words in text for words in _CALLABLE_WORDS):
         for place, slot in list(tensor_slots(state))[1:]:
             yield put(state, place, fixed(nn.Identity(), slot.key))

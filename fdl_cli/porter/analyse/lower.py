@@ -24,7 +24,12 @@ _OPERATORS: dict[type[ast.AST], str] = {
 _COMPREHENSIONS: dict[type[ast.AST], str] = {
     ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict", ast.GeneratorExp: "generator",
 }  # fmt: skip
+SAME = {"is": "lambda a, b: a is b", "is not": "lambda a, b: a is not b"}
 _IDENTITY = frozenset({"is", "is not", "in", "not in"})
+
+
+def _may_be_input(part: Expr) -> bool:
+    return part.op == "name" and part.kind in {"flow", "maybe"}
 
 
 def operator_symbol(node: ast.AST) -> str:
@@ -228,6 +233,14 @@ class ExpressionReader:
         with self.env.test(False):
             parts = tuple(self.read(part) for part in (node.left, *node.comparators))
         symbols = [operator_symbol(op) for op in node.ops]
+        if symbols[0] in SAME and len(parts) == 2 and all(map(_may_be_input, parts)):
+            # Two inputs may be one object, which only a call shows.
+            callee = Expr(op="name", name=SAME[symbols[0]], kind="python")
+            span = self.env.source.span(node)
+            return Expr(
+                op="call", role="function", parts=(callee, *parts), labels=("", ""), kind="size",
+                span=span,
+            )  # fmt: skip
         identity = all(symbol in _IDENTITY for symbol in symbols)
         flowing = any(part.kind in FLOWING for part in parts)
         kind: Kind = "flow" if flowing and not identity else "python"

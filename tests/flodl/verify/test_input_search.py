@@ -268,6 +268,31 @@ def test_lists_of_inputs_are_found(made: type[nn.Module], given: tuple[object, .
     assert isinstance(model(*args, **kwargs), torch.Tensor)
 
 
+class Mixer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(6, 6)
+
+    def forward(self, query, key, value):
+        assert query is key and key is value
+        return self.fc(query) + value
+
+
+def test_one_tensor_is_given_where_it_must_be_one() -> None:
+    found = find_arguments(Mixer(), Path(__file__), lambda: False)
+    assert isinstance(found, tuple), found
+    query, key, value = found[0]
+    assert query is key
+    assert key is value
+
+
+def test_an_assertion_without_a_message_is_said_by_its_line() -> None:
+    x = torch.zeros(2, 6)
+    failure = reach_of(lambda: Mixer()(x, x + 1, x), Path(__file__)).failure
+    assert failure is not None
+    assert failure.text == "AssertionError: assert query is key and key is value"
+
+
 def test_what_the_likeliest_inputs_met_is_said() -> None:
     deadline = time.monotonic() + 60
     found = find_arguments(Strict(), Path(__file__), lambda: time.monotonic() > deadline)
