@@ -16,6 +16,10 @@ from flodl.verify.input_search import find_arguments
 from flodl.verify.input_slots import Slot
 from flodl.verify.reach import reach_of
 from flodl.verify.said_inputs import said_shapes
+from tests.flodl.verify import asserting
+from tests.flodl.verify.asserting import Mixer
+
+HERE = Path(asserting.__file__)
 
 pytestmark = pytest.mark.torch
 
@@ -268,18 +272,8 @@ def test_lists_of_inputs_are_found(made: type[nn.Module], given: tuple[object, .
     assert isinstance(model(*args, **kwargs), torch.Tensor)
 
 
-class Mixer(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc = nn.Linear(6, 6)
-
-    def forward(self, query, key, value):
-        assert query is key and key is value
-        return self.fc(query) + value
-
-
 def test_one_tensor_is_given_where_it_must_be_one() -> None:
-    found = find_arguments(Mixer(), Path(__file__), lambda: False)
+    found = find_arguments(Mixer(), HERE, lambda: False)
     assert isinstance(found, tuple), found
     query, key, value = found[0]
     assert query is key
@@ -288,7 +282,7 @@ def test_one_tensor_is_given_where_it_must_be_one() -> None:
 
 def test_an_assertion_without_a_message_is_said_by_its_line() -> None:
     x = torch.zeros(2, 6)
-    failure = reach_of(lambda: Mixer()(x, x + 1, x), Path(__file__)).failure
+    failure = reach_of(lambda: Mixer()(x, x + 1, x), HERE).failure
     assert failure is not None
     assert failure.text == "AssertionError: assert query is key and key is value"
 
