@@ -47,6 +47,7 @@ from flodl.verify.watched_calls import (
     of_expression,
     of_value,
     run_without_gradients,
+    watch,
 )
 
 # Of the time that is left, the share that one model's inputs may be searched for.
@@ -197,7 +198,7 @@ class Casebook:
         recorder = new_recorder(self._original, seen)
         with recorder.watching():
             module = self._original.load_other(file)
-        self._found.merge(recorder.cases, recorder.constructions)
+        self._found.merge_seen(recorder)
         if isinstance(module, Failure):
             return
         with self._original.active():  # their texts are found through their modules
@@ -229,16 +230,7 @@ class Casebook:
 
     def _watch(self, call: Callable[[], object], origin: str) -> None:
         """Run a call for the modules that it makes and calls, however it ends."""
-        recorder = new_recorder(self._original, origin)
-
-        def watched() -> object:
-            seed_all(EXAMPLE_SEED)
-            with recorder.watching():
-                return call()
-
-        with self._original.active():
-            attempt(watched, self._original.file)
-        self._found.merge(recorder.cases, recorder.constructions)
+        self._found.merge_seen(watch(self._original, call, origin))
 
     def _guess(self, name: str) -> None:
         made = self._class_named(name)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import final
 
 from flodl.verify.recipes import Construction
-from flodl.verify.recorder import MAX_CASES_PER_CLASS, Case
+from flodl.verify.recorder import MAX_CASES_PER_CLASS, Case, Recorder
 from flodl.verify.sides import Side
+from flodl.verify.watched_calls import runs_again
 
 
 @final
@@ -40,6 +41,15 @@ class FoundCases:
         for name, made in constructions.items():
             ours = [item for item in made if self._is_ours(item)]
             self.constructions.setdefault(name, []).extend(ours)
+
+    def merge_seen(self, recorder: Recorder) -> None:
+        """Add what other code was seen to do, as far as it can be done again without that code."""
+        before = {name: len(cases) for name, cases in self.cases.items()}
+        self.merge(recorder.cases, recorder.constructions)
+        for name, cases in self.cases.items():
+            for case in cases[before.get(name, 0) :]:
+                if not runs_again(self._original, case):
+                    cases.remove(case)
 
     def is_known_as(self, name: str, module: str) -> bool:
         """Tell whether the file knows a class of a module by this name."""

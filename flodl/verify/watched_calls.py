@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from flodl.verify.attempt import Failure, attempt
-from flodl.verify.recipes import Arguments, Construction, Packed
-from flodl.verify.recorder import Recorder
+from flodl.verify.recipes import Arguments, Construction, Packed, unpack
+from flodl.verify.recorder import Case, Recorder
 from flodl.verify.seeds import seed_all
 from flodl.verify.sides import Side
 
@@ -38,6 +38,33 @@ def call_watched(model: nn.Module, arguments: Arguments, recorder: Recorder) -> 
     seed_all(EXAMPLE_SEED)
     with recorder.watching():
         model(*arguments[0], **arguments[1])
+
+
+def watch(side: Side, call: Callable[[], object], origin: str) -> Recorder:
+    """Run a call, and return what it showed of the modules that it makes and calls, however it ends."""
+    recorder = new_recorder(side, origin)
+
+    def watched() -> object:
+        seed_all(EXAMPLE_SEED)
+        with recorder.watching():
+            return call()
+
+    with side.active():
+        attempt(watched, side.file)
+    return recorder
+
+
+def runs_again(side: Side, case: Case) -> bool:
+    """Tell whether what was seen in other code can be done again without it."""
+
+    def call() -> None:
+        seed_all(EXAMPLE_SEED)
+        model = case.construction.build(side)
+        args, kwargs = unpack(case.inputs, side)
+        model(*args, **kwargs)
+
+    with side.active():
+        return run_without_gradients(call, side.file) is None
 
 
 def run_without_gradients(call: Callable[[], object], file: Path) -> Failure | None:

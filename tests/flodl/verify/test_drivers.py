@@ -24,7 +24,27 @@ class {name}(nn.Module):
 
 """
 USE = """{name}({{"sizes of {name}": (3, 5)}})({{"left": torch.ones(2, 3), "right": torch.ones(5)}})"""
-NAMES = ("Guarded", "Plain", "Played", "Called", "Carried", "Deep", "Unused")
+# Its table is known only while the code around it runs.
+FLEETING = """
+KNOWN = []
+
+
+class Fleeting(nn.Module):
+    def __init__(self, table):
+        super().__init__()
+        self.fc = nn.Linear(*table["sizes of Fleeting"])
+
+    def forward(self, pair):
+        return self.fc(pair["left"]) + KNOWN[0]
+
+
+def with_known():
+    KNOWN.append(1.0)
+    Fleeting({"sizes of Fleeting": (3, 5)})({"left": torch.ones(2, 3)})
+    KNOWN.clear()
+
+"""
+NAMES = ("Guarded", "Plain", "Played", "Called", "Carried", "Deep", "Fleeting", "Unused")
 OWNER = """
 class Wrapper:
     def __init__(self, table):
@@ -34,7 +54,10 @@ class Wrapper:
         return self.net(pair)
 """
 FILES = {
-    "nets.py": "from torch import nn\n" + "".join(NET.format(name=n) for n in NAMES) + OWNER,
+    "nets.py": "import torch\nfrom torch import nn\n"
+    + "".join(NET.format(name=n) for n in NAMES if n != "Fleeting")
+    + OWNER
+    + FLEETING,
     "guarded.py": f"""
 import argparse
 import torch
@@ -44,8 +67,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--width", type=int, default=5)
     assert parser.parse_args().width == 5
+    loss = {USE.format(name="Guarded")}.sum()
     torch.set_default_dtype(torch.float64)
-    {USE.format(name="Guarded")}.sum().backward()
+    loss.backward()
     raise SystemExit("not reached: a run ends at its first backward pass")
 """,
     "plain.py": f"""
@@ -131,8 +155,8 @@ def test_cases_come_from_what_makes_models_without_being_one(tmp_path: Path) -> 
     book.add_guesses()
     assert book.missing == NAMES
     book.add_users()
-    assert book.missing == ("Unused",), book.reasons
-    origins = {name: book.cases[name][0].origin for name in NAMES[:-1]}
+    assert book.missing == ("Fleeting", "Unused"), book.reasons
+    origins = {name: book.cases[name][0].origin for name in NAMES[:-2]}
     assert origins == {
         "Guarded": "seen in `guarded.py`",
         "Plain": "seen in `plain.py`",
