@@ -177,7 +177,7 @@ class Casebook:
         with self._original.active():
             names = [*missing, *carriers(own, missing)]
         self._within(
-            USER_SHARE, "", partial(self._drive, own, names, "a call of what is around it")
+            USER_SHARE, "", partial(self._drive, own, names, "seen in other code of its file")
         )
         done, files = {self._original.file}, user_files(self._original.file, folders, names)
         for _ in range(USER_LEVELS):
