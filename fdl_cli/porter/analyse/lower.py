@@ -7,6 +7,7 @@ from typing import final
 from fdl_cli.porter.analyse.binding import bind, bind_loop
 from fdl_cli.porter.analyse.calls import classify
 from fdl_cli.porter.analyse.environment import ATTRIBUTE_KINDS, FLOWING, MAY_FLOW, Environment
+from fdl_cli.porter.analyse.identity import asks_of_objects, question_of_objects
 from fdl_cli.porter.analyse.kinds import arithmetic_kind, container_kind, stored_kind
 from fdl_cli.porter.analyse.made import is_formatted, made_call
 from fdl_cli.porter.analyse.nested import argument_names, is_plain
@@ -24,12 +25,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
 _COMPREHENSIONS: dict[type[ast.AST], str] = {
     ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict", ast.GeneratorExp: "generator",
 }  # fmt: skip
-SAME = {"is": "lambda a, b: a is b", "is not": "lambda a, b: a is not b"}
 _IDENTITY = frozenset({"is", "is not", "in", "not in"})
-
-
-def _may_be_input(part: Expr) -> bool:
-    return part.op == "name" and part.kind in {"flow", "maybe"}
 
 
 def operator_symbol(node: ast.AST) -> str:
@@ -233,14 +229,8 @@ class ExpressionReader:
         with self.env.test(False):
             parts = tuple(self.read(part) for part in (node.left, *node.comparators))
         symbols = [operator_symbol(op) for op in node.ops]
-        if symbols[0] in SAME and len(parts) == 2 and all(map(_may_be_input, parts)):
-            # Two inputs may be one object, which only a call shows.
-            callee = Expr(op="name", name=SAME[symbols[0]], kind="python")
-            span = self.env.source.span(node)
-            return Expr(
-                op="call", role="function", parts=(callee, *parts), labels=("", ""), kind="size",
-                span=span,
-            )  # fmt: skip
+        if len(parts) == 2 and asks_of_objects(symbols[0], *parts):
+            return question_of_objects(symbols[0], parts, self.env.source.span(node))
         identity = all(symbol in _IDENTITY for symbol in symbols)
         flowing = any(part.kind in FLOWING for part in parts)
         kind: Kind = "flow" if flowing and not identity else "python"

@@ -1,0 +1,26 @@
+"""`a is b` of two values: two inputs may be one object, which only a call shows."""
+
+from fdl_cli.porter.ir.expressions import Expr
+from fdl_cli.porter.ir.source import Span
+
+_QUESTIONS = {"is": "lambda a, b: a is b", "is not": "lambda a, b: a is not b"}
+
+
+def asks_of_objects(symbol: str, left: Expr, right: Expr) -> bool:
+    """Say whether a comparison asks whether two values that may flow are one object."""
+    return symbol in _QUESTIONS and all(
+        part.op == "name" and part.kind in {"flow", "maybe"} for part in (left, right)
+    )
+
+
+def question_of_objects(symbol: str, parts: tuple[Expr, ...], span: Span) -> Expr:
+    """Return the step that asks it of the objects of a call."""
+    callee = Expr(op="name", name=_QUESTIONS[symbol], kind="python")
+    return Expr(
+        op="call",
+        role="function",
+        parts=(callee, *parts),
+        labels=("",) * len(parts),
+        kind="size",
+        span=span,
+    )
