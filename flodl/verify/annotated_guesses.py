@@ -24,6 +24,7 @@ _KINDS: Mapping[str, type[nn.Module]] = {
     "non_lin": nn.ReLU, "pool": nn.MaxPool2d,
 }  # fmt: skip
 _LIST = re.compile(r"^(typing\.|collections\.abc\.)?(list|tuple|sequence|iterable|modulelist)\b")
+_OF_LISTS = re.compile(r"\w+\[((?:list|tuple|sequence|iterable)\[[^\]]*\])(?:, ?\.\.\.)?\]")
 _LENGTH = 4
 _COUNTS = re.compile(r"layers|depth|repeat|blocks|num_heads")
 
@@ -117,6 +118,10 @@ def _text(wanted: object) -> str:
 def _list(text: str, size: int) -> object:
     if "module" in text:
         return [nn.Linear(size, size) for _ in range(2)]
+    inner = _OF_LISTS.fullmatch(text)
+    if inner is not None:
+        nested = [_list(inner[1], size) for _ in range(_LENGTH)]
+        return tuple(nested) if text.startswith("tuple") else nested
     item: object = 0.5 if "float" in text else "relu" if "str" in text else size
     fixed = re.fullmatch(r"tuple\[((?:\w+, ?)*\w+)\]", text)
     length = len(fixed.group(1).split(",")) if fixed else _LENGTH

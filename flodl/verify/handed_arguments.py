@@ -16,6 +16,7 @@ Needs = Callable[[type], Mapping[str, object]]
 
 _STARS = re.compile(r"argument after (\*\*?) must be an? (?:mapping|iterable)")
 _COUNT = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_ASSERTED = re.compile(r"assert len\((\w+)\) == (\d+)")
 _MOST = 12
 
 
@@ -43,7 +44,14 @@ def handed_on(
 
 
 def of_other_length(given: Mapping[str, object], refusal: str) -> dict[str, object]:
-    """Return lists of the length that a refusal asks for: it names one, its length and another."""
+    """Return lists of the length that a refusal asks for: it names one, its length and another.
+
+    A bare assertion shows the length that it wants.
+    """
+    for name, count in _ASSERTED.findall(refusal):
+        value = given.get(name)
+        if isinstance(value, (list, tuple)) and len(value) != int(count) <= _MOST:
+            return {name: type(value)(value[:1] * int(count))}
     counts = {int(text) for text in _COUNT.findall(refusal)}
     for name, value in given.items():
         named = re.search(rf"\b{re.escape(name)}\b", refusal)

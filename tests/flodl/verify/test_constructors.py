@@ -222,3 +222,26 @@ def test_a_class_that_is_large_by_default_is_made_smaller() -> None:
     first, second, *_ = guess_constructor_arguments(Large)  # 12 million parameters
     assert first == {**second, "hidden": 64, "n_layers": 2}
     assert all(guess.keys() == {"words"} for guess in guess_constructor_arguments(Small))
+
+
+STAGES = """
+from typing import List
+from torch import nn
+
+
+class Stages(nn.Module):
+    def __init__(self, blocks: List[List[int]]):
+        super().__init__()
+        assert len(blocks) == 5
+        sizes = [3, *(channels for block in blocks for channels in block)]
+        self.layers = nn.Sequential(*(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:])))
+
+    def forward(self, x):
+        return self.layers(x)
+"""
+
+
+def test_lists_of_lists_of_an_asserted_length(tmp_path: Path) -> None:
+    book = Casebook(opened(tmp_path, STAGES), ("Stages",), budget_s=20.0)
+    book.add_guesses()
+    assert book.missing == (), book.reasons
