@@ -26,7 +26,7 @@ _KINDS: Mapping[str, type[nn.Module]] = {
 _LIST = re.compile(r"^(typing\.|collections\.abc\.)?(list|tuple|sequence|iterable|modulelist)\b")
 _OF_LISTS = re.compile(r"\w+\[((?:list|tuple|sequence|iterable)\[[^\]]*\])(?:, ?\.\.\.)?\]")
 _LENGTH = 4
-_COUNTS = re.compile(r"layers|depth|repeat|blocks|num_heads")
+_COUNTS = re.compile(r"layers|depth|repeat|blocks|num_heads|mult")
 
 Make = Callable[[type], object]
 
@@ -39,10 +39,11 @@ def guess_value(
     `make` constructs a module of the program, for an argument that is annotated with its class;
     `choice` is the place of a kind of blocks among those that suit.
     """
+    module = module_wanted(made, parameter)
+    if module is not None:
+        return make(module)
     wanted = _resolved(made, parameter.annotation)
     name = parameter.name.lower()
-    if isinstance(wanted, type) and issubclass(wanted, nn.Module) and wanted is not nn.Module:
-        return make(wanted)
     text = _text(wanted)
     if name in _BLOCKS and (not text or "type" in text or "block" in text):
         return _block_of(made, choice)
@@ -53,6 +54,14 @@ def guess_value(
     if is_module or (name in _LAYERS and not text):
         return nn.Linear(size, size)
     return _by_text(name, text, size)
+
+
+def module_wanted(made: type, parameter: inspect.Parameter) -> type | None:
+    """Return the class of modules that an argument is annotated with, if it is one."""
+    wanted = _resolved(made, parameter.annotation)
+    if isinstance(wanted, type) and issubclass(wanted, nn.Module) and wanted is not nn.Module:
+        return wanted
+    return None
 
 
 def _named(made: type, name: str, make: Make) -> object:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from flodl.verify.annotated_guesses import UNKNOWN, guess_value
+from flodl.verify.annotated_guesses import UNKNOWN, guess_value, module_wanted
 from flodl.verify.asked_arguments import MAX_QUESTIONS, asked_for, own_parameters
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.class_sources import class_node, module_node
@@ -137,11 +137,16 @@ def guess_asked_for(made: type, given: Mapping[str, object], refusal: str) -> di
 
 
 def guess_fitting(
-    made: type, given: Mapping[str, object], refusal: str, line: str, number: int | None = None
+    made: type,
+    given: Mapping[str, object],
+    refusal: str,
+    line: str,
+    number: int | None = None,
+    depth: int = 0,
 ) -> dict[str, object]:
     """Return other guesses for arguments that a line, of this number, uses as what they are not."""
     size = next((value for value in given.values() if type(value) is int), 16)
-    guess = _guesser(made)
+    guess = _guesser(made, depth)
 
     def by_name(name: str) -> object:
         if not name.isidentifier() or keyword.iskeyword(
@@ -151,31 +156,36 @@ def guess_fitting(
         return guess(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD), size)
 
     def needs(kind: type) -> dict[str, object]:
-        return _fitted(kind, size)
+        others = _guesser(kind, depth)
+        needed = {item.name: others(item, size) for item in _required(kind)}
+        return _fitted(kind, needed, size, depth)[0]
 
     return (
         accepted(made, given, number)
         or handed_on(made, given, refusal, needs)
         or of_other_length(given, refusal)
-        or fitting(made, given, refusal, line, lambda kind: _made(kind, size, 0), by_name)
+        or fitting(made, given, refusal, line, lambda kind: _made(kind, size, depth), by_name)
     )
 
 
-def _fitted(kind: type, size: int) -> dict[str, object]:
-    """Return arguments for a class, exchanged as long as it refuses them and says why."""
-    guess = _guesser(kind)
-    given = {item.name: guess(item, size) for item in _required(kind)}
+def _fitted(
+    kind: type, given: dict[str, object], size: int, depth: int
+) -> tuple[dict[str, object], object]:
+    """Return arguments for a class, exchanged as long as it refuses them and says why, and what it made."""
+    guess = _guesser(kind, depth)
     file = Path(getattr(sys.modules.get(kind.__module__), "__file__", None) or "")
+    made = attempt(partial(kind, **given), file)
     for _ in range(MAX_QUESTIONS):
-        refusal = attempt(partial(kind, **given), file)
-        if not isinstance(refusal, Failure) or refusal.line is None:
+        if not isinstance(made, Failure):
             break
-        line = linecache.getline(str(file), refusal.line)
-        more = guess_fitting(kind, given, refusal.text, line, refusal.line)
+        line = linecache.getline(str(file), made.line or 0)
+        more = asked_for(kind, given, made.text, lambda item: guess(item, size))
+        more = more or guess_fitting(kind, given, made.text, line, made.line, depth)
         if not more:
             break
-        given |= more
-    return given
+        given = {**given, **more}
+        made = attempt(partial(kind, **given), file)
+    return given, made
 
 
 def _offline(made: type) -> dict[str, object]:
@@ -195,16 +205,8 @@ def _made(kind: type, size: int, depth: int) -> object:
         return UNKNOWN
     guess = _guesser(kind, depth + 1)
     given = {item.name: guess(item, size) for item in _required(kind)}
-    given |= lighter_defaults(kind, given)
-    for _ in range(1 + MAX_QUESTIONS):
-        made = attempt(partial(kind, **given))
-        if not isinstance(made, Failure):
-            return made
-        more = asked_for(kind, given, made.text, lambda item: guess(item, size))
-        if not more:
-            break
-        given |= more
-    return UNKNOWN
+    _, made = _fitted(kind, given | lighter_defaults(kind, given), size, depth + 1)
+    return UNKNOWN if isinstance(made, Failure) else made
 
 
 def _guesser(
@@ -222,7 +224,8 @@ def _guesser(
             return "cpu" if str(known[0]).startswith("cuda") else known[0]
         if parameter.name in _NARROW:
             size = max(size // _expansion(made), 1)
-        read = settings_read(made, parameter)
+        # What a module has is read of it as settings are; one that is wanted is made.
+        read = settings_read(made, parameter) if module_wanted(made, parameter) is None else None
         if read:
             kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
             inner = {name: inspect.Parameter(name, kind) for name in sorted(read)}
@@ -286,6 +289,8 @@ def _with_settings(
         return guess_one(inspect.Parameter(name, kind), size)
 
     for item in required:
+        if module_wanted(made, item) is not None:
+            continue
         for settings in guess_settings(made, item, guess, declared):
             others = {other.name: guess_one(other, size) for other in required}
             yield {**others, item.name: settings}

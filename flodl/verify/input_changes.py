@@ -16,6 +16,7 @@ from flodl.verify.said_inputs import said_shapes, said_values
 
 # What messages call sizes: "(14x7 and 4x512)", "[2, 32, 9]", "expected 4, got 3".
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:x\d+)*(?![\w.])")
+_PRODUCT = re.compile(r"cannot be multiplied \((\d+)x(\d+) and (\d+)x\d+\)")
 _MAX_SIZE = 4096
 _SIZES = (1, 2, 3, 4, 8, 16, 32, 64, 128, 256)
 # Sides of pictures that networks with a linear layer behind their convolutions are made for.
@@ -23,7 +24,7 @@ _SIDES = (28, 32, 84, 64, 96, 224, 128, 227, 256, 299, 48, 16, 112, 80, 36, 40)
 _RANK_WORDS = (
     "dimensions", "of dimension ", "dimension out of", "dim ", "dims", "unpack", "too many indices",
     "permute", "unbatched",
-    "1d or 2d", "2d or 3d", "2-d or 3-d", "got 1d", "got 2d", "got 3d", "got 4d",
+    "broadcast shape", "1d or 2d", "2d or 3d", "2-d or 3-d", "got 1d", "got 2d", "got 3d", "got 4d",
     "expected 2d", "expected 3d", "expected 4d", "expected 5d", "axes", "ndim", "rank",
 )  # fmt: skip
 _INTEGER_WORDS = (
@@ -68,6 +69,7 @@ def changes_of(state: State, message: str, sizes: Sequence[int]) -> Iterator[Sta
 
 def _said_changes(state: State, text: str, numbers: Sequence[int]) -> Iterator[State]:
     """Yield what the words of a message ask for."""
+    yield from _with_features(state, text, start=1)
     yield from said_shapes(state, text)
     yield from said_values(state, text)
     yield from list_changes(state, numbers)
@@ -85,6 +87,7 @@ def _said_changes(state: State, text: str, numbers: Sequence[int]) -> Iterator[S
     if any(word in text for word in _RANK_WORDS):
         yield from _with_other_rank(state, numbers)
     if "mat1 and mat2 shapes" in text:
+        yield from _with_features(state, text)
         yield from _with_other_pictures(state)
     if "must match" in text:
         yield from _with_other_sides(state, numbers)
@@ -174,6 +177,22 @@ def _with_other_rank(state: State, numbers: Sequence[int]) -> Iterator[State]:
                 else replace(slot, shape=(*slot.shape[:axis], 7, *slot.shape[axis:]))
                 for slot in state
             )
+
+
+def _with_features(state: State, text: str, start: int = 0) -> Iterator[State]:
+    """Yield states in which what a linear layer refused is a vector of its features, or several.
+
+    Arguments are looked at from `start` on: what goes beside an image has often another rank.
+    """
+    match = _PRODUCT.search(text)
+    if match is None or not state:
+        return
+    rows, columns, features = (int(number) for number in match.groups())
+    batch = state[0].shape[:1]
+    for place, slot in tensor_slots(state):
+        if place >= start and slot.shape[-1:] == (columns,) and math.prod(slot.shape[:-1]) == rows:
+            yield put(state, place, replace(slot, shape=(*batch, features)))
+            yield put(state, place, replace(slot, shape=(*batch, 7, features)))
 
 
 def _with_other_pictures(state: State) -> Iterator[State]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from torch import nn
 
 from flodl.verify.attempt import Failure
 from flodl.verify.bundled_inputs import Bundles, bundled, bundles_of
+from flodl.verify.heavy_inputs import TOO_HEAVY, Weights
 from flodl.verify.input_changes import changes_of
 from flodl.verify.input_slots import State, is_small, state_of, values_of
 from flodl.verify.layer_shapes import guess_arguments, optional_names, required_names
@@ -67,11 +69,16 @@ def _find(
     furthest: Reach | None = None
     refused: list[tuple[Arguments, Reach]] = []
     names, _ = required_names(model)
+    weights = Weights()
 
     def attempt(one_by_one: Arguments) -> Reach:
         nonlocal furthest
+        if weights.is_too_heavy(one_by_one):
+            return TOO_HEAVY
         args, kwargs = bundled(one_by_one, names, bundles)
+        started = time.process_time()
         reach = reach_of(lambda: model(*args, **kwargs), file)
+        weights.note(one_by_one, time.process_time() - started, reach)
         if furthest is None or reach.progress > furthest.progress:
             furthest = reach
         return reach

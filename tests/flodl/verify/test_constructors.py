@@ -245,3 +245,64 @@ def test_lists_of_lists_of_an_asserted_length(tmp_path: Path) -> None:
     book = Casebook(opened(tmp_path, STAGES), ("Stages",), budget_s=20.0)
     book.add_guesses()
     assert book.missing == (), book.reasons
+
+
+WANTS_MODULES = """
+import torch
+from torch import nn
+
+
+class Heads(nn.Module):
+    def __init__(self, heads: int, d_model: int):
+        super().__init__()
+        self.value = nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        return self.value(x)
+
+
+class Scaled(nn.Module):
+    def __init__(self, d_model: int, attention: Heads, beta: float):
+        super().__init__()
+        self.attention = attention
+        with torch.no_grad():
+            attention.value.weight *= beta
+
+    def forward(self, x):
+        return self.attention(x)
+
+
+class Grouped(nn.Module):
+    def __init__(self, channels: int, multipliers: list[int]):
+        super().__init__()
+        self.norm = nn.GroupNorm(32, channels)
+        self.conv = nn.Conv2d(channels, channels * multipliers[0], 1)
+
+    def forward(self, x):
+        return self.conv(self.norm(x))
+
+
+class Around(nn.Module):
+    def __init__(self, network: Grouped):
+        super().__init__()
+        self.network = network
+
+    def forward(self, x):
+        return self.network(x)
+"""
+
+
+def test_an_annotated_module_is_made_though_it_is_read_as_settings_are(tmp_path: Path) -> None:
+    side = opened(tmp_path, WANTS_MODULES)
+    with side.active():
+        given = next(guess_constructor_arguments(side.namespace()["Scaled"]))
+    assert isinstance(given["attention"], side.namespace()["Heads"])
+
+
+def test_a_module_that_is_wanted_says_itself_what_it_refuses(tmp_path: Path) -> None:
+    side = opened(tmp_path, WANTS_MODULES)
+    with side.active():
+        given = next(guess_constructor_arguments(side.namespace()["Around"]))
+    network = given["network"]
+    assert isinstance(network, side.namespace()["Grouped"])
+    assert network.conv.in_channels == network.conv.out_channels == 32

@@ -233,6 +233,20 @@ class Targets(nn.Module):
         return nn.functional.binary_cross_entropy_with_logits(self.conv(x).reshape(-1, 1), gate)
 
 
+class Shifted(nn.Module):
+    """An image, and a vector of features that no name tells of, for each of its channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(8, 24)
+        self.shift = nn.Linear(40, 24)
+
+    def forward(self, x: torch.Tensor, emb: torch.Tensor) -> torch.Tensor:
+        x = self.norm(x)
+        x += self.shift(torch.relu(emb))[:, :, None, None]
+        return x
+
+
 class Strict(nn.Module):
     """Nothing is good enough."""
 
@@ -242,7 +256,7 @@ class Strict(nn.Module):
 
 MODELS = (
     Forecast, Patches, Positions, Edges, Attention, Pixels, Skip, Keyword,
-    Conditioned, Around, Frozen, Likelihood, Targets,
+    Conditioned, Around, Frozen, Likelihood, Targets, Shifted,
 )  # fmt: skip
 
 
