@@ -71,6 +71,16 @@ def examine(request: Request, response: Response) -> None:
         rounds.run(book)
 
 
+def last_limit(left_s: float, waiting: int, limit_s: float) -> float | None:
+    """Return the seconds of the next of some classes that were too slow; None where they change nothing.
+
+    `limit_s` are those that were not enough before. What is too little for all may be enough for one.
+    """
+    share = left_s / waiting
+    more = share if share > MORE_TIME * limit_s else left_s
+    return more if more > MORE_TIME * limit_s else None
+
+
 @final
 class _Rounds:
     """The looks at the classes of one file."""
@@ -92,9 +102,8 @@ class _Rounds:
         self._look(list(later), self._searched_again(book, later))
         for number, (name, (known, limit, result)) in enumerate(self._slow.items()):
             # Nobody else waits for this time: the limit of a class is for the others' sake.
-            more = self._left() / (len(self._slow) - number)
-            wanted = more > MORE_TIME * limit
-            self._response.add(self._examined(name, known, more) if wanted else result)
+            more = last_limit(self._left(), len(self._slow) - number, limit)
+            self._response.add(result if more is None else self._examined(name, known, more))
 
     def _look(self, names: list[str], book: Casebook) -> None:
         for number, name in enumerate(names):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from flodl.verify.rounds import last_limit
 from tests.porter.verify.examining import ClassResult, examine_files
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -95,6 +96,13 @@ def test_what_is_left_at_last_is_for_a_slow_class(tmp_path: Path) -> None:
     text = HEAD + HEAVY.format(number=0).replace("sleep(2)", "sleep(0.15)")
     found = examined(tmp_path, text, "Heavy0", limit_s=40.0, class_limit_s=3.0)
     assert found["Heavy0"]["status"] == "equal", found["Heavy0"]["detail"]
+
+
+def test_the_time_that_is_left_goes_to_as_many_slow_classes_as_it_is_enough_for() -> None:
+    assert last_limit(100.0, 2, 30.0) == 50.0
+    assert last_limit(80.0, 2, 30.0) == 80.0
+    assert last_limit(40.0, 2, 30.0) is None
+    assert last_limit(40.0, 1, 30.0) is None
 
 
 def test_inputs_are_looked_for_again_in_the_time_that_is_left(tmp_path: Path) -> None:
