@@ -127,7 +127,7 @@ class Subject:
         velocity: dict[str, torch.Tensor] = {}
         losses = []
         for step in range(num_steps):
-            args, kwargs = unpack(inputs, self.side)
+            args, kwargs = _as_inside(unpack(inputs, self.side))
             seed_all(9000 + step)
             loss = scalar_loss(self.model(*args, **kwargs))
             nn.Module.zero_grad(self.model)
@@ -216,6 +216,20 @@ class Subject:
             for name in attributes
         }
         return Freezer(aliases=False).freeze(found, "attributes")
+
+
+def _as_inside(arguments: Arguments) -> Arguments:
+    """Return arguments of which tensors in another memory format need gradients.
+
+    Such tensors come from inside of a network, where they do. In torch 2.13 the backward pass of
+    `nn.GroupNorm` ends the process for one that is `channels_last` and needs none.
+    """
+    inside = {
+        id(item): item.detach().requires_grad_().clone()
+        for _, item in tensors_in(arguments)
+        if item.is_floating_point() and item.layout == torch.strided and not item.is_contiguous()
+    }
+    return replace_tensors(arguments, inside) if inside else arguments
 
 
 def scalar_loss(output: object) -> torch.Tensor:
