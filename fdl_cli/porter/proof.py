@@ -21,9 +21,9 @@ from fdl_cli.porter.training_report import put_back
 Verify = Callable[[VerifyRequest], VerifyOutcome]
 ProveScript = Callable[[ScriptRequest], ScriptOutcome]
 
-# Each round keeps at least one class more, so this only bounds the time of odd files.
 # What the verification answers for a class that is none.
 NO_MODULE = "not-a-module"
+# Each round keeps at least one class more, so this only bounds the time of odd files.
 _MAX_ROUNDS = 6
 # A residual connection adds in an order of its own: of two memory formats the other one may win.
 _SUM = "· also"

@@ -245,9 +245,16 @@ class Flow:
             return self._describe_attribute(name)
         if callable(getattr(type(value), name, None)) or callable(vars_of(value).get(name)):
             return Method(self, name)
-        return self._recorder.step(
-            "attribute", name, (self,), compute=lambda owner: getattr(owner, name)
-        )
+        nodes = self._recorder.nodes
+        before = len(nodes)
+        try:
+            return self._recorder.step(
+                "attribute", name, (self,), compute=lambda owner: getattr(owner, name)
+            )
+        except AttributeError:
+            # `hasattr(x, name)` goes on from here: what was not there is no step.
+            del nodes[before:]
+            raise
 
     def _describe_attribute(self, name: str) -> Any:
         if name in _TENSOR_ATTRIBUTES and name not in (

@@ -22,9 +22,8 @@ class Slot:
     """One argument: a tensor of a shape and kind, a list of tensors, or a fixed value that is neither.
 
     A `unit` tensor holds numbers from 0 to 1, as probabilities are. Whole numbers of a tensor lie
-    below `high`; `items` are the shapes in a list. An `alias` is the first tensor
-    once more. `key` is the keyword it is given by, if any;
-    `shown` stands for the value where two slots are compared.
+    below `high`; `items` are the shapes in a list. An `alias` is the first tensor once more. `key` is the
+    keyword it is given by, if any; `shown` stands for the value where two slots are compared.
     """
 
     kind: Kind

@@ -205,3 +205,19 @@ def test_a_method_of_a_value_is_a_stage(name):
     vars(type(flow))["flow"].__globals__["call"] = call
     x = torch.tensor([1.0, 2.0])
     assert torch.equal(flow(x), x + getattr(x, name)() + (x + x))
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x + 1 if hasattr(x, 'decoded') else x * 2",
+        "return x * getattr(x, 'factor', 3)",
+        "return x.T if hasattr(x, 'T') else x",
+    ],
+)
+def test_what_a_value_lacks_is_no_step(body):
+    plain, flow = twins(body, "x")
+    for size in (2, 2, 3):
+        x = torch.randn(size, 2)
+        assert torch.equal(flow(x), plain(x))
