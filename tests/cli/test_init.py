@@ -226,6 +226,7 @@ def test_from_a_script(fdl, tmp_path):
         subprocess.run([sys.executable, "-m", *words], cwd=root, check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_init_is_quick(tmp_path):
     # Machines differ, and so do their minutes: taken by turns, against the libraries' own import
     # (0.13 s where this was written, which makes it 0.29 s).

@@ -116,6 +116,7 @@ with tempfile.TemporaryFile() as file, open(os.devnull, "w") as null:
 """
 
 
+@pytest.mark.slow
 def test_the_kernel_refuses_what_libraries_write(places: tuple[Path, Path]) -> None:
     project, workdir = places
     root = str(Path(__file__).parents[3])

@@ -144,6 +144,7 @@ def play():
 }
 
 
+@pytest.mark.slow
 def test_cases_come_from_what_makes_models_without_being_one(tmp_path: Path) -> None:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -172,6 +173,7 @@ def test_cases_come_from_what_makes_models_without_being_one(tmp_path: Path) -> 
     assert not {"guarded", "agent", "nets"} & set(sys.modules)
 
 
+@pytest.mark.slow
 def test_what_hangs_is_left_when_its_time_is_over(tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(FILES["nets.py"], encoding="utf-8")
     (tmp_path / "hung.py").write_text(

@@ -279,6 +279,7 @@ def test_arguments_are_exchanged_until_they_fit(side, name) -> None:
     assert not book.missing, book.reasons
 
 
+@pytest.mark.slow
 def test_one_heavy_expression_leaves_time_for_other_classes(tmp_path) -> None:
     heavy = """
         import time

@@ -29,6 +29,7 @@ class Runner(nn.Module):
 """
 
 
+@pytest.mark.slow
 def test_what_is_no_module_when_it_runs_is_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -60,6 +61,7 @@ class Judge(nn.Module):
 """
 
 
+@pytest.mark.slow
 def test_a_model_with_a_call_of_its_own_is_proved(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
