@@ -77,3 +77,42 @@ def test_a_base_may_stand_in_another_file(fdl, tmp_path, call, code, said):
     assert done.returncode == code, done.stderr
     assert f"Net  {said}" in done.stdout
     assert "Table" not in done.stdout
+
+
+FOREIGN = """
+from absent_package import Base
+from torch import nn
+
+
+class Net(Base):
+    def forward(self, x):
+        return x + 1
+"""
+PLAIN = """
+
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        (PLAIN, "it is no torch module here, with placeholders for absent_package"),
+        ("", "the original cannot be imported: ModuleNotFoundError"),
+    ],
+)
+def test_a_class_whose_base_is_a_placeholder_is_said_not_to_run(fdl, tmp_path, rest, said):
+    for name in ("old.py", "new.py"):
+        (tmp_path / name).write_text(FOREIGN + rest)
+    done = fdl("port", "--verify-only", "old.py", "new.py")
+    assert done.returncode == 1, done.stderr
+    assert f"Net  not-run: {said}" in done.stdout
+    assert ("Plain  equal" in done.stdout) == bool(rest)
