@@ -28,6 +28,8 @@ class Scratch:
         while pending:
             source, target = pending.popleft()
             for entry in _entries(source):
+                if _is(entry, workdir):
+                    continue  # a folder that shows itself has no end
                 left -= 1
                 beside = target / entry.name
                 with contextlib.suppress(OSError):
@@ -62,6 +64,10 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
             return sorted(found, key=lambda item: item.name)
     except OSError:
         return []
+
+
+def _is(entry: os.DirEntry[str], folder: Path) -> bool:
+    return entry.name == folder.name and entry.is_dir() and folder.samefile(entry.path)
 
 
 def _is_mirrored(entry: os.DirEntry[str]) -> bool:

@@ -43,6 +43,16 @@ def test_data_is_found_and_new_files_stay_in_scratch(places: tuple[Path, Path]) 
     assert [item.name for item in project.iterdir()] == ["data.txt"]
 
 
+def test_a_folder_around_the_scratch_is_shown_without_it(tmp_path: Path) -> None:
+    workdir = tmp_path / "work"
+    for folder in (workdir, tmp_path / "data" / "work"):
+        folder.mkdir(parents=True)
+        (folder / "part.txt").write_text("part", encoding="utf-8")
+    with contained(workdir, (tmp_path,)):
+        shown = sorted(str(path) for path in Path().rglob("*"))
+    assert shown == ["data", "data/work", "data/work/part.txt"]
+
+
 @pytest.mark.parametrize(
     "harm",
     [
