@@ -23,6 +23,7 @@ def cached(home):
     return Path(quick.cache_path(f"{home['FLODL_HOME']}/cache"))
 
 
+@pytest.mark.slow
 def test_one_name(fdl, home):
     done = fdl("api-ref", "FlowBuilder.through", **home)
     assert (done.returncode, done.stderr) == (0, "")
@@ -51,6 +52,7 @@ def test_a_stale_cache_is_not_believed(fdl, home):
     assert fdl("api-ref", "FlowModule", **home).stdout.startswith("FlowModule")
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_changes_nothing(fdl, tmp_path):
     (tmp_path / "blocked").write_text("a file, not a folder")
     done = fdl("api-ref", "FlowModule", FLODL_HOME=str(tmp_path / "blocked"))

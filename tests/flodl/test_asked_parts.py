@@ -1,7 +1,7 @@
 """Sizes of what a foreign function returns, unpacked and asked one by one: every call has its own answers."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
@@ -56,7 +56,6 @@ class Flowing(FlowModule):
         return asked_in_order(y, self.asked, late=self.late)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     asked=st.lists(st.sampled_from("abc"), min_size=1, max_size=4),
     late=st.booleans(),

@@ -41,6 +41,7 @@ def cases(draw):
     return x, weight, bias, (stride, padding, [1] * ways, transposed, extra, 1)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(cases())
 def test_products_equal_the_kernels(case):
