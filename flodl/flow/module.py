@@ -23,6 +23,7 @@ from flodl.flow.readings import unwrap
 from flodl.flow.recorder import Recorder, current_recorder
 from flodl.flow.scopes import recorded_scopes
 from flodl.flow.stored_names import live_names
+from flodl.flow.symbolic import is_symbolic, run_symbolically
 from flodl.flow.values import map_leaves
 from flodl.graph.divergence import NOTHING, Divergence, Replay
 from flodl.graph.graph import Graph
@@ -211,6 +212,9 @@ def _is_new(module: nn.Module, name: str) -> bool:
 
 def _new_plans(definition: Definition) -> Plans:
     def record(module: FlowModule, *inputs: Any) -> Any:
+        if is_symbolic(inputs):
+            programs = module._plans[definition.key].programs
+            return run_symbolically(module, definition, programs, inputs)
         return record_call(module, definition, inputs)
 
     def go_on(

@@ -133,7 +133,4 @@ def _guard(program: Program, names: str) -> Callable[..., bool] | None:
     """Return a guard function for a plan whose condition mentions its own constants, else None."""
     if not any(key in program.code.accepts for key in program.constants):
         return None
-    namespace = program.namespace()
-    exec(f"def admits({names}):\n    return {program.code.accepts}\n", namespace)
-    admits: Callable[..., bool] = namespace["admits"]
-    return admits
+    return program.admission(names)

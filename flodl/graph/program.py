@@ -133,6 +133,14 @@ class Program:
             **self._names,
         }
 
+    def admission(self, names: str) -> Callable[..., bool]:
+        """Return what tells, given the module and inputs by these names, whether this serves a call."""
+        namespace = self.namespace()
+        # The text is made by the generator, from checked names.
+        exec(f"def admits({names}):\n    return {self.code.accepts}\n", namespace)
+        admits: Callable[..., bool] = namespace["admits"]
+        return admits
+
     def namespace(self) -> dict[str, Any]:
         """Return the names that the generated source and its guards may use."""
         return self._namespace(run)

@@ -43,6 +43,7 @@ from flodl.verify.users import classes_in, test_calls, user_files
 from flodl.verify.watched_calls import (
     EXAMPLE_SEED,
     call_watched,
+    is_kept,
     new_recorder,
     of_expression,
     of_value,
@@ -346,7 +347,8 @@ class Casebook:
             packed = attempt(lambda: pack(arguments, recorder, keep_live=True))
             if isinstance(packed, Failure):
                 return packed
-            if construction.kind != "class":
+            kept = is_kept(side, construction, model)
+            if construction.kind != "class" and not kept:
                 recorder.ignore(model)
             failure = run_without_gradients(
                 lambda: call_watched(model, unpack(packed, side), recorder), side.file
@@ -354,7 +356,7 @@ class Casebook:
         shown = name or type(model).__qualname__
         ours = name is not None or self._found.is_known_as(shown, type(model).__module__)
         # A class with its own `__call__` is called past what watches modules.
-        seen = construction.kind == "class" and recorder.cases.get(shown)
+        seen = kept or (construction.kind == "class" and recorder.cases.get(shown))
         if failure is None and ours and not seen:
             own = Case(class_name=shown, construction=construction, inputs=packed, origin=origin)
             recorder.cases.setdefault(shown, []).insert(0, own)

@@ -67,6 +67,13 @@ def runs_again(side: Side, case: Case) -> bool:
         return run_without_gradients(call, side.file) is None
 
 
+def is_kept(side: Side, construction: Construction, model: nn.Module) -> bool:
+    """Tell whether an expression returns what it made before: nothing is drawn then under a seed."""
+    if construction.kind != "expression":
+        return False
+    return attempt(lambda: construction.build(side), side.file) is model
+
+
 def run_without_gradients(call: Callable[[], object], file: Path) -> Failure | None:
     """Run a call without gradients; return what it ended with, if badly."""
     with torch.no_grad():

@@ -14,6 +14,7 @@ from torch.nn.utils import parametrizations, parametrize, prune
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint
 
+from flodl import FlowError
 from tests.flodl.twins import PAIRS, ChainFlow, Pair
 
 pytestmark = pytest.mark.torch
@@ -314,6 +315,42 @@ def test_exports(pair, strict):
         strict = False  # strict export refuses named tuples and fresh random draws
     exported = torch.export.export(flow, inputs, strict=strict).module()
     assert_same(run(exported, inputs), run(twin, inputs))
+
+
+@pytest.mark.parametrize("called", [False, True], ids=["before", "after"])
+def test_is_traced_by_fx_where_the_twin_is(pair, called):
+    flow, twin, inputs = make(pair)
+    flow.eval()
+    twin.eval()
+    if called:
+        run(flow, inputs)
+    try:
+        torch.fx.symbolic_trace(twin)
+    except Exception as error:
+        pytest.skip(f"torch.fx cannot trace the plain module: {error}")
+    if pair.name == "recurrent":
+        with pytest.raises(FlowError, match=r"torch\.export\.export"):
+            torch.fx.symbolic_trace(flow)
+    elif pair.name == "builder":  # its forward takes any number of inputs
+        with pytest.raises(torch.fx.proxy.TraceError):
+            torch.fx.symbolic_trace(flow)
+    else:
+        traced = torch.fx.symbolic_trace(flow)
+        assert_same(run(traced, inputs), run(twin, inputs))
+
+
+def test_a_trace_is_no_plan():
+    flow = ChainFlow().eval()
+    before = flow._programs()
+    torch.fx.symbolic_trace(flow)
+    assert flow._programs() == before
+
+
+def test_parts_of_a_traced_module_may_be_flows():
+    whole = nn.Sequential(ChainFlow(), nn.ReLU()).eval()
+    traced = torch.fx.symbolic_trace(whole)
+    (_, *inputs) = next(make(pair) for pair in PAIRS if pair.name == "chain")[1:]
+    assert_same(run(traced, *inputs), run(whole, *inputs))
 
 
 def test_runs_under_activation_checkpointing(pair):

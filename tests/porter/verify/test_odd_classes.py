@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fdl_cli.app import main
+from tests.porter.verify.examining import examine_files
 
 pytestmark = pytest.mark.torch
 
@@ -71,3 +72,37 @@ def test_a_model_with_a_call_of_its_own_is_proved(
     (report,) = json.loads(capsys.readouterr().out)["data"]["files"]
     (found,) = report["classes"]
     assert (found["status"], found["verify"]["status"]) == ("graph", "equal"), found["verify"]
+
+
+KEPT = """
+from torch import nn
+
+
+class Server(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.fc = nn.Linear(width, 4)
+
+    def forward(self, x):
+        y = self.fc(x)
+        return y.relu()
+
+
+_server = None
+
+
+def get_server(width=4):
+    global _server
+    if _server is None:
+        _server = Server(width)
+    return _server
+"""
+
+
+def test_a_model_that_a_function_keeps_is_made_by_its_class(tmp_path: Path) -> None:
+    file = tmp_path / "server.py"
+    file.write_text(KEPT, encoding="utf-8")
+    ported = tmp_path / "ported.py"
+    ported.write_text(KEPT, encoding="utf-8")
+    found = examine_files(file, ported, ("Server",), workdir=tmp_path / "work")["Server"]
+    assert (found["status"], found["detail"]) == ("equal", "")
