@@ -15,6 +15,7 @@ import libcst
 from fdl_cli.porter.ir.findings import FileError
 from fdl_cli.porter.ir.source import Comment, Span
 from fdl_cli.porter.parse.buffers import settle_buffers
+from fdl_cli.porter.parse.last_lines import with_last_lines
 
 # libcst takes quadratic time for chains, and Python frames for every level; nobody reads so far.
 _MAX_DEPTH = 200
@@ -178,6 +179,8 @@ def read(data: bytes) -> SourceFile:
         module = libcst.parse_module(data)
     except libcst.ParserSyntaxError as problem:
         raise UnreadableError(_concrete_error(problem)) from problem
+    if module.code != text:
+        module = with_last_lines(module, text)
     if module.code != text:
         raise UnreadableError(
             FileError(
