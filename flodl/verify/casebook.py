@@ -23,7 +23,7 @@ from flodl.verify.constructor_guesses import (
     guess_constructor_arguments,
     guess_fitting,
 )
-from flodl.verify.declared_settings import declared_settings
+from flodl.verify.declared_settings import program_settings
 from flodl.verify.drivers import carriers, drivers, is_script, run_script
 from flodl.verify.found_cases import FoundCases
 from flodl.verify.input_search import find_arguments
@@ -76,7 +76,7 @@ class Casebook:
     def __init__(self, original: Side, wanted: tuple[str, ...], budget_s: float) -> None:
         self._original = original
         self._wanted = wanted
-        self._declared = partial(declared_settings, original.file, original.folders)
+        self._declared = partial(program_settings, original.file, original.folders)
         self._time = SearchTime(budget_s)
         self._found = FoundCases(original)
         self.reasons: dict[str, str] = {}

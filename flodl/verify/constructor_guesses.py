@@ -79,11 +79,11 @@ _FLAG_PREFIXES = ("use_", "with_", "is_", "has_", "return_")
 
 
 def guess_constructor_arguments(
-    made: type, declared: Declared = lambda _: {}
+    made: type, declared: Declared = lambda _: ()
 ) -> Iterator[dict[str, object]]:
     """Yield keyword arguments with which a class might be constructed, likeliest first.
 
-    `declared` returns what a command line of the program says about names.
+    `declared` returns what command lines of the program say about names.
     """
     try:
         required = _required(made)

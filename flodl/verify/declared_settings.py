@@ -8,8 +8,24 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from flodl.verify.project_files import project_files, texts_with
+from flodl.verify.shown_commands import shown_settings
 
 _UNKNOWN = object()
+
+
+def program_settings(
+    file: Path, folders: tuple[Path, ...], wanted: frozenset[str]
+) -> tuple[dict[str, object], ...]:
+    """Return settings of the project's program, likeliest first: as a command for the file, by default."""
+    declared = declared_settings(file, folders, wanted)
+    if not declared:
+        return ()
+    shown = [
+        {**declared, **values}
+        for values in shown_settings(file, folders, wanted, declared)
+        if any(values[name] != declared[name] for name in wanted & values.keys())
+    ]
+    return (*shown, declared)
 
 
 @functools.lru_cache(maxsize=64)

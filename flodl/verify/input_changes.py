@@ -47,7 +47,9 @@ _PLAIN_WORDS = (
     "invalid combination of arguments", "scalars can be converted", "an integer is required",
     "unhashable", "not tensor",
 )  # fmt: skip
-_SMALLER_WORDS = ("kernel size can't be greater", "too small", "output size", "more than 1 value")
+_SMALLER_WORDS = (
+    "kernel size can't be greater", "too small", "output size", "more than 1 value", "selected index k",
+)  # fmt: skip
 
 
 def changes_of(state: State, message: str, sizes: Sequence[int]) -> Iterator[State]:

@@ -1,4 +1,4 @@
-"""The other Python files of the project that a file belongs to, nearest first."""
+"""The other files of the project that a file belongs to, nearest first."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ MAX_BYTES = 1 << 20
 _FOREIGN = frozenset({"site-packages", "node_modules", "venv", "env", "build", "dist"})
 
 
-def project_files(file: Path, folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield the Python files in the folders: those in the file's own first, then from the top."""
+def project_files(
+    file: Path, folders: Sequence[Path], endings: tuple[str, ...] = (".py",)
+) -> Iterator[Path]:
+    """Yield the files with such endings in the folders: those in the file's own first, then from the top."""
     seen: set[Path] = {file}
-    pending = deque([file.parent, *folders])
+    pending = deque([file.parent, *folders] if file.name else folders)
     opened: set[Path] = set()
     while pending and len(seen) < MAX_FILES:
         folder = pending.popleft()
         if folder in opened:
             continue
         opened.add(folder)
-        inner, files = _listed(folder)
+        inner, files = _listed(folder, endings)
         pending.extend(inner)
         for item in files:
             if item not in seen:
@@ -34,15 +36,15 @@ def texts_with(words: bytes, files: Iterator[Path]) -> Iterator[tuple[Path, byte
     """Yield the files that hold some words, with what is in them."""
     for item in files:
         try:
-            text = item.read_bytes()
+            text = item.read_bytes() if item.stat().st_size <= MAX_BYTES else b""
         except OSError:
             continue
-        if words in text and len(text) <= MAX_BYTES:
+        if words in text:
             yield item, text
 
 
-def _listed(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the folders and the Python files in a folder, in order; links are not followed."""
+def _listed(folder: Path, endings: tuple[str, ...]) -> tuple[list[Path], list[Path]]:
+    """Return the folders and the files with such endings in a folder, in order; links are not followed."""
     inner: list[Path] = []
     files: list[Path] = []
     try:
@@ -51,7 +53,7 @@ def _listed(folder: Path) -> tuple[list[Path], list[Path]]:
                 if entry.is_dir(follow_symlinks=False):
                     if not entry.name.startswith(".") and entry.name not in _FOREIGN:
                         inner.append(Path(entry.path))
-                elif entry.name.endswith(".py"):
+                elif entry.name.endswith(endings):
                     files.append(Path(entry.path))
     except OSError:
         pass

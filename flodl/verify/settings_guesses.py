@@ -9,7 +9,7 @@ import inspect
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, final
 
@@ -33,7 +33,7 @@ _LARGE = 256
 _PARTS = 16
 
 Guess = Callable[[str], object]
-Declared = Callable[[frozenset[str]], dict[str, object]]
+Declared = Callable[[frozenset[str]], Sequence[dict[str, object]]]
 
 
 @final
@@ -52,7 +52,7 @@ def guess_settings(
 ) -> Iterator[object]:
     """Yield what might be the settings for one parameter, if it looks like some.
 
-    `declared` returns what a command line of the program says about names.
+    `declared` returns what command lines of the program say about names, the likeliest first.
     """
     kind = _data_class(made, parameter)
     if kind is not None:
@@ -60,8 +60,7 @@ def guess_settings(
     if parameter.name.lower() in NAMES:
         yield from _made_by_default(made, guess)
         names = _names_read(made)
-        known = declared(frozenset(names)) if names else {}
-        if known:
+        for known in declared(frozenset(names)) if names else ():
             others = {name: guess(name) for name in sorted(names - known.keys())}
             values = known | others
             small = {name: _smaller(value) for name, value in values.items()}
