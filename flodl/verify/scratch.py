@@ -28,7 +28,7 @@ class Scratch:
         while pending:
             source, target = pending.popleft()
             for entry in _entries(source):
-                if _is(entry, workdir):
+                if _is(entry, workdir) or _is(entry, self.folder):
                     continue  # a folder that shows itself has no end
                 left -= 1
                 beside = target / entry.name

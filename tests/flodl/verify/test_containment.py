@@ -51,6 +51,9 @@ def test_a_folder_around_the_scratch_is_shown_without_it(tmp_path: Path) -> None
     with contained(workdir, (tmp_path,)):
         shown = sorted(str(path) for path in Path().rglob("*"))
     assert shown == ["data", "data/work", "data/work/part.txt"]
+    with contained(tmp_path, (tmp_path,)):  # as for the text of a notebook
+        assert Path("data/work/part.txt").is_file()
+        assert not list(Path().rglob(Path.cwd().name))
 
 
 @pytest.mark.parametrize(
