@@ -8,6 +8,8 @@ import ast
 
 from fdl_cli.porter.analyse.environment import MAY_FLOW, Environment
 from fdl_cli.porter.ir.expressions import Expr, Kind, walk
+from fdl_cli.porter.knowledge.python_names import PURE_BUILTINS
+from fdl_cli.porter.knowledge.tensor_methods import PYTHON_METHODS, SIZE_METHODS
 
 
 def made_call(env: Environment, node: ast.Call, kind: Kind) -> Expr:
@@ -22,7 +24,7 @@ def made_call(env: Environment, node: ast.Call, kind: Kind) -> Expr:
     read = (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
     known = {*env.kinds, env.self_name}
     names = [name for name in dict.fromkeys(read) if name in known and name not in bound]
-    inside = sum(isinstance(each, ast.Call) for each in ast.walk(node)) - 1
+    inside = sum(_computes(each) for each in ast.walk(node) if each is not node)
     if kind == "none" and inside:
         env.opaque[node.lineno] = inside
     span = env.source.span(node)
@@ -36,6 +38,17 @@ def made_call(env: Environment, node: ast.Call, kind: Kind) -> Expr:
         role="function",
         span=span,
     )
+
+
+def _computes(node: ast.AST) -> bool:
+    """Say whether a call may be more than a question about sizes or a piece of plain Python."""
+    match node:
+        case ast.Call(func=ast.Name(id=name)):
+            return name not in PURE_BUILTINS
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name not in SIZE_METHODS | PYTHON_METHODS | {"format", "join"}
+        case _:
+            return isinstance(node, ast.Call)
 
 
 def is_formatted(arguments: tuple[Expr, ...]) -> bool:
