@@ -19,6 +19,7 @@ _ASSIGNED: Final = re.compile(r"^\s*(?:export\s+)?(\w+)=(\S+)\s*;?\s*$")
 # The first round of a loop shows as well as any other what a program takes.
 _LOOP: Final = re.compile(r"^\s*for\s+(\w+)\s+in\s+([^\s;]+)")
 _VARIABLE: Final = re.compile(r"\$\{?(\w+)\}?")
+_SHORT: Final = re.compile(r"-[A-Za-z]")
 _WORDS: Final = re.compile(r"[^a-z0-9]+")
 
 Options = dict[str, tuple[str, ...]]
@@ -81,6 +82,8 @@ def _options(command: str) -> Iterator[Options]:
         if word.startswith("--"):
             name, is_given, value = word[2:].replace("-", "_").partition("=")
             found[name] = (value,) if is_given else ()
+        elif _SHORT.match(word):
+            name = ""
         elif name:
             found[name] = (*found[name], word)
     if found:

@@ -50,6 +50,7 @@ def test_commands_are_read_with_their_variables_and_lines(tmp_path: Path) -> Non
     ("name", "text", "found"),
     [
         ("train_mixer.sh", "python run.py --width 8\n", 1),
+        ("all.sh", "python run.py -v --width 8 -j 4 --model Mixer\n", 1),
         ("mixer.md", "    $ python run.py --width 8\n", 0),
         ("README.md", "Run `python run.py --model mixer --width 8`.\n", 1),
         ("README.md", "It's run.py that takes --width 8 for the mixer\n", 0),
