@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterable, Iterator
 
+from fdl_cli.porter.analyse.layer_properties import layer_properties
 from fdl_cli.porter.analyse.names import FunctionNode, Names
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.symbols import AttributeFact, AttributeKind, BaseFact, BaseKind, ClassFacts
@@ -110,6 +111,8 @@ def _attributes(
 ) -> Iterator[AttributeFact]:
     for name in _class_level_names(node):
         yield AttributeFact(name=name, kind="value", constructor="", text="", line=node.lineno)
+    for name in sorted(layer_properties(node)):
+        yield AttributeFact(name=name, kind="module", constructor="", text="", line=node.lineno)
     for method in node.body:
         if not isinstance(method, FunctionNode) or not method.args.args:
             continue

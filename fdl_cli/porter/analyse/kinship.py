@@ -8,6 +8,7 @@ from typing import final
 
 from fdl_cli.porter.analyse.classes import class_facts, class_nodes
 from fdl_cli.porter.analyse.draws import drawing_functions
+from fdl_cli.porter.analyse.layer_properties import layer_properties
 from fdl_cli.porter.analyse.names import FunctionNode, Names, collect
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.symbols import ClassFacts
@@ -84,8 +85,11 @@ def survey(source: SourceFile, brought: Mapping[str, str] = MappingProxyType({})
 
 def method_nodes(node: ast.ClassDef, *, module: bool = False) -> dict[str, FunctionNode]:
     """Return the methods of a class by name; the `__call__` of a `module` may be its forward."""
+    layers = layer_properties(node)
     methods = (item for item in node.body if isinstance(item, FunctionNode))
-    found = {item.name: item for item in methods if not _is_left_out(item)}
+    found = {
+        item.name: item for item in methods if item.name not in layers and not _is_left_out(item)
+    }
     if module and "__call__" in found and "forward" not in found:
         names = {
             inner.attr for inner in ast.walk(found["__call__"]) if isinstance(inner, ast.Attribute)

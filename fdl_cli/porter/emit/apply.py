@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import assert_never, final
 
-from fdl_cli.porter.emit.layout import Frame, lay_out
+from fdl_cli.porter.emit.layout import lay_out
 from fdl_cli.porter.emit.render import Renderer
+from fdl_cli.porter.emit.wrapping import Frame
 from fdl_cli.porter.ir.edits import (
     AddBase,
     Decorate,

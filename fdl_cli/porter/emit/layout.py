@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from fdl_cli.porter.emit.render import Renderer
+from fdl_cli.porter.emit.wrapping import Frame, wrapped
 from fdl_cli.porter.ir.expressions import STEP_WORDS, Expr, place, walk
 from fdl_cli.porter.ir.source import Comment
 
@@ -28,20 +29,6 @@ class Step:
         """Return the step on one line."""
         call = f".{self.name}({', '.join(self.arguments)})" if self.name else ""
         return call + self.tail
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """Where a statement is written: indentation, one level of it, and the width of the page."""
-
-    indent: str
-    unit: str
-    width: int
-
-    def deeper(self) -> "Frame":
-        """Return the frame of what stands inside brackets."""
-        return replace(self, indent=self.indent + self.unit)
 
 
 def lay_out(
@@ -68,7 +55,9 @@ def lay_out(
 def _verbatim(frame: Frame, prefix: str, flat: str) -> list[str]:
     from fdl_cli.porter.emit.render import breaks_outside
 
-    return [frame.indent + prefix + (f"({flat})" if breaks_outside(flat) else flat)]
+    if breaks_outside(flat):
+        return [f"{frame.indent}{prefix}({flat})"]
+    return wrapped(frame, prefix, flat)
 
 
 def chain_of(renderer: Renderer, expr: Expr, *, ends: bool = True) -> tuple[str, list[Step]]:
@@ -169,7 +158,7 @@ def _chain(
     lines.append(f"{frame.indent}{prefix}(")
     joined = base.isidentifier()
     if not joined:
-        lines.append(inner.indent + base)
+        lines += wrapped(inner, "", base)
     for index, step in enumerate(steps):
         lines += [inner.indent + comment.text for comment in before.get(index, [])]
         start = base if index == 0 and joined else ""
@@ -224,6 +213,7 @@ def _spread(frame: Frame, callee: str, arguments: Sequence[str], tail: str) -> l
     if len(together) <= frame.width:
         lines.append(together)
     else:
-        lines += [f"{inner.indent}{argument}," for argument in arguments]
+        for argument in arguments:
+            lines += wrapped(inner, "", argument, ",")
     lines.append(f"{frame.indent}){tail}")
     return lines

@@ -134,6 +134,10 @@ class Renderer:
                 return f"{name}({', '.join(texts)})"
             case "attribute":
                 return f"{self.head(expr.parts[0])}.{expr.name}"
+            case "call":
+                return (
+                    f"{self.head(expr.parts[0])}({', '.join(self.arguments(expr, expr.labels))})"
+                )
             case "tuple":
                 inside = ", ".join(self.operand(part, 1) for part in expr.parts)
                 return f"({inside},)" if len(expr.parts) == 1 else f"({inside})"

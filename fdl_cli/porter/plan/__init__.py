@@ -15,6 +15,7 @@ from fdl_cli.porter.plan import (
     module_loop,
     optional,
     residual,
+    returned,
     routed,
     scan,
     skip,
@@ -38,6 +39,6 @@ STRUCTURE: Final[tuple[Pattern, ...]] = (
     chain,
 )
 # Once the structure is found, what is left of its values may lose their names.
-NAMELESS: Final[tuple[Pattern, ...]] = (*STRUCTURE, excite, late, inline)
+NAMELESS: Final[tuple[Pattern, ...]] = (*STRUCTURE, excite, late, inline, returned)
 # A tag is the name of one value of a graph: only what runs once in it may give one.
 PATTERNS: Final[tuple[Pattern, ...]] = (*NAMELESS, kept)

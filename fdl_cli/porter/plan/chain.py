@@ -145,10 +145,12 @@ def _is_definition(stmt: Stmt) -> bool:
 
 
 def _reads_well(joint: Expr, use: Expr, value: Expr) -> bool:
-    if value.op in {"name", "constant", "conditional"}:
+    if value.op in {"name", "constant"}:
         return False
     if use.op == "name":
         return True
+    if value.op == "conditional":
+        return False
     nodes = spine(joint)
     inner = sum(1 for node in nodes[1:] if node.op == "binary")
     if inner > _MAX_PARENTHESES or (inner and nodes[0].op == "binary"):

@@ -7,10 +7,10 @@ After:  h = x.through((self.a, F.relu) if self.training else self.b)
 from dataclasses import dataclass, replace
 from typing import final
 
-from fdl_cli.porter.ir.expressions import Expr, place, walk
+from fdl_cli.porter.ir.expressions import Expr, place
 from fdl_cli.porter.ir.statements import Block, Stmt
 from fdl_cli.porter.plan.pattern import Case, Match
-from fdl_cli.porter.plan.stages import branch
+from fdl_cli.porter.plan.stages import branch, is_setting
 from fdl_cli.porter.plan.width import width
 
 CASES = (
@@ -87,7 +87,7 @@ LEFT_ALONE = (
                     x = torch.clamp(torch.softmax(x, dim=-1), min=0.1, max=0.9) + torch.sigmoid(y)
                 else:
                     x = x * y
-                return x
+                return self.b(x)
         """,
         after="""
             def flow(self, x, y):
@@ -95,14 +95,14 @@ LEFT_ALONE = (
                     x = torch.clamp(torch.softmax(x, dim=-1), min=0.1, max=0.9) + torch.sigmoid(y)
                 else:
                     x = x * y
-                return x
+                return x.through(self.b)
         """,
     ),
 )
 
 _MAX_STAGES = 3
 _MAX_STAGE_WIDTH = 70
-_MAX_WIDTH = 76
+_MAX_WIDTH = 100
 
 
 @final
@@ -195,7 +195,7 @@ def _binds_same(then: Stmt, other: Stmt) -> bool:
 
 def _conditional(stmt: Stmt, then: Stmt, other: Stmt) -> Expr | None:
     test = stmt.exprs[0]
-    if len(then.exprs) != 1 or len(other.exprs) != 1 or not _is_setting(test):
+    if len(then.exprs) != 1 or len(other.exprs) != 1 or not is_setting(test):
         return None
     return Expr(
         op="conditional",
@@ -203,7 +203,3 @@ def _conditional(stmt: Stmt, then: Stmt, other: Stmt) -> Expr | None:
         kind=then.exprs[0].kind if then.exprs[0].kind == other.exprs[0].kind else "maybe",
         origin=stmt.sources[0],
     )
-
-
-def _is_setting(test: Expr) -> bool:
-    return test.kind == "python" and not any(node.asked for node in walk(test))

@@ -21,7 +21,7 @@ from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, read_names
 from fdl_cli.porter.plan.effects import effects
 from fdl_cli.porter.plan.pattern import Case, Match
 from fdl_cli.porter.plan.spine import straighten
-from fdl_cli.porter.plan.width import depth, widest
+from fdl_cli.porter.plan.width import depth, widest, width
 
 CASES = (
     Case(
@@ -113,8 +113,9 @@ LEFT_ALONE = (
     ),
 )
 
-_MAX_WIDTH = 80
-_SHORT = 72
+_MAX_WIDTH = 100
+_SHORT = 88
+_MAX_OPERAND = 40
 _DIGITS = "0123456789_"
 _MAX_DEPTH = 1
 _MAX_LINKS = 3
@@ -165,14 +166,25 @@ def _defines(stmt: Stmt) -> bool:
 def _reads_well(name: str, value: Expr, use: Expr, joint: Expr) -> bool:
     if value.op not in _READABLE or any(node.op == "assignment" for node in walk(joint)):
         return False
+    says_something = not _PLACEHOLDER.fullmatch(name) and name not in names_read(value)
     if value.op in _ARGUMENTS_ONLY and not _is_argument(use, name):
-        return False
+        is_operand = value.op in {"binary", "unary"} and width(value) <= _MAX_OPERAND
+        if says_something or not is_operand:
+            return False
     if any(_is_listed(part, name) for part in walk(use)):
         return False
-    says_something = not _PLACEHOLDER.fullmatch(name) and name not in names_read(value)
     links = sum(1 for node in walk(value) if node.op in FLOW_WORDS)
+    if says_something and _chooses(use, name):
+        return False
     room = _SHORT if says_something else _MAX_WIDTH
     return widest(joint) <= room and depth(joint) <= _MAX_DEPTH and links <= _MAX_LINKS
+
+
+def _chooses(use: Expr, name: str) -> bool:
+    """Say whether a variable is an index, or chooses one of several ways."""
+    return any(
+        node.op in {"index", "switch"} and count_name(node.parts[1], name) for node in walk(use)
+    )
 
 
 def _is_listed(expr: Expr, name: str) -> bool:

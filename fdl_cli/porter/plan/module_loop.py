@@ -36,6 +36,19 @@ CASES = (
                 return x.through(self.a).through(self.layers).through(self.b)
         """,
     ),
+    # What is no container, but gives its modules one by one.
+    Case(
+        before="""
+            def forward(self, x):
+                for layer in self.layers.children():
+                    x = layer(x)
+                return x
+        """,
+        after="""
+            def flow(self, x):
+                return x.through(tuple(self.layers.children()))
+        """,
+    ),
 )
 LEFT_ALONE = (
     # Every round needs another value as well.
@@ -100,7 +113,7 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
 def modules_of(target: Expr, iterable: Expr, stage: Expr) -> Expr | None:
     """Return the container whose modules a loop runs through, one by one, in order."""
     if target.op == "name" and stage.op == "name" and stage.name == target.name:
-        return iterable if _is_container(iterable) else None
+        return iterable if _is_container(iterable) else _in_order(iterable)
     if target.op == "tuple" and _is_builtin(iterable, "enumerate") and len(target.parts) == 2:
         item = target.parts[1]
         if item.op == "name" and stage.op == "name" and stage.name == item.name:
@@ -108,6 +121,22 @@ def modules_of(target: Expr, iterable: Expr, stage: Expr) -> Expr | None:
     if target.op == "name" and stage.op == "index" and _is_builtin(iterable, "range"):
         return _indexed(target, iterable, stage)
     return None
+
+
+def _in_order(iterable: Expr) -> Expr | None:
+    """Return what is not a container of modules but gives some, one by one, as a tuple of them."""
+    is_variable = iterable.op == "name" and iterable.kind in {"python", "modules"}
+    if not is_variable and not (_gives_modules(iterable) and len(iterable.parts) == 1):
+        return None
+    made = Expr(op="name", name="tuple", kind="python")
+    return Expr(op="call", parts=(made, iterable), labels=("",), kind="modules", role="python")
+
+
+def _gives_modules(expr: Expr) -> bool:
+    """Say whether a call is that of `children` or `values`, without arguments."""
+    if expr.op != "call" or expr.kind != "modules" or expr.parts[0].op != "attribute":
+        return False
+    return expr.parts[0].name in {"children", "values"}
 
 
 def _indexed(target: Expr, iterable: Expr, stage: Expr) -> Expr | None:

@@ -10,6 +10,7 @@ from typing import final
 from fdl_cli.porter.ir.expressions import Expr, place, walk
 from fdl_cli.porter.plan.spine import is_unary_torch, receiver
 
+_SETTINGS = frozenset({"python", "module", "modules"})
 _PURE = frozenset({"name", "attribute", "constant", "index", "slice", "unary", "binary"})
 
 
@@ -55,6 +56,11 @@ def is_choice(stage: Expr) -> bool:
     return stage.op == "conditional" and stage.span is None
 
 
+def is_setting(test: Expr) -> bool:
+    """Say whether a condition asks for no tensor: a setting, or whether there is a submodule."""
+    return test.kind in _SETTINGS and not any(node.asked for node in walk(test))
+
+
 def is_pure(expr: Expr) -> bool:
     """Say whether evaluating the expression twice, or later, makes no difference."""
     return all(
@@ -67,7 +73,7 @@ def _choice(expr: Expr) -> Branch | None:
     """A branch chosen by configuration: `self.down(x) if self.down is not None else x`."""
     test = expr.parts[0]
     then, other = branch(expr.parts[1]), branch(expr.parts[2])
-    if then is None or other is None or then.head != other.head or test.kind != "python":
+    if then is None or other is None or then.head != other.head or not is_setting(test):
         return None
     if not then.stages and not other.stages:
         return None

@@ -18,6 +18,7 @@ from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, read_names
 from fdl_cli.porter.plan.effects import effects, statement_effects
 from fdl_cli.porter.plan.spine import straighten
+from fdl_cli.porter.plan.stages import is_setting
 
 _PLAIN = frozenset({"name", "attribute", "constant", "compare", "boolean", "unary", "index"})
 
@@ -117,7 +118,7 @@ def _definition(stmt: Stmt) -> tuple[str, Expr] | None:
 def choice(stmt: Stmt) -> tuple[str, Expr] | None:
     """Read `if c: y = a` (`else: y = b`) as y = a if c else b."""
     test = stmt.exprs[0]
-    if test.kind != "python" or len(stmt.body) != 1 or len(stmt.orelse) > 1:
+    if not is_setting(test) or len(stmt.body) != 1 or len(stmt.orelse) > 1:
         return None
     if not _is_plain(test):
         return None

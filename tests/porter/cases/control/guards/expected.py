@@ -21,10 +21,7 @@ class Attention(FlowModule):
         b, n, d = x.shape
         if exists(context):
             x = x + context.through(self.context)
-        if context is not None and x.size(1) > 1:
-            extra = context.through(self.context)
-        else:
-            extra = 0
+        extra = context.through(self.context) if context is not None and x.size(1) > 1 else 0
         q, k, v = x.through(self.to_qkv).chunk(3, dim=-1)
         scores = q @ k.transpose(-1, -2) * d ** -0.5
         if mask is None:
@@ -34,9 +31,11 @@ class Attention(FlowModule):
         attn = scores.masked_fill(mask == 0, -1e9).softmax(dim=-1).through(
             F.dropout, 0.1, self.training
         )
-        if not self.training:
-            return (attn @ v).through(self.to_out) + extra
-        return (attn @ v).through(self.to_out)
+        return (
+            (attn @ v).through(self.to_out) + extra
+            if not self.training
+            else (attn @ v).through(self.to_out)
+        )
 
 
 def check():

@@ -52,8 +52,11 @@ class Random(FlowModule):
         head = call(lambda self, x: nn.Linear(x.size(1), self.width), self, x)
         y = x.through(self.a).through(call(lambda: nn.BatchNorm1d(4)))
         stack = call(lambda head, self: nn.Sequential(self.a, nn.ReLU(), head), head, self)
-        y = y.through(nn.Dropout(0.5))
-        return y.through(stack), head.weight, x.through(call(lambda: Speaks()))
+        return (
+            y.through(nn.Dropout(0.5)).through(stack),
+            head.weight,
+            x.through(call(lambda: Speaks())),
+        )
 
 
 class Packs(FlowModule):

@@ -42,8 +42,7 @@ class Doubled(FlowModule):
 
 class DoubledChain(Doubled, nn.Sequential):
     def flow(self, x):
-        for module in self:
-            x = x.through(module)
+        x = x.through(tuple(self))
         return super().flow(x)
 
 

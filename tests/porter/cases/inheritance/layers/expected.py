@@ -50,9 +50,7 @@ class Table(nn.Embedding, FlowModule):
 
 class Stack(nn.ModuleList, FlowModule):
     def flow(self, x):
-        for layer in self:
-            x = x.through(layer)
-        return x
+        return x.through(tuple(self))
 
 
 class Net(FlowModule):
