@@ -115,6 +115,7 @@ LEFT_ALONE = (
 
 _MAX_WIDTH = 100
 _SHORT = 88
+_NESTED = 80
 _MAX_OPERAND = 40
 _DIGITS = "0123456789_"
 _MAX_DEPTH = 1
@@ -177,6 +178,9 @@ def _reads_well(name: str, value: Expr, use: Expr, joint: Expr) -> bool:
     if says_something and _chooses(use, name):
         return False
     room = _SHORT if says_something else _MAX_WIDTH
+    if value.op == use.op == "apply":
+        # No chain: what is done first stands inside what is done next.
+        room = _NESTED
     return widest(joint) <= room and depth(joint) <= _MAX_DEPTH and links <= _MAX_LINKS
 
 

@@ -36,12 +36,8 @@ class Thrifty(FlowModule):
             y = call(checkpoint, inner, y, use_reentrant=False)
         else:
             y = y.through(inner)
-        y = call(
-            checkpoint,
-            self.run,
-            call(checkpoint, self.a, y, use_reentrant=False),
-            use_reentrant=False,
-        )
+        y = call(checkpoint, self.a, y, use_reentrant=False)
+        y = call(checkpoint, self.run, y, use_reentrant=False)
         return call(checkpoint, (lambda t: self.b(t)), y, use_reentrant=False)
 
 
