@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from fdl_cli.porter.emit.render import Renderer
+from fdl_cli.porter.emit.render import Renderer, precedence
 from fdl_cli.porter.emit.wrapping import Frame, wrapped
 from fdl_cli.porter.ir.expressions import STEP_WORDS, Expr, place, walk
 from fdl_cli.porter.ir.source import Comment
@@ -81,7 +81,7 @@ def chain_of(renderer: Renderer, expr: Expr, *, ends: bool = True) -> tuple[str,
         return renderer.flat(expr), []
     low, high = _extent(expr, ())
     if expr.op == "binary":
-        right = renderer.operand(expr.parts[1], 11)
+        right = renderer.operand(expr.parts[1], precedence(expr) + 1)
         return base, [
             *steps,
             Step(name="", arguments=(), tail=f"{expr.name} {right}", low=low, high=high),
