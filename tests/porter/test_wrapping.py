@@ -122,5 +122,6 @@ def test_brackets_on_the_right_stay(porter, sign):
         """
     )
     binary = ast.parse(flow).body[0].body[-1].value
-    assert isinstance(binary, ast.BinOp) and isinstance(binary.right, ast.BinOp)
+    assert isinstance(binary, ast.BinOp)
+    assert isinstance(binary.right, ast.BinOp)
     assert "steps" in ast.unparse(binary.right)
