@@ -115,7 +115,10 @@ WORDS = {
     ),
     "KEYWORD": (
         KEYWORD,
-        ["y, _ = x.scan(self.gru, hx).along(1)", "h = y.scan(self.rnn, h).last(1)"],
+        [
+            "y, _ = x.scan(self.gru, torch.zeros(x.shape[0], 4)).along(1)",
+            "h = y.scan(self.rnn, h).last(1)",
+        ],
     ),
     "OWN_CELL": (OWN_CELL, ["x, _ = x.scan(cell, torch.zeros_like(x[:, 0])).along(1)"]),
     "MAPS": (

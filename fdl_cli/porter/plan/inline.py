@@ -194,7 +194,8 @@ def _chooses(use: Expr, name: str) -> bool:
 def _is_listed(expr: Expr, name: str) -> bool:
     """Say whether a variable stands in a row of its kind: `x1, x2, x3`."""
     stem = name.rstrip(_DIGITS)
-    named = [part.name for part in expr.parts if part.op == "name"]
+    parts = expr.parts[1:] if expr.op == "also" else expr.parts
+    named = [part.name for part in parts if part.op == "name"]
     return name in named and any(
         other != name and other.rstrip(_DIGITS) == stem for other in named
     )

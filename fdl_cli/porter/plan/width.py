@@ -7,6 +7,8 @@ _WORD = {"through": len(".through()"), "also": len(".also()"), "apply": len("cal
 _LONG_WORD = len(".also_with(main=, skip=)")
 # With fewer steps a statement that is too long is not laid out as a chain.
 _CHAIN = 2
+# A call that gives one of these computes nothing.
+_GIVEN = frozenset({"size", "module", "modules"})
 
 
 def width(expr: Expr) -> int:
@@ -48,7 +50,8 @@ def depth(expr: Expr) -> int:
 
 def _computes(expr: Expr) -> bool:
     return any(
-        (node.op == "call" and node.kind != "size") or node.op in FLOW_WORDS for node in walk(expr)
+        (node.op == "call" and node.kind not in _GIVEN) or node.op in FLOW_WORDS
+        for node in walk(expr)
     )
 
 

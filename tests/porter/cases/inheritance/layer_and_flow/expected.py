@@ -42,8 +42,7 @@ class Doubled(FlowModule):
 
 class DoubledChain(Doubled, nn.Sequential):
     def flow(self, x):
-        x = x.through(tuple(self))
-        return super().flow(x)
+        return super().flow(x.through(tuple(self)))
 
 
 class Net(FlowModule):
