@@ -9,6 +9,7 @@ from __future__ import annotations
 import linecache
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +29,7 @@ from flodl.verify.drivers import carriers, drivers, is_script, run_script
 from flodl.verify.found_cases import FoundCases
 from flodl.verify.input_search import find_arguments
 from flodl.verify.literals import model_expressions, parse_example
+from flodl.verify.precision import numbers_in, wants_double
 from flodl.verify.recipes import (
     Arguments,
     Construction,
@@ -340,8 +342,11 @@ class Casebook:
             model = attempt(build, side.file)
             if isinstance(model, Failure):
                 return model
-            arguments = self._arguments_for(model, inputs, construction)
+            with numbers_in(double=construction.double):
+                arguments = self._arguments_for(model, inputs, construction)
             if isinstance(arguments, Failure):
+                if wants_double(arguments) and not construction.double:
+                    return self._explore(replace(construction, double=True), origin, inputs)
                 self._found.merge({}, recorder.constructions)
                 return arguments
             packed = attempt(lambda: pack(arguments, recorder, keep_live=True))

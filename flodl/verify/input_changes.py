@@ -78,6 +78,8 @@ def _said_changes(state: State, text: str, numbers: Sequence[int]) -> Iterator[S
     if any(word in text for word in _LIST_WORDS):
         yield from as_lists(state)
     yield from _of_said_kind(state, text)
+    if "nothing but nan" in text:
+        yield from _with_masks_ahead(state)
     if "length" in text:
         yield from _with_lengths(state)
     if any(word in text for word in _RANGE_WORDS):
@@ -195,6 +197,18 @@ def _with_features(state: State, text: str, start: int = 0) -> Iterator[State]:
         if place >= start and slot.shape[-1:] == (columns,) and math.prod(slot.shape[:-1]) == rows:
             yield put(state, place, replace(slot, shape=(*batch, features)))
             yield put(state, place, replace(slot, shape=(*batch, 7, features)))
+    yield from _in_pairs(state, columns, features, start)
+
+
+def _in_pairs(state: State, size: int, other: int, start: int) -> Iterator[State]:
+    """Yield states in which two arguments get another last size: what goes with each of two more."""
+    places = [place for place, slot in tensor_slots(state) if slot.shape[-1:] == (size,)]
+    for pair in itertools.combinations([place for place in places if place >= start], 2):
+        changed = state
+        for place in pair:
+            last = len(state[place].shape) - 1
+            changed = put(changed, place, with_axis(state[place], last, other))
+        yield changed
 
 
 def _with_other_pictures(state: State) -> Iterator[State]:
@@ -251,6 +265,13 @@ def _with_smaller_numbers(state: State) -> Iterator[State]:
             for high in dict.fromkeys((2, 1)):
                 yield put(state, place, replace(slot, high=high))
     yield tuple(replace(slot, high=2) if slot.kind == "int" else slot for slot in state)
+
+
+def _with_masks_ahead(state: State) -> Iterator[State]:
+    """Yield states in which a mask hides what comes later, where one that hides all was refused."""
+    for place, slot in tensor_slots(state):
+        if slot.kind == "bool" and len(slot.shape) > 1:
+            yield put(state, place, replace(slot, high=1))
 
 
 def _with_lengths(state: State) -> Iterator[State]:

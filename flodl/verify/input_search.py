@@ -118,7 +118,7 @@ def _with_optional(
         return
     lines = file.read_text("utf-8", "replace").splitlines()
     words = set(_WORD.findall(lines[refusal.line - 1])) if refusal.line <= len(lines) else set()
-    wanted = [name for name in optional_names(model) if name in words]
+    wanted = [name for name in optional_names(model) if words & {name, name.rpartition("_")[2]}]
     if wanted:
         yield from guess_arguments(model, hints, wanted, bundles)
 

@@ -22,8 +22,9 @@ class Slot:
     """One argument: a tensor of a shape and kind, a list of tensors, or a fixed value that is neither.
 
     A `unit` tensor holds numbers from 0 to 1, as probabilities are. Whole numbers of a tensor lie
-    below `high`; `items` are the shapes in a list. An `alias` is the first tensor once more. `key` is the
-    keyword it is given by, if any; `shown` stands for the value where two slots are compared.
+    below `high`; truths of which `high` is 1 hold above the diagonal only. `items` are the shapes
+    in a list. An `alias` is the first tensor once more. `key` is the keyword it is given by, if any;
+    `shown` stands for the value where two slots are compared.
     """
 
     kind: Kind
@@ -43,7 +44,8 @@ class Slot:
         if self.kind == "int":
             return torch.randint(self.high, self.shape)
         if self.kind == "bool":
-            return torch.ones(self.shape, dtype=torch.bool)
+            all_true = torch.ones(self.shape, dtype=torch.bool)
+            return all_true.triu(1) if self.high == 1 and len(self.shape) > 1 else all_true
         if self.kind == "list":
             return [torch.randn(shape) for shape in self.items]
         return self.value

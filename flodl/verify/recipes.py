@@ -38,12 +38,14 @@ class Construction:
 
     `class`: `module.qualname` is called with the packed arguments. `value`: the module-level value
     `qualname` is copied. `expression`: `qualname` is Python, evaluated among the file's globals.
+    `double` says that its numbers become doubles then, as by `model.double()`.
     """
 
     kind: Literal["class", "value", "expression"]
     module: str
     qualname: str
     arguments: Packed
+    double: bool = False
 
     def build(self, side: Side) -> nn.Module:
         """Make the module on one side, which must be active.
@@ -55,7 +57,7 @@ class Construction:
             result = self._make(side)
         if not isinstance(result, nn.Module):
             raise TypeError(f"`{self.qualname}` makes no torch module but {type(result).__name__}")
-        return result
+        return result.double() if self.double else result
 
     def _make(self, side: Side) -> object:
         if self.kind == "value":

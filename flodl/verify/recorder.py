@@ -12,6 +12,7 @@ from typing import Any, final
 from torch import nn
 
 from flodl.verify.attempt import Failure, attempt
+from flodl.verify.precision import is_double
 from flodl.verify.recipes import Arguments, Construction, Packed, pack
 from flodl.verify.snapshot import tensors_in
 
@@ -121,6 +122,7 @@ class Recorder:
             for item in self.cases.get(construction.qualname, [])
             if item.construction.module == construction.module
         ]
+        construction = replace(construction, double=is_double(module))
         kind = (construction, _kind_of((args, kwargs)))
         if len(cases) >= MAX_CASES_PER_CLASS or kind in self._seen:
             return None

@@ -184,3 +184,28 @@ def test_tags_are_given_once_however_flows_stand_in_each_other(porter, name):
         results.append((out, [parameter.grad for parameter in net.parameters()]))
     for old, new in zip(*results, strict=True):
         assert_same(old, new)
+
+
+GROWN = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def forward(self, x, future=0):
+        outputs = []
+        for step in x.split(1, dim=1):
+            outputs += [self.a(step)]
+        for i in range(future):
+            outputs += [self.a(outputs[-1])]
+        outputs = torch.cat(outputs, dim=1)
+        return outputs
+"""
+
+
+def test_a_list_that_grows_by_lists_is_no_tensor(porter):
+    assert "        return torch.cat(outputs, dim=1)\n" in porter.text(GROWN)

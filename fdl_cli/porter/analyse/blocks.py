@@ -164,7 +164,9 @@ class BlockReader:
         target = self.expressions.read(node.target)
         value = self.expressions.read(node.value)
         if target.op == "name" and {target.kind, value.kind} & FLOWING:
-            kept: Kind = target.kind if target.kind in FLOWING else "flow"
+            # A list that grows by another one stays a list.
+            grown: Kind = value.kind if value.kind in {"flows", "parameters"} else "flow"
+            kept: Kind = target.kind if target.kind in FLOWING else grown
             self.env.kinds[target.name] = kept
         self._check_target(target, value, node.lineno)
         symbol = operator_symbol(node.op)

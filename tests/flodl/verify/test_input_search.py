@@ -254,8 +254,36 @@ class Strict(nn.Module):
         raise ValueError("never")
 
 
+class Ahead(nn.Module):
+    """Marks beside both parts of a sequence, which have as many features as nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values = nn.Linear(1, 8)
+        self.marks = nn.Linear(4, 8)
+
+    def forward(self, x_enc, x_mark_enc, x_dec, x_mark_dec):
+        x = torch.cat([x_enc, x_dec[:, -2:]], dim=1)
+        marks = torch.cat([x_mark_enc, x_mark_dec[:, -2:]], dim=1)
+        return self.values(x) + self.marks(marks)
+
+
+class Hidden(nn.Module):
+    """A mask that is needed though it is optional, and that must leave something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query = nn.Linear(6, 6)
+
+    def forward(self, x, attention_mask=None):
+        mask = attention_mask
+        scores = torch.bmm(self.query(x), x.transpose(1, 2))
+        scores = scores.masked_fill(mask.unsqueeze(0).bool(), -torch.inf)
+        return scores.softmax(-1) @ x
+
+
 MODELS = (
-    Forecast, Patches, Positions, Edges, Attention, Pixels, Skip, Keyword,
+    Ahead, Hidden, Forecast, Patches, Positions, Edges, Attention, Pixels, Skip, Keyword,
     Conditioned, Around, Frozen, Likelihood, Targets, Shifted,
 )  # fmt: skip
 
