@@ -1,5 +1,6 @@
 """Turn the edits of a plan into new text for places of the source; the rest is not touched."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,6 +27,7 @@ from fdl_cli.porter.ir.symbols import ScriptIR
 from fdl_cli.porter.parse.reader import SourceFile
 
 _WIDTH = 99
+_NEXT_INDENT = re.compile(r"(?:[ \t]*\r?\n)*([ \t]*)(?=\S)")
 _LEAD_END = "(\\ \t\r\n"
 
 
@@ -145,7 +147,21 @@ class _Writer:
             return self._patch(span.start, span.end, "pass")
         if after:
             return self._patch(span.start, text.index("#", span.end), "")
-        return self._patch(start, self.source.next_line(span.end), "")
+        stop = self.source.next_line(span.end)
+        return self._patch(self._above_the_last(start, stop), stop, "")
+
+    def _above_the_last(self, start: int, stop: int) -> int:
+        """Return where a line begins, with the blank lines above it if it is the last of its block.
+
+        Below a block they would belong to what follows, which brings its own.
+        """
+        text = self.source.text
+        following = _NEXT_INDENT.match(text, stop)
+        indent = "" if following is None else following.group(1)
+        if len(indent) >= len(self.source.indent_at(start)) and stop < len(text):
+            return start
+        end = len(text[:start].rstrip(" \t\r\n"))
+        return text.index("\n", end) + 1 if "\n" in text[end:start] else start
 
     def _prefix(self, stmt: Stmt) -> str:
         if stmt.lead is not None:

@@ -19,6 +19,7 @@ CASES = (
                     out = h * h.sigmoid()
                 else:
                     out = self.mix(x, y)
+
                 return out
         """,
         after="""
