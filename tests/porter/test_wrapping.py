@@ -29,6 +29,10 @@ def combined(inner):
         inner.map(lambda e: f"({e})[:, 0:2, None]"),
         st.tuples(inner, inner, inner).map(lambda t: f"({t[0]}) if ({t[1]}) else ({t[2]})"),
         st.tuples(inner, inner).map(lambda t: f"torch.stack(({t[0]}, *[{t[1]} for n, m in x]))"),
+        st.tuples(inner, inner).map(
+            lambda t: f"sum({t[0]} for n, m in ({t[1]}) if n if m for k in n)"
+        ),
+        inner.map(lambda e: f"{{n: ({e}) for n in x}}"),
         inner.map(lambda e: f"call(*({e}), key=lambda a, b: a + b)"),
         inner.map(lambda e: f"f'{{x + y}} {{({e})!r}}'" if "'" not in e else e),
     )
@@ -104,6 +108,14 @@ def test_where_lines_are_broken():
         "    return (",
         "        loss(prediction, target)",
         "        * self.weights_of_the_loss(prediction, target)",
+        "    )",
+    ]
+    assert lines("torch.stack([self.first(x, y) for x, y in self.pairs if x is not None])") == [
+        "    return torch.stack(",
+        "        [",
+        "            self.first(x, y)",
+        "            for x, y in self.pairs if x is not None",
+        "        ]",
         "    )",
     ]
     # A name cannot be broken, nor what a lambda takes.

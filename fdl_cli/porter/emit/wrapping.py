@@ -140,11 +140,23 @@ def _inside(frame: Frame, text: str) -> list[str]:
     """Return what stands in brackets: on one line if it fits, else one item per line."""
     outside = [mark for mark in _marks(text) if mark.depth == 0]
     commas = [(mark.at, mark.word) for mark in outside if mark.word == ","]
-    if any(mark.word in {"for", "lambda"} for mark in outside):
+    words = {mark.word for mark in outside}
+    if "lambda" in words or "async" in words:
         return [frame.indent + text]
+    if "for" in words:
+        return _comprehension(frame, text, outside)
     if not commas:
         return wrapped(frame, "", text)
     if len(frame.indent) + len(text) <= frame.width:
         return [frame.indent + text]
     items = [item for _, item in _pieces(text, commas)]
     return [line for item in items if item for line in wrapped(frame, "", item, ",")]
+
+
+def _comprehension(frame: Frame, text: str, outside: list[_Mark]) -> list[str]:
+    """Return what is made, and each `for` with its conditions, on lines of their own."""
+    if len(frame.indent) + len(text) <= frame.width:
+        return [frame.indent + text]
+    pieces = _pieces(text, [(mark.at, mark.word) for mark in outside if mark.word == "for"])
+    loops = [f"{frame.indent}{word} {rest}" for word, rest in pieces[1:]]
+    return [*wrapped(frame, "", pieces[0][1]), *loops]
