@@ -78,6 +78,7 @@ def test_verify_names_the_damaged_tensor_and_goes_on(fdl, file, tmp_path):
     assert "no checksums" in fdl("checkpoint", "verify", str(GOLDEN / "v1.fdl")).stdout
 
 
+@pytest.mark.slow
 def test_the_tool_and_the_runtime_agree_about_every_damage(file, tmp_path):
     whole = file.read_bytes()
     generator = random.Random(0)
@@ -100,6 +101,7 @@ def test_the_tool_and_the_runtime_agree_about_every_damage(file, tmp_path):
         assert tool is runtime is False, turn
 
 
+@pytest.mark.slow
 def test_mutated_old_files_never_crash_the_tool(tmp_path):
     whole = (GOLDEN / "v2.fdl").read_bytes()
     generator = random.Random(0)

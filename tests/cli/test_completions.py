@@ -275,6 +275,7 @@ def cpu(arguments, folder, environ):
     return least_of(5, run)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("",), ("port", "--"), ("run", "g")], ids=" ".join)
 def test_a_tab_is_quick(project, warm_home, words):
     environ = {**os.environ, **warm_home}

@@ -14,6 +14,8 @@ import pytest
 
 from fdl_cli.system.launcher import Launcher, launcher_place, launcher_text, read_launcher
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -128,6 +128,7 @@ def test_a_size_from_inside_ties_the_plan_to_its_shapes():
             assert torch.equal(module(x), y.mean() if y.size(-1) > 2 else y.sum())
 
 
+@pytest.mark.slow
 def test_described_at_construction_where_nothing_is_asked():
     class Branches(FlowModule):
         def __init__(self):

@@ -157,6 +157,7 @@ def test_state_travels_with_copies_and_moves_but_is_no_weight():
     assert module.double()(x.double()).dtype == torch.float64
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 def test_state_under_compile():
     module, twin = Recurrent(), Recurrent()

@@ -16,6 +16,8 @@ from fdl_cli.net.download import fetch_all
 from fdl_cli.net.store import Store
 from fdl_cli.net.transfer import Transfer
 
+pytestmark = pytest.mark.slow
+
 CONTENT = random.Random(7).randbytes(900_000)
 SIZE = len(CONTENT)
 SHA = hashlib.sha256(CONTENT).hexdigest()

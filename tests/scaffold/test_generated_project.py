@@ -13,6 +13,8 @@ from fdl_cli.scaffold.answers import make_answers
 from fdl_cli.scaffold.rendering import render
 from tests.scaffold.conftest import make, run_in, snapshot
 
+pytestmark = pytest.mark.slow
+
 WISHES = [
     {"docker": docker, "with_hf": hf, "bare": bare}
     for docker, hf, bare in itertools.product((False, True), repeat=3)

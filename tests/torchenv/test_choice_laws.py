@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from fdl_cli.torchenv.catalogue import HeldBuild, load, numbers, platform_key
 from fdl_cli.torchenv.choose import choose
 from fdl_cli.torchenv.notices import codes
 from fdl_cli.torchenv.wishes import Wishes
+
+pytestmark = pytest.mark.slow
 
 TABLE = load()
 CAPS = st.sampled_from(

@@ -44,6 +44,7 @@ def train(data, folder=None, steps=None, **settings):
     return builder.run().join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [Augmented(), AugmentedStream(), torch.rand(40, 4)], ids=type)
 @pytest.mark.parametrize("steps", [7, 10, 23])
 def test_a_resumed_training_sees_the_same_samples_and_dropout(data, steps, tmp_path):

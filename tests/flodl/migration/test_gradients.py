@@ -127,6 +127,7 @@ def inputs(name):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_gradients_match_finite_differences(name):
     assert gradcheck(OPERATIONS[name], inputs(name), eps=1e-7, atol=1e-4)

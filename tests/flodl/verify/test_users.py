@@ -79,6 +79,7 @@ def test_with_a_fixture(something):
 """
 
 
+@pytest.mark.slow
 def test_cases_come_from_models_and_tests_around(tmp_path: Path) -> None:
     files = {"parts/blocks.py": BLOCKS, "models/net.py": NET, "tests/test_blocks.py": TESTS}
     for name, text in files.items():

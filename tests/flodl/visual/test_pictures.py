@@ -143,6 +143,7 @@ def test_blocks_of_other_widths_are_not_folded_together():
     assert [box.times for box in scene.boxes if box.role == "repeat"] == [11, 11]
 
 
+@pytest.mark.slow
 def test_a_thousand_steps_stay_readable_and_quick():
     scene = assemble(part_of(Flat(250)), View())
     assert len(scene.boxes) < 10

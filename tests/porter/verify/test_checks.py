@@ -8,7 +8,7 @@ import pytest
 
 from tests.porter.verify.examining import ClassResult, examine_files, statuses
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 HEAD = """
 import torch

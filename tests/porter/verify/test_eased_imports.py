@@ -9,7 +9,7 @@ import pytest
 
 from tests.porter.verify.examining import ClassResult, examine_files
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 NET = """
 import torch
@@ -124,7 +124,6 @@ def test_a_package_that_lacks_another_one(
     assert result["example"].endswith(f"with placeholders for {said}")
 
 
-@pytest.mark.slow
 def test_a_package_that_takes_all_the_time(tmp_path: Path, monkeypatch: Any) -> None:
     slow = tmp_path / "site-packages" / "slow_one"
     slow.mkdir(parents=True)
@@ -155,7 +154,6 @@ def test_a_port_that_draws_when_it_is_imported_is_found(tmp_path: Path) -> None:
     assert result["error_code"] == "import-draws"
 
 
-@pytest.mark.slow
 def test_what_stands_behind_a_long_run_is_defined(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("flodl.verify.sides.IMPORT_LIMIT_S", 1.0)
     text = net("import time", "time.sleep(600)")

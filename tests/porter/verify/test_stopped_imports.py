@@ -11,7 +11,7 @@ import pytest
 
 from tests.porter.verify.examining import ClassResult, examine_files
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 STOPPED = """
 from __future__ import annotations
@@ -163,7 +163,6 @@ print(options.size, options.rate, options.mode, options.command, options.folder,
 """
 
 
-@pytest.mark.slow
 def test_required_arguments_are_supplied_and_named(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT, encoding="utf-8")

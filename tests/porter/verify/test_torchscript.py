@@ -8,7 +8,7 @@ import pytest
 
 from tests.porter.verify.test_stopped_imports import examined
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 GATED = """
 import torch
