@@ -45,6 +45,7 @@ from flodl.errors import NonFiniteError as NonFiniteError
 from flodl.errors import RunError as RunError
 from flodl.errors import TrainingError as TrainingError
 from flodl.errors import UnknownNameError as UnknownNameError
+from flodl.flow.around import on_forward as on_forward
 from flodl.flow.builder import FlowBuilder as FlowBuilder
 from flodl.flow.builder import call as call
 from flodl.flow.handle import Flow as Flow

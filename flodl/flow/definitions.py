@@ -5,15 +5,17 @@ from __future__ import annotations
 import inspect
 from functools import wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from flodl.flow.arguments import Definition
+from flodl.flow.around import decorated, decorators_of, only_described, refuse_elsewhere
 from flodl.flow.callsite import GENERATED
 from flodl.flow.handle import Flow
 from flodl.flow.interception import RECORDINGS, WITH_VALUES, recorded_forward
 from flodl.flow.recorder import current_recorder
+from flodl.flow.signature_text import signature_text
 from flodl.graph.notes import explain
 from flodl.nodes.fastcalls import must_run_plainly
 
@@ -39,8 +41,12 @@ def install_definitions(cls: type[nn.Module], base: type[nn.Module]) -> dict[str
             definition = _define(cls, function, static=static)
             definitions[definition.key] = definition
             if "forward" not in own:
-                _set_class_attribute(cls, "forward", _generate_forward(definition))
+                forward = decorated(_generate_forward(definition), definition)
+                _set_class_attribute(cls, "forward", forward)
+            if decorators_of(function):
+                _set_class_attribute(cls, "flow", only_described(function))
         elif isinstance(value, FunctionType) and "__flodl_subflow__" in vars(value):
+            refuse_elsewhere(name, value)
             definition = _define(cls, value)
             definitions[definition.key] = definition
             _set_class_attribute(cls, name, _generate_subflow(definition))
@@ -89,34 +95,9 @@ def _define(cls: type, function: Callable[..., Any], *, static: bool = False) ->
     )
 
 
-def _signature_text(definition: Definition) -> tuple[str, dict[str, Any]]:
-    """Return the parameter list of the generated forward, with defaults taken from a namespace."""
-    namespace: dict[str, Any] = {}
-    parameters = []
-    for each in definition.signature.parameters.values():
-        bare = each.replace(annotation=inspect.Parameter.empty)
-        if each.default is not each.empty:
-            namespace[f"default_{each.name}"] = each.default
-            bare = bare.replace(default=_Text(f"default_{each.name}"))
-        parameters.append(bare)
-    text = str(inspect.Signature(parameters))[1:-1]
-    return f"self, {text}" if text else "self", namespace
-
-
-@final
-class _Text:
-    """A default that prints as bare text."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __repr__(self) -> str:
-        return self._text
-
-
 def _generate_forward(definition: Definition) -> Callable[..., Any]:
     """Make a `forward` with the signature of `flow`; a packed `*args` would cost at every call."""
-    parameters, namespace = _signature_text(definition)
+    parameters, namespace = signature_text(definition)
     names = ", ".join(["self", *definition.parameters])
     inputs = f"({''.join(f'{each}, ' for each in definition.parameters)})"
     # Names that no parameter has; the step of a recording is at `STEP_LINE`.

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import nn
 
+from flodl.errors import FlowError
+from flodl.flow.around import decorators_of, undecorated
 from flodl.flow.handle import Flow
 from flodl.flow.recorder import current_recorder
 from flodl.flow.stages import call_module, call_stage
@@ -116,10 +118,15 @@ def recorded_forward(module: nn.Module, definition: Definition, values: tuple[An
     """Record `module.forward(x)` for a flow `x`, which no interception sees; else `WITH_VALUES`.
 
     The module's own flow, as a class below it reaches it, is described in place.
+
+    Raises:
+        FlowError: the decorators of the forward were called with what only describes values.
     """
     recorder = current_recorder()
     if recorder is None or not _has_flow(values, {}):
         return WITH_VALUES
+    if decorators_of(definition.function):
+        raise FlowError(undecorated(definition.function, "forward"))
     if recorder.module is module:
         return definition.call(module, values)
     args, named = definition.arguments(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABCMeta
 from dataclasses import replace
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 
 import torch
@@ -112,7 +113,8 @@ class FlowModule(AbstractPlanMethods, Graph, metaclass=FlowMeta):
 
     def _main(self) -> Definition | None:
         """Return the definition that `forward` runs, `None` where a subclass wrote its own forward."""
-        marker = vars(type(self).forward).get("__flodl_definition__")
+        forward = type(self).forward
+        marker = vars(forward).get("__flodl_definition__") if isfunction(forward) else None
         return marker if isinstance(marker, Definition) else None
 
     def _programs(self) -> tuple[Program, ...]:

@@ -48,7 +48,7 @@ class ClassView:
     of torch that is more than `nn.Module` stands above it, or one of a package of models
     (`extends_foreign`). `stored` are the attributes that
     methods other than the constructor set or fill: they are read live. `given` is what the calls
-    of a method of the class hand to its parameters.
+    of a method of the class hand to its parameters. `wrapped_above`: the forward above is decorated.
     """
 
     attributes: Mapping[str, AttributeFact]
@@ -59,6 +59,7 @@ class ClassView:
     extends_foreign: bool = False
     stored: frozenset[str] = frozenset()
     given: Mapping[str, Mapping[str, Kind]] = field(default_factory=dict)
+    wrapped_above: bool = False
 
 
 @final

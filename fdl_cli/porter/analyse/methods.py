@@ -20,6 +20,11 @@ _PLAIN_DECORATORS = torch.WRAPPERS | {
     "torch.jit.ignore",
     "torch.jit.unused", "torch.jit.export", "torch.jit.script_method", "typing.override",
 }  # fmt: skip
+# Of what these make of a function nobody knows how it is called.
+_NO_WRAPPERS = frozenset({
+    "typing.overload", "functools.cached_property", "functools.singledispatchmethod",
+    "contextlib.contextmanager", "contextlib.asynccontextmanager",
+})  # fmt: skip
 
 
 @final
@@ -53,8 +58,7 @@ class MethodReader:
         Read cautiously, no parameter and no part of a result is taken for a tensor: it may be a list of
         them, or None.
         """
-        decorators = tuple(self.names.dotted(_called(item)) or ast.unparse(item)
-                           for item in node.decorator_list)  # fmt: skip
+        decorators = self._decorators(node)
         static = "staticmethod" in decorators
         arguments = [*node.args.posonlyargs, *node.args.args]
         self_name = "" if static or not arguments else arguments[0].arg
@@ -64,8 +68,9 @@ class MethodReader:
         env.cautious = cautious
         if cautious:
             env.kinds = {n: "maybe" if k == "flow" else k for n, k in env.kinds.items()}
+        around = _around(node, decorators)
         for item, dotted in zip(node.decorator_list, decorators, strict=True):
-            if dotted not in _PLAIN_DECORATORS:
+            if dotted not in _PLAIN_DECORATORS and item not in around:
                 env.refuse(item.lineno, "FDL315", f"the decorator `@{ast.unparse(item)}`")
         for line in _unclear_supers(node):
             env.refuse(line, "FDL314", "`super()` is more than the receiver of a call")
@@ -90,8 +95,17 @@ class MethodReader:
             own_calls=tuple(dict.fromkeys(env.own_calls)),
             opaque=tuple(sorted(env.opaque.items())),
             set_elsewhere=tuple(sorted(env.set_elsewhere.items())),
+            around=tuple(self.source.span(item) for item in around),
         )
         return method, result or "none"
+
+    def is_wrapped(self, node: FunctionNode) -> bool:
+        """Say whether a forward has decorators that run at every call."""
+        return bool(_around(node, self._decorators(node)))
+
+    def _decorators(self, node: FunctionNode) -> tuple[str, ...]:
+        items = node.decorator_list
+        return tuple(self.names.dotted(_called(item)) or ast.unparse(item) for item in items)
 
     def _signature(self, env: Environment, node: FunctionNode, static: bool) -> None:
         arguments = node.args
@@ -252,6 +266,23 @@ def _masks(node: ast.AST) -> set[str]:
             parts = []
     compared = (part.left for part in parts if isinstance(part, ast.Compare))
     return {left.id for left in compared if isinstance(left, ast.Name)}
+
+
+def _around(node: FunctionNode, decorators: tuple[str, ...]) -> list[ast.expr]:
+    """Return the decorators of a forward that run at every call: foreign ones, and those above one."""
+    foreign = [at for at, name in enumerate(decorators) if name not in _PLAIN_DECORATORS]
+    if node.name != "forward" or not foreign:
+        return []
+    above = decorators[: foreign[-1] + 1]
+    if any(_is_no_wrapper(name) for name in above):
+        return []
+    return node.decorator_list[: foreign[-1] + 1]
+
+
+def _is_no_wrapper(name: str) -> bool:
+    """Say whether a decorator makes something else of a function, or compiles its text."""
+    plain = name in _PLAIN_DECORATORS and name not in torch.WRAPPERS
+    return plain or name.startswith("torch.jit.") or name in _NO_WRAPPERS
 
 
 def _unclear_supers(node: FunctionNode) -> list[int]:

@@ -197,7 +197,14 @@ class _Script:
                 if method != "__init__"
                 for name in self._stored_by(node)
             ),
+            wrapped_above=self._is_wrapped(lineage[1:]),
         )
+
+    def _is_wrapped(self, above: list[ClassFacts]) -> bool:
+        """Say whether the forward that some classes give has decorators that run at every call."""
+        owner = next((each for each in above if "forward" in each.methods), None)
+        node = self.syntax.get(owner.name, {}).get("forward") if owner is not None else None
+        return node is not None and self.reader.is_wrapped(node)
 
     def _stored_by(self, node: FunctionNode) -> set[str]:
         # Asked again for every class below: a family may have hundreds.

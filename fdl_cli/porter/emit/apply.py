@@ -76,7 +76,7 @@ class _Writer:
             case Wrap():
                 word = self.names[edit.word]
                 start, end = edit.span.start, edit.span.end
-                yield self._patch(start, start, f"{word}.from_sequential(")
+                yield self._patch(start, start, f"{word}.{edit.method}(".replace(".(", "("))
                 yield self._patch(end, end, ")")
             case Decorate():
                 indent = self.source.indent_at(edit.at)

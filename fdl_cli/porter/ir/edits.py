@@ -64,10 +64,11 @@ class Decorate:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrap:
-    """The expression at `span` becomes the only argument of `word(...)`."""
+    """The expression at `span` becomes the only argument of `word(...)`, or of `word.method(...)`."""
 
     span: Span
     word: str
+    method: str = ""
 
 
 Edit = ReplaceStatement | Remove | ReplaceExpression | ReplaceWord | AddBase | Decorate | Wrap

@@ -45,7 +45,8 @@ class MethodIR:
     be described, if so; `own_calls` are the methods of the same object which it calls. `opaque` are
     the operations inside functions that are handed to others, and where those stand.
     `set_elsewhere` are the attributes of other objects that steps set, and where. `is_whole_step`: it
-    has been refused, and can be one step of the methods that call it.
+    has been refused, and can be one step of the methods that call it. `around` are the decorators
+    of a forward that are called at every call, not while it is described.
     """
 
     name: str
@@ -61,6 +62,7 @@ class MethodIR:
     opaque: tuple[tuple[int, int], ...] = ()
     set_elsewhere: tuple[tuple[str, int], ...] = ()
     is_whole_step: bool = False
+    around: tuple[Span, ...] = ()
 
 
 @final

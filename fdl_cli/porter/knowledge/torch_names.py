@@ -129,19 +129,32 @@ MODULE_METHODS: Final = frozenset({
 # Names below torch.nn that cannot be extended by a described class, or are no layers at all.
 NOT_EXTENDED: Final = ("Lazy", "DataParallel", "Parameter", "Buffer", "Uninitialized")
 # Packages whose classes are modules; a class with a forward of its own may extend them.
+# Classes of packages without a forward, below which models are written.
+FOREIGN_BASES: Final = frozenset({
+    "transformers.PreTrainedModel", "transformers.modeling_utils.PreTrainedModel",
+    "transformers.modeling_layers.GradientCheckpointingLayer",
+})  # fmt: skip
+# They bring methods that call the model as anybody does.
+MIXINS: Final = frozenset({
+    "transformers.GenerationMixin", "transformers.generation.GenerationMixin",
+    "transformers.generation.utils.GenerationMixin",
+})  # fmt: skip
 MODULE_PACKAGES: Final = ("torchvision.models.", "torchvision.ops.", "timm.models.")
 
 
 def is_foreign_module(dotted: str) -> bool:
     """Say whether a full name is that of a module class of another package."""
     name = dotted.rpartition(".")[2]
+    if dotted in FOREIGN_BASES:
+        return True
     return dotted.startswith(MODULE_PACKAGES) and name[:1].isupper() and "Weights" not in name
 
 
 # Classes of torch that have no forward of their own: containers, and bases of layers.
 FORWARDLESS: Final = frozenset({"ModuleList", "ModuleDict", "ParameterList", "ParameterDict",
                                 "_Loss", "_WeightedLoss", "_ConvNd", "_DropoutNd", "_MaxPoolNd",
-                                "_AvgPoolNd", "_NormBase", "RNNCellBase"})  # fmt: skip
+                                "_AvgPoolNd", "_NormBase", "RNNCellBase",
+                                "PreTrainedModel", "GradientCheckpointingLayer"})  # fmt: skip
 
 # They take a truth that is known, and return nothing.
 CHECK_PREFIXES: Final = ("torch._check", "torch._assert")

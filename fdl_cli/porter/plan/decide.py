@@ -41,6 +41,7 @@ IMPORTABLE = (
     "Mul",
     "Stack",
     "call",
+    "on_forward",
     "subflow",
 )
 
@@ -176,7 +177,7 @@ def _value_plan(value: ValueFact, reason: Reason | None) -> ClassPlan:
         name=value.name,
         line=value.span.line,
         status="kept" if kept else "graph",
-        edits=() if kept else (Wrap(span=value.span, word="Graph"),),
+        edits=() if kept else (Wrap(span=value.span, word="Graph", method="from_sequential"),),
         words=() if kept else ("Graph",),
         reasons=() if reason is None else (reason,),
         ops_total=value.stages,
@@ -203,6 +204,8 @@ def _class_edits(
             # An overload for a type checker or for TorchScript that kept its name would hide the flow.
             for span in (*model.facts.overloads, method.name_span):
                 yield ReplaceWord(span=span, word="flow")
+            for span in method.around:
+                yield Wrap(span=span, word="on_forward")
         elif describes:
             yield Decorate(at=method.span.start, word="subflow")
         if method.name == "forward" or describes:
@@ -259,7 +262,7 @@ def block_words(block: Block) -> set[str]:
 
 def _words(edits: tuple[Edit, ...], blocks: list[tuple[MethodIR, Block]]) -> Iterator[str]:
     for edit in edits:
-        if isinstance(edit, ReplaceWord | AddBase | Decorate) and edit.word != "flow":
+        if isinstance(edit, ReplaceWord | AddBase | Decorate | Wrap) and edit.word != "flow":
             yield edit.word
     for _, block in blocks:
         for expr in expressions(block):

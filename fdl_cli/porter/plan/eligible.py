@@ -7,7 +7,9 @@ from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ClassFacts, ModelIR, ScriptIR
 from fdl_cli.porter.knowledge.reserved import RESERVED
 from fdl_cli.porter.knowledge.torch_names import (
+    FOREIGN_BASES,
     FORWARDLESS,
+    MIXINS,
     MODULE_METHODS,
     NOT_EXTENDED,
     is_foreign_module,
@@ -49,10 +51,11 @@ def _own_obstacles(model: ModelIR, demoted: Mapping[str, Reason]) -> tuple[Reaso
     reasons = list(model.refusals)
     for base in facts.bases:
         foreign = base.kind == "layer" and is_foreign_module(base.name)
+        has_forward = base.name not in FOREIGN_BASES
         if base.kind == "layer" and not foreign and not _can_extend(base):
             message = f"`{facts.name}` extends `{base.name}`"
             reasons.append(Reason(line=line, code="FDL202", message=message))
-        elif (foreign and "forward" not in facts.methods) or (
+        elif (foreign and has_forward and "forward" not in facts.methods) or (
             base.kind == "other" and not _is_harmless(base)
         ):
             message = f"the base class `{base.name}` is not in this file"
@@ -76,7 +79,7 @@ def _can_extend(base: BaseFact) -> bool:
 
 
 def _is_harmless(base: BaseFact) -> bool:
-    return base.name in {"abc.ABC", "object", "typing.Generic"}
+    return base.name in {"abc.ABC", "object", "typing.Generic"} or base.name in MIXINS
 
 
 def _taken_names(facts: ClassFacts) -> list[Reason]:
@@ -102,6 +105,10 @@ def _base_obstacles(
         if base.kind == "local" and found.get(base.name):
             message = f"its base class `{base.name}` was kept"
             return (Reason(line=line, code="FDL204", message=message),)
+    if not any(base.kind in {"module", "flow", "layer"} or family.is_module(base) for base in facts.bases):
+        names = " and ".join(f"`{base.name}`" for base in facts.bases)
+        message = f"{names} extends a class that is not in this file"
+        return (Reason(line=line, code="FDL203", message=message),)
     if family.has_forward(facts) or facts.name in family.extended:
         return ()
     # A base without forward becomes a graph together with the classes that extend it.
@@ -118,6 +125,7 @@ class _Family:
     def __init__(self, script: ScriptIR, models: Mapping[str, ModelIR]) -> None:
         self._models = models
         self._forwards = {item.name for item in script.relatives if item.has_forward}
+        self._modules = {item.name for item in script.relatives if item.is_module}
         self.extended = script.extended
 
     def has_forward(self, facts: ClassFacts) -> bool:
@@ -133,6 +141,10 @@ class _Family:
             or (name in self._models and self.has_forward(self._models[name].facts))
             for name in above
         )
+
+    def is_module(self, base: BaseFact) -> bool:
+        """Say whether a class above is a module as far as these files show."""
+        return base.name in self._models or base.name in self._modules
 
     def heirs(self, facts: ClassFacts) -> list[str]:
         """Return the names of the classes of this file that extend a class."""
