@@ -6,6 +6,7 @@ the same `with` block around the nodes in between.  Any other context manager is
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 import warnings
@@ -37,6 +38,7 @@ def _autocast_arguments(context: Any) -> dict[str, Any]:
         "dtype": context.fast_dtype,
         "enabled": context._enabled,
         "cache_enabled": context._cache_enabled,
+        **vars(context).get("_flodl_given", {}),
     }
 
 
@@ -190,6 +192,23 @@ def _reading(name: str, original: Callable[..., bool]) -> Callable[..., bool]:
     return ask
 
 
+def _autocast_init(self: Any, *args: Any, **kwargs: Any) -> None:
+    """Make the context of what is known only from an input: `torch.autocast(x.device.type)`."""
+    bound = _AUTOCAST_SIGNATURE.bind(self, *args, **kwargs)
+    given = {name: value for name, value in bound.arguments.items() if isinstance(value, Flow)}
+    values = {name: flow_value(value) for name, value in given.items()}
+    if any(value is UNKNOWN for value in values.values()):
+        raise NeedsValueError
+    bound.arguments.update(values)
+    _AUTOCAST_INIT(*bound.args, **bound.kwargs)
+    if given:
+        # Another device has another dtype of its own.
+        given = {"dtype": bound.arguments.get("dtype"), **given}
+        vars(self)["_flodl_given"] = given
+
+
+_AUTOCAST_INIT = autocast.__init__
+_AUTOCAST_SIGNATURE = inspect.signature(_AUTOCAST_INIT)
 _FORK_RNG = torch.random.fork_rng
 _lock = threading.Lock()
 _depth: list[int] = []
@@ -225,6 +244,7 @@ def _replace() -> None:
     vars(warnings).update(_FILTERS_RECORDED)
     vars(torch).update(_MODES_RECORDED)
     vars(torch.random)["fork_rng"] = _fork_rng
+    _set_init(_autocast_init)
 
 
 def _restore() -> None:
@@ -233,6 +253,11 @@ def _restore() -> None:
     vars(warnings).update(_FILTER_ORIGINALS)
     vars(torch).update(_MODE_ORIGINALS)
     vars(torch.random)["fork_rng"] = _FORK_RNG
+    _set_init(_AUTOCAST_INIT)
+
+
+def _set_init(function: Any) -> None:
+    autocast.__init__ = function  # type: ignore[method-assign]
 
 
 def _set(kind: Any, enter: Any, leave: Any) -> None:
