@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 AROUND: Final = "__flodl_on_forward__"
 _NAMED: Final = inspect.Parameter.KEYWORD_ONLY
-_STARS: Final[dict[Any, str]] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+_STARS: Final[dict[Any, str]] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
 
 
 def on_forward(decorator: Callable[[Any], Any]) -> Callable[[Method], Method]:

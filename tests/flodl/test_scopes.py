@@ -72,3 +72,31 @@ def test_profiles_and_taps_of_a_block():
     modes(torch.ones(1, 3))
     modes(torch.ones(1, 3))
     assert "no_grad" in str(modes)
+
+
+class OnItsDevice(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 4)
+
+    def flow(self, x):
+        kind = x.device.type if isinstance(x.device.type, str) and x.device.type != "mps" else "cpu"
+        with torch.autocast(device_type=kind, enabled=False):
+            whole = x.through(self.body)
+        with torch.autocast(x.device.type, torch.bfloat16):
+            half = x.through(self.body)
+        with torch.autocast(kind):
+            default = x.through(self.body)
+        return whole, half, default
+
+
+def test_autocast_for_the_device_of_an_input():
+    model, x = OnItsDevice(), torch.ones(2, 4)
+    for outer in (True, False, True):
+        with torch.autocast("cpu", enabled=outer):
+            made = [each.dtype for each in model(x)]
+        assert made == [torch.float32, torch.bfloat16, torch.bfloat16]
+    assert "torch.autocast(device_type=type_" in str(model)
+    # Afterwards the context takes what it always took.
+    with torch.autocast("cpu", enabled=False):
+        assert torch.autocast("cpu").device == "cpu"

@@ -214,7 +214,9 @@ def _attribute(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line
         if callee.name.startswith("__") or (forward and not env.view.inherits_forward):
             env.refuse(line, "FDL314", f"`super().{callee.name}` is not a method of this file")
         if forward and env.view.wrapped_above:
-            env.refuse(line, "FDL314", "`super().forward` has a decorator, which runs at every call")
+            env.refuse(
+                line, "FDL314", "`super().forward` has a decorator, which runs at every call"
+            )
         return Call(role="own", kind="maybe")
     if callee.dotted:
         return by_dotted(env, callee.dotted, arguments, line)

@@ -97,10 +97,14 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "FDL314",
-        "`super()` that is not a call of a method of this file",
+        "`super()` that calls no method of this file, or a forward with decorators",
         "give the step of the base class a name of its own and call that",
     ),
-    ("FDL315", "a decorator that may do anything", "put the decorator's effect around the call"),
+    (
+        "FDL315",
+        "a decorator on a helper, or one that makes no method",
+        "put its effect around the call",
+    ),
     ("FDL317", "forward is recursive", "unroll the recursion"),
     ("FDL318", "a statement which a flow cannot contain", "move it out of forward"),
     (

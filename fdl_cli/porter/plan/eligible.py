@@ -105,7 +105,9 @@ def _base_obstacles(
         if base.kind == "local" and found.get(base.name):
             message = f"its base class `{base.name}` was kept"
             return (Reason(line=line, code="FDL204", message=message),)
-    if not any(base.kind in {"module", "flow", "layer"} or family.is_module(base) for base in facts.bases):
+    if not any(
+        base.kind in {"module", "flow", "layer"} or family.is_module(base) for base in facts.bases
+    ):
         names = " and ".join(f"`{base.name}`" for base in facts.bases)
         message = f"{names} extends a class that is not in this file"
         return (Reason(line=line, code="FDL203", message=message),)

@@ -1,3 +1,4 @@
+import functools
 import logging
 import random
 
@@ -7,10 +8,6 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 
-def traced(function):
-    return function
-
-
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -18,6 +15,6 @@ class Net(nn.Module):
         self.b = nn.Linear(4, 4)
         self.steps = 0
 
-    @traced
+    @functools.singledispatchmethod
     def forward(self, x):
         return self.a(x)
