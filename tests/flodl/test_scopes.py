@@ -80,7 +80,9 @@ class OnItsDevice(FlowModule):
         self.body = nn.Linear(4, 4)
 
     def flow(self, x):
-        kind = x.device.type if isinstance(x.device.type, str) and x.device.type != "mps" else "cpu"
+        kind = (
+            x.device.type if isinstance(x.device.type, str) and x.device.type != "mps" else "cpu"
+        )
         with torch.autocast(device_type=kind, enabled=False):
             whole = x.through(self.body)
         with torch.autocast(x.device.type, torch.bfloat16):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdl_cli.porter.emit import apply
+from fdl_cli.porter.emit.joining import joined
 from fdl_cli.porter.emit.wrapping import Frame, wrapped
 
 NAMES = st.sampled_from(["x", "y", "self.steps", "2", "-1.5", "x.size(0)", "'a, (b'", "None"])
@@ -57,6 +58,30 @@ def test_several_values_are_broken_at_their_commas(texts, width):
     frame = Frame(indent="", unit="  ", width=width)
     text = ", ".join(f"({each})" for each in texts)
     assert parsed(wrapped(frame, "y = ", text)) == parsed([f"y = {text}"])
+
+
+@given(text=EXPRESSIONS, width=WIDTHS)
+def test_what_was_broken_is_joined_again(text, width):
+    broken = "\n".join(wrapped(Frame(indent="    ", unit="    ", width=width), "", text)).strip()
+    made = joined(broken)
+    assert "\n" not in made
+    assert parsed([f"y = {made}"]) == parsed([f"y = {text}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("f(\n    a,\n    b,\n)", "f(a, b)"),
+        ("x[\r\n    :,\r\n\r\n    None,\r\n]", "x[:, None]"),
+        ("(\n    a,\n)", "(a,)"),
+        ("[\n    'x,  y',\n    (z\n     + 1),\n]", "['x,  y', (z + 1)]"),
+        ("f(a,  # why\n  b)", None),
+        ('f("""a\n,\n)""",\nb)', None),
+        ("f(a, \\\n  b)", None),
+    ],
+)
+def test_lines_are_joined_if_nothing_is_lost(text, expected):
+    assert joined(text) == (text if expected is None else expected)
 
 
 @pytest.mark.slow
@@ -116,6 +141,28 @@ def test_where_lines_are_broken():
         "            self.first(x, y)",
         "            for x, y in self.pairs if x is not None",
         "        ]",
+        "    )",
+    ]
+    assert lines("self.first(x, y).view(batch, size, heads, width).transpose(1, 2)") == [
+        "    return self.first(x, y).view(",
+        "        batch, size, heads, width",
+        "    ).transpose(1, 2)",
+    ]
+    assert lines('warn("a sentence of several words," " and one more: " + reason, 2)') == [
+        "    return warn(",
+        "        (",
+        '            "a sentence of several words," " and one more: "',
+        "            + reason",
+        "        ),",
+        "        2,",
+        "    )",
+    ]
+    assert lines('warn("a sentence of more than several words," " and one more sentence")') == [
+        "    return warn(",
+        "        (",
+        '            "a sentence of more than several words,"',
+        '            " and one more sentence"',
+        "        )",
         "    )",
     ]
     # A name cannot be broken, nor what a lambda takes.

@@ -63,6 +63,7 @@ class _Writer:
         self.source = source
         self.names = names
         self.renderer = Renderer(source.text, names)
+        self.joining = Renderer(source.text, names, joins=True)
         self.newline = source.newline
 
     def patch(self, edit: Edit) -> Iterator[Patch]:
@@ -134,7 +135,7 @@ class _Writer:
         value = stmt.exprs[0]
         comments = self._lost(start, end, self.renderer.flat(value))
         frame = Frame(indent=self.source.indent_at(start), unit=self._unit(start), width=_WIDTH)
-        lines = lay_out(self.renderer, frame, self._prefix(stmt), value, comments)
+        lines = lay_out(self.joining, frame, self._prefix(stmt), value, comments)
         text = self.newline.join(lines).removeprefix(frame.indent)
         return self._patch(start, end, text)
 

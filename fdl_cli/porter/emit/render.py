@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import final
 
+from fdl_cli.porter.emit.joining import joined
 from fdl_cli.porter.ir.expressions import STEP_WORDS, Expr, place
 from fdl_cli.porter.ir.source import Span
 
@@ -23,16 +24,21 @@ _STRING = re.compile(
 
 @final
 class Renderer:
-    """Writes expressions of one file; `names` says how our own names are written in it."""
+    """Writes expressions of one file; `names` says how our own names are written in it.
 
-    def __init__(self, text: str, names: Mapping[str, str]) -> None:
+    With `joins`, what stands on several lines in the source is written on one, if nothing is lost.
+    """
+
+    def __init__(self, text: str, names: Mapping[str, str], *, joins: bool = False) -> None:
         self.text = text
         self.names = names
+        self.joins = joins
 
     def flat(self, expr: Expr) -> str:
         """Return the expression on one line, as far as the source itself allows."""
         if expr.span is not None:
-            return self._filled(expr, expr.span)
+            text = self._filled(expr, expr.span)
+            return joined(text) if self.joins else text
         return self._made(expr)
 
     def operand(self, expr: Expr, level: int) -> str:

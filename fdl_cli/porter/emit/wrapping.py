@@ -18,7 +18,9 @@ _BREAKS = (
     frozenset({"|"}),
     frozenset({"+", "-"}),
     frozenset({"*", "/", "@", "//", "%"}),
+    frozenset({""}),
 )
+_STRINGS = frozenset({"STRING", "FSTRING_START"})
 # Beside these a break at an operator would not be where a reader looks for it.
 _UNBROKEN = frozenset({"=", ":=", ":", "for", "in", "is"})
 
@@ -67,7 +69,8 @@ def wrapped(
     if any(mark.word == "," for mark in outside):
         inside = _inside(frame.deeper(), text)
         return [f"{frame.indent}{prefix}(", *inside, f"{frame.indent}){end}"]
-    cuts, opened = _operators(outside), _last_bracket(outside)
+    cuts = _operators(outside)
+    opened = _last_bracket(outside, frame.width - len(frame.indent) - len(prefix) - 1)
     fits = opened is not None and len(frame.indent) + len(prefix) + opened[0] < frame.width
     if cuts and not (is_operand and fits):
         return _in_brackets(frame, prefix, _pieces(text, cuts), end)
@@ -82,10 +85,15 @@ def wrapped(
 
 
 def _marks(text: str) -> Iterator[_Mark]:
-    """Yield brackets, commas, operators and keywords; none of what stands in a string."""
-    depth, strings, is_after_value = 0, 0, False
+    """Yield brackets, commas, operators and keywords; none of what stands in a string.
+
+    Between two strings that stand side by side there is an empty word.
+    """
+    depth, strings, is_after_value, is_after_string = 0, 0, False, False
     for item in tokenize.generate_tokens(io.StringIO(f"({text})").readline):
         kind, word = token.tok_name[item.type], item.string
+        if kind in _STRINGS and is_after_string and not strings:
+            yield _Mark(item.start[1] - 1, "", depth - 1, is_after_value=True)
         # Since Python 3.12 what an f-string holds comes as words of its own.
         strings += (kind == "FSTRING_START") - (kind == "FSTRING_END")
         if strings:
@@ -96,6 +104,7 @@ def _marks(text: str) -> Iterator[_Mark]:
             yield _Mark(item.start[1] - 1, word, depth - 1, is_after_value)
             depth += word in _OPENING
         is_word = kind in {"NAME", "NUMBER", "STRING", "FSTRING_END"}
+        is_after_string = kind in {"STRING", "FSTRING_END"}
         is_after_value = (is_word and not is_keyword) or word in _CLOSING
 
 
@@ -128,12 +137,16 @@ def _in_brackets(frame: Frame, prefix: str, pieces: list[tuple[str, str]], end: 
     return [*lines, f"{frame.indent}){end}"]
 
 
-def _last_bracket(outside: list[_Mark]) -> tuple[int, int] | None:
-    """Return where the last pair of brackets that holds something opens and closes."""
+def _last_bracket(outside: list[_Mark], room: int) -> tuple[int, int] | None:
+    """Return where the last pair of brackets that holds something opens and closes.
+
+    It is the last that opens in the room that there is, if one does.
+    """
     opened = [mark.at for mark in outside if mark.word in _OPENING]
     closed = [mark.at for mark in outside if mark.word in _CLOSING]
     pairs = zip(reversed(opened), reversed(closed), strict=False)
-    return next(((start, stop) for start, stop in pairs if stop > start + 1), None)
+    filled = [(start, stop) for start, stop in pairs if stop > start + 1]
+    return next((pair for pair in filled if pair[0] <= room), filled[0] if filled else None)
 
 
 def _inside(frame: Frame, text: str) -> list[str]:
