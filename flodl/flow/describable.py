@@ -8,6 +8,7 @@ than compute (`print`, a file, a clock).  Such flows wait for their first call.
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import dis
 import inspect
 from functools import lru_cache
@@ -15,6 +16,8 @@ from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
+
+from flodl.flow.own_objects import is_written_in_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -122,6 +125,9 @@ def _global(name: str, function: FunctionType, owner: type, seen: set[CodeType])
     if isinstance(value, FunctionType):
         package = (value.__module__ or "").partition(".")[0]
         return package in _SAFE_PACKAGES or _function(value, owner, seen)
+    if isinstance(value, type) and is_written_in_python(value):
+        # An object of it that a step changes would be the same one in every call: only a run shows that.
+        return dataclasses.is_dataclass(value)
     return isinstance(value, (int, float, str, bool, tuple, type, type(None))) or (
         (getattr(value, "__module__", "") or "").partition(".")[0] in _SAFE_PACKAGES
     )

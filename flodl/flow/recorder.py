@@ -18,7 +18,8 @@ from flodl.flow.composites import keep
 from flodl.flow.encoding import Encoder
 from flodl.flow.handed import Handed, follow, handed
 from flodl.flow.handle import UNKNOWN, Flow
-from flodl.flow.naming import Names
+from flodl.flow.naming import Names, importable_name
+from flodl.flow.own_objects import OwnObjects
 from flodl.flow.questions import Questions
 from flodl.flow.readings import (
     flow_node,
@@ -227,6 +228,7 @@ class Recorder(TorchFunctionMode):
         values = [map_leaves(arg, unwrap) for arg in args]
         named = {key: map_leaves(arg, unwrap) for key, arg in kwargs.items()}
         containers = handed(theirs, values, named)
+        objects = OwnObjects(compute, theirs, (*values, *named.values()))
         self.listening = False
         try:
             value = compute(*values, **named)
@@ -238,6 +240,9 @@ class Recorder(TorchFunctionMode):
         finally:
             self.listening = True
         self._changed = [each for each in containers if each.is_other()]
+        objects.require_unchanged(
+            (self.encoder.constants, importable_name, args, kwargs, theirs, values, named)
+        )
         return value
 
     def unpack(self, flow: Flow, count: int, names: tuple[str, ...] = ()) -> tuple[Any, ...]:

@@ -195,7 +195,9 @@ def _reading(name: str, original: Callable[..., bool]) -> Callable[..., bool]:
 def _autocast_init(self: Any, *args: Any, **kwargs: Any) -> None:
     """Make the context of what is known only from an input: `torch.autocast(x.device.type)`."""
     bound = _AUTOCAST_SIGNATURE.bind(self, *args, **kwargs)
-    given = {name: value for name, value in bound.arguments.items() if isinstance(value, Flow)}
+    given: dict[str, Any] = {
+        name: value for name, value in bound.arguments.items() if isinstance(value, Flow)
+    }
     values = {name: flow_value(value) for name, value in given.items()}
     if any(value is UNKNOWN for value in values.values()):
         raise NeedsValueError

@@ -112,8 +112,13 @@ def _with_optional(
     refused: Callable[[], Failure | None],
     file: Path,
 ) -> Iterator[Arguments]:
-    """Yield guesses with those optional arguments that the line which failed uses as tensors."""
+    """Yield guesses with those optional arguments that a refusal names, or that its line uses as tensors."""
     refusal = refused()
+    said = set(_WORD.findall(refusal.text)) if refusal is not None else set()
+    for name in optional_names(model):
+        # `You have to specify either input_ids or inputs_embeds`: one of them.
+        if name in said:
+            yield from guess_arguments(model, hints, [name], bundles)
     if refusal is None or "None" not in refusal.text or refusal.line is None:
         return
     lines = file.read_text("utf-8", "replace").splitlines()

@@ -35,11 +35,19 @@ def lighter_defaults(made: type, given: Mapping[str, object]) -> dict[str, objec
         default = item.default
         if item.name in given or type(default) is not int:
             continue
-        if default >= _LARGE and default % _PARTS == 0:
-            smaller[item.name] = default // _PARTS
-        elif default > _FEW and _REPEATED.fullmatch(item.name.lower()):
-            smaller[item.name] = _FEW
+        less = smaller_setting(item.name, default)
+        if less != default:
+            smaller[item.name] = less
     return smaller if smaller and _is_heavy(made, given) else {}
+
+
+def smaller_setting(name: str, value: object) -> object:
+    """Return a sixteenth of a large size, two of many layers, any other value as it is."""
+    if type(value) is not int:
+        return value
+    if value >= _LARGE and value % _PARTS == 0:
+        return value // _PARTS
+    return _FEW if value > _FEW and _REPEATED.fullmatch(name.lower()) else value
 
 
 def _is_heavy(made: type, given: Mapping[str, object]) -> bool:

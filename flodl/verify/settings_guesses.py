@@ -17,6 +17,7 @@ from torch import nn
 
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.class_sources import class_node, constructor_node, module_node
+from flodl.verify.settings_classes import own_settings
 
 NAMES = frozenset({
     "args", "cfg", "conf", "config", "configs", "configuration", "hp", "hparams", "hps",
@@ -58,8 +59,9 @@ def guess_settings(
     if kind is not None:
         yield from _filled(kind, guess)
     if parameter.name.lower() in NAMES:
-        yield from _made_by_default(made, guess)
         names = _names_read(made)
+        yield from own_settings(made, parameter, names)
+        yield from _made_by_default(made, guess)
         for known in declared(frozenset(names)) if names else ():
             others = {name: guess(name) for name in sorted(names - known.keys())}
             values = known | others

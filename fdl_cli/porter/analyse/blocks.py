@@ -11,14 +11,8 @@ from fdl_cli.porter.analyse.lower import ExpressionReader, narrowed, none_tests,
 from fdl_cli.porter.analyse.made import is_formatted, made_call
 from fdl_cli.porter.analyse.names import add_import
 from fdl_cli.porter.analyse.nested import argument_names, is_called_only, is_plain
-from fdl_cli.porter.analyse.stores import (
-    as_call,
-    as_new_object,
-    filled_names,
-    is_elsewhere,
-    is_recorded,
-    paired,
-)
+from fdl_cli.porter.analyse.new_objects import as_new_object
+from fdl_cli.porter.analyse.stores import as_call, is_elsewhere, is_recorded, paired
 from fdl_cli.porter.ir.expressions import Expr, Kind
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block, Stmt, StmtOp, expressions
@@ -115,7 +109,7 @@ class BlockReader:
         return Stmt(op=op, targets=targets, exprs=exprs, name=name, sources=(span,), lead=lead)
 
     def _assign(self, node: ast.Assign) -> Stmt:
-        value = self._made(node, self.expressions.read(node.value))
+        value = as_new_object(self.env, node.targets[0], self.expressions.read(node.value))
         elsewhere = self._set_elsewhere(node, value)
         if elsewhere is not None:
             return elsewhere
@@ -126,13 +120,6 @@ class BlockReader:
         if is_settled(node):
             made = replace(made, targets=(replace(targets[0], span=None),), lead=None)
         return made
-
-    def _made(self, node: ast.Assign, value: Expr) -> Expr:
-        """Return a value; an object whose attributes are set afterwards is made by a step."""
-        target = node.targets[0]
-        if self.env.method is None or not isinstance(target, ast.Name):
-            return value
-        return as_new_object(value) if target.id in filled_names(self.env.method) else value
 
     def _set_elsewhere(self, node: ast.Assign, value: Expr) -> Stmt | None:
         """Return the steps that set attributes of layers, or of what else outlives the call."""
@@ -155,7 +142,7 @@ class BlockReader:
     def _annotated(self, node: ast.AnnAssign) -> Stmt:
         if node.value is None:
             return self._make(node, "other")
-        value = self.expressions.read(node.value)
+        value = as_new_object(self.env, node.target, self.expressions.read(node.value))
         target = self.expressions.bind(node.target, value)
         self._check_target(target, value, node.lineno)
         return self._make(node, "assign", targets=(target,), exprs=(value,))

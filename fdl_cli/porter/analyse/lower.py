@@ -11,6 +11,7 @@ from fdl_cli.porter.analyse.identity import asks_of_objects, question_of_objects
 from fdl_cli.porter.analyse.kinds import arithmetic_kind, container_kind, stored_kind
 from fdl_cli.porter.analyse.made import is_formatted, made_call
 from fdl_cli.porter.analyse.nested import argument_names, is_plain
+from fdl_cli.porter.analyse.new_objects import handed_on
 from fdl_cli.porter.ir.expressions import Expr, Kind, Op, walk
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.knowledge import tensor_methods as methods
@@ -321,6 +322,10 @@ class ExpressionReader:
         env.mapping = mapping
         arguments = (*positional, *keywords)
         verdict = classify(env, callee, arguments, node.lineno)
+        if verdict.role in {"submodule", "function", "own"}:
+            positional = tuple(handed_on(env, part) for part in positional)
+            keywords = tuple(handed_on(env, part) for part in keywords)
+            arguments = (*positional, *keywords)
         speaks = verdict.role == "function" and is_formatted(arguments)
         if verdict.role == "made" or speaks:
             return made_call(env, node, verdict.kind)

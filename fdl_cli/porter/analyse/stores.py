@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 
 from fdl_cli.porter.analyse.environment import Environment
@@ -74,18 +73,6 @@ def reads_of(methods: list[FunctionNode], name: str) -> Iterator[ast.Attribute]:
 
 
 @lru_cache(maxsize=64)
-def filled_names(method: FunctionNode) -> frozenset[str]:
-    """Return the variables of which a method sets attributes."""
-    return frozenset(
-        node.value.id
-        for node in ast.walk(method)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Store)
-        and isinstance(node.value, ast.Name)
-    )
-
-
-@lru_cache(maxsize=64)
 def handed_in(method: FunctionNode) -> frozenset[str]:
     """Return the variables that are only ever parameters of a method, or elements of those."""
     arguments = [*method.args.posonlyargs, *method.args.args, *method.args.kwonlyargs]
@@ -148,17 +135,3 @@ def _names(target: ast.expr) -> Iterator[str]:
     for node in ast.walk(target):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
-
-
-def as_new_object(value: Expr) -> Expr:
-    """Return the making of an object that is filled afterwards: a step, whose result is recorded."""
-    if value.op != "call" or value.role not in {"python", "function"}:
-        return value
-    if value.kind not in {"maybe", "flow"} and not _is_class(value.parts[0]):
-        return value
-    return replace(value, role="function", kind="flow")
-
-
-def _is_class(callee: Expr) -> bool:
-    name = callee.name if callee.op in {"name", "attribute"} else ""
-    return name.lstrip("_")[:1].isupper()

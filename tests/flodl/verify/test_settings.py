@@ -8,6 +8,7 @@ import pytest
 
 from flodl.verify.casebook import Casebook
 from flodl.verify.sides import open_sides
+from tests.flodl.verify.opened import opened
 
 pytestmark = pytest.mark.torch
 
@@ -270,3 +271,74 @@ def test_layers_and_lists_are_guessed_as_arguments(tmp_path: Path) -> None:
     with port.active():
         model = book.cases["Layer"][0].construction.build(port)
     assert type(model.attn) is port.namespace()["Attention"]
+
+
+OWN_SETTINGS = """
+import torch
+from torch import nn
+
+class NetConfig:
+    def __init__(self, vocab_size=30522, hidden_size=768, num_layers=12, num_heads=12, act="relu", **kwargs):
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.num_heads = num_heads
+        self.act = act
+        self.pad = kwargs.pop("pad", 0)
+
+class OtherConfig:
+    def __init__(self, depth=3):
+        self.depth = depth
+
+class Strict(nn.Module):
+    config_class = NetConfig
+
+    def __init__(self, config):
+        super().__init__()
+        if not isinstance(config, NetConfig):
+            raise TypeError("config must be a NetConfig")
+        self.emb = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(config.hidden_size, config.num_heads, 8, activation=config.act)
+            for _ in range(config.num_layers)
+        )
+
+    def forward(self, input_ids=None, inputs_embeds=None):
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("You have to specify either input_ids or inputs_embeds")
+        x = self.emb(input_ids) if inputs_embeds is None else inputs_embeds
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+class Annotated(nn.Module):
+    def __init__(self, config: "OtherConfig"):
+        super().__init__()
+        assert type(config) is OtherConfig
+        self.a = nn.Linear(config.depth, 2)
+
+    def forward(self, x):
+        return self.a(x)
+
+class ByModule(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        assert type(config) is NetConfig
+        self.a = nn.Linear(config.hidden_size, config.num_heads)
+
+    def forward(self, x):
+        return self.a(x)
+"""
+
+
+def test_settings_are_of_the_class_that_the_program_has_for_them(tmp_path: Path) -> None:
+    original = opened(tmp_path, OWN_SETTINGS)
+    book = Casebook(original, ("Strict", "Annotated", "ByModule"), budget_s=60.0)
+    book.add_guesses()
+    assert book.missing == (), book.reasons
+    with original.active():
+        strict = book.cases["Strict"][0].construction.build(original)
+        annotated = book.cases["Annotated"][0].construction.build(original)
+    assert strict.emb.embedding_dim == 48
+    assert len(strict.layers) == 2
+    assert annotated.a.in_features == 2  # of a depth of 3, which is made small as well
