@@ -13,14 +13,16 @@ import dis
 import inspect
 from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
 from flodl.flow.own_objects import is_written_in_python
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+Owners: TypeAlias = tuple[type, ...]
 
 _IDENTITY = frozenset({
     "IS_OP", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
@@ -67,16 +69,26 @@ def _collect_names(code: CodeType, found: set[str]) -> None:
             _collect_names(const, found)
 
 
-def is_describable(function: Callable[..., Any], owner: type) -> bool:
-    """Say whether a flow of class `owner` may run on handles without values."""
-    return isinstance(function, FunctionType) and _function(function, owner, set())
+def is_describable(function: Callable[..., Any], owners: Sequence[type]) -> bool:
+    """Say whether a flow may run on handles without values.
+
+    Args:
+        function: the flow.
+        owners: the classes of its module and of those inside, whose methods it may call.
+    """
+    own = tuple(each for each in owners if not _is_of_a_package(each))
+    return isinstance(function, FunctionType) and _function(function, own, set())
 
 
-def _function(function: FunctionType, owner: type, seen: set[CodeType]) -> bool:
-    return _code(function.__code__, function, owner, seen)
+def _is_of_a_package(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] in ("torch", "flodl")
 
 
-def _code(code: CodeType, function: FunctionType, owner: type, seen: set[CodeType]) -> bool:
+def _function(function: FunctionType, owners: Owners, seen: set[CodeType]) -> bool:
+    return _code(function.__code__, function, owners, seen)
+
+
+def _code(code: CodeType, function: FunctionType, owners: Owners, seen: set[CodeType]) -> bool:
     if code in seen:
         return True
     seen.add(code)
@@ -93,17 +105,17 @@ def _code(code: CodeType, function: FunctionType, owner: type, seen: set[CodeTyp
             return False
         if step.opname in _IDENTITY and before not in parameters:
             return False
-        if step.opname == "LOAD_GLOBAL" and not _global(step.argval, function, owner, seen):
+        if step.opname == "LOAD_GLOBAL" and not _global(step.argval, function, owners, seen):
             return False
         if step.argval in _SWITCHES:
             return False
-        if step.opname in ("LOAD_METHOD", "LOAD_ATTR") and not _member(step.argval, owner, seen):
+        if step.opname in ("LOAD_METHOD", "LOAD_ATTR") and not _member(step.argval, owners, seen):
             return False
         before = (
             step.argval if step.opname == "LOAD_FAST" else before if step.argval is None else ""
         )
     nested = (const for const in code.co_consts if isinstance(const, CodeType))
-    return all(_code(inner, function, owner, seen) for inner in nested)
+    return all(_code(inner, function, owners, seen) for inner in nested)
 
 
 @lru_cache(maxsize=1024)
@@ -116,7 +128,7 @@ def _steps(code: CodeType) -> tuple[dis.Instruction, ...]:
     )
 
 
-def _global(name: str, function: FunctionType, owner: type, seen: set[CodeType]) -> bool:
+def _global(name: str, function: FunctionType, owners: Owners, seen: set[CodeType]) -> bool:
     if name not in function.__globals__:
         return name in _SAFE_BUILTINS or not hasattr_builtin(name)
     value = function.__globals__[name]
@@ -124,7 +136,7 @@ def _global(name: str, function: FunctionType, owner: type, seen: set[CodeType])
         return value.__name__.partition(".")[0] in _SAFE_PACKAGES
     if isinstance(value, FunctionType):
         package = (value.__module__ or "").partition(".")[0]
-        return package in _SAFE_PACKAGES or _function(value, owner, seen)
+        return package in _SAFE_PACKAGES or _function(value, owners, seen)
     if isinstance(value, type) and is_written_in_python(value):
         # An object of it that a step changes would be the same one in every call: only a run shows that.
         return dataclasses.is_dataclass(value)
@@ -133,15 +145,19 @@ def _global(name: str, function: FunctionType, owner: type, seen: set[CodeType])
     )
 
 
-def _member(name: str, owner: type, seen: set[CodeType]) -> bool:
-    """Follow `self.helper(...)`: any method of the class by that name is looked into as well."""
+def _member(name: str, owners: Owners, seen: set[CodeType]) -> bool:
+    """Follow `self.helper(...)` and `self.part.helper(...)`: methods by that name are looked into as well."""
+    return all(_own_member(name, each, owners, seen) for each in owners)
+
+
+def _own_member(name: str, owner: type, owners: Owners, seen: set[CodeType]) -> bool:
     for kind in owner.__mro__:
         value = vars(kind).get(name)
         if isinstance(value, FunctionType) and "__flodl_definition__" not in vars(value):
             package = (value.__module__ or "").partition(".")[0]
             own = inspect.unwrap(value)
             return package in _SAFE_PACKAGES or (
-                isinstance(own, FunctionType) and _function(own, owner, seen)
+                isinstance(own, FunctionType) and _function(own, owners, seen)
             )
     return True
 

@@ -263,7 +263,8 @@ def describe(module: Any) -> bool:
     if definition is None or module._plans[definition.key].programs:
         return definition is not None
     kind = type(module)
-    if _live(kind) or not is_describable(definition.function, kind):
+    owners = tuple(dict.fromkeys(map(type, module.modules())))
+    if _live(kind) or not is_describable(definition.function, owners):
         return False
     described = [_described(module, definition, training) for training in (True, False)]
     both = [each for each in described if each is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import torch
@@ -12,9 +12,10 @@ import torch
 from flodl.errors import FlowError
 from flodl.flow.callsite import site_of, user_frame
 from flodl.flow.handle import UNKNOWN, Flow
+from flodl.flow.presence import is_asked, is_dropped
 from flodl.flow.readings import flow_node, flow_value, instruction_of, tensor_question
 from flodl.graph.metadata import entry_nodes, metadata_nodes, shaped_nodes
-from flodl.spec.graph import GraphSpec, Guard, InputSpec, Ref, node_refs
+from flodl.spec.graph import GraphSpec, Guard, InputSpec, Literally, Ref, node_refs
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -52,6 +53,7 @@ class Questions:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder_of = weakref.ref(recorder)  # it owns us: a cycle would keep weights alive
         self._guards: list[tuple[Flow, object, Site]] = []
+        self._presence: dict[int, tuple[bool, Site]] = {}
         self._looks: list[_Look] = []
         # Sizes asked inside tie a plan to the shapes of its inputs; with many shapes they are forks.
         self.is_tied = True
@@ -121,6 +123,24 @@ class Questions:
             and (look.frame_id, look.instruction) == (frame_id, instruction)
             for look in self._looks
         )
+
+    def see(self, node: int, value: object, frame: FrameType | None, variable: str = "") -> None:
+        """Note whether the result of a step is there, if the flow may go on by that.
+
+        Args:
+            node: the step.
+            value: its result.
+            frame: the user's frame that called it.
+            variable: the variable that gets the result, if one does.
+
+        Raises:
+            NeedsValueError: the flow goes on by it, and a description without values does not know it.
+        """
+        matters = not is_dropped(frame, variable) if value is None else is_asked(frame, variable)
+        if matters and not self._recorder.valued:
+            raise NeedsValueError
+        if matters and value is not UNKNOWN:
+            self._presence[node] = value is not None, site_of(frame)
 
     def settle(self, frame: FrameType | None, *, used_here: bool = False) -> None:
         """Turn looks from other instructions than the running one into guards.
@@ -207,7 +227,16 @@ class Questions:
                     branches=node not in entry and node not in shaped,
                 ),
             )
-        return tuple(found.values())
+        return (*found.values(), *self._presence_guards(spec))
+
+    def _presence_guards(self, spec: GraphSpec) -> Iterator[Guard]:
+        for node, (is_there, site) in self._presence.items():
+            # A block whose context a step has made would be entered twice.
+            if not _is_inside(spec, node):
+                yield Guard(
+                    value=Ref(node), expected=Literally(is_there), site=site,
+                    at_entry=False, branches=True, presence=True,
+                )  # fmt: skip
 
     def with_shapes(self, each: InputSpec) -> InputSpec:
         """Tie a plan to the shapes it was recorded with: it asked a size that comes from inside."""

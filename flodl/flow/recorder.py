@@ -213,6 +213,8 @@ class Recorder(TorchFunctionMode):
         if self._changed:
             changed, self._changed = self._changed, []
             index = follow(self, changed)
+        if kind not in ("setattr", "operator", "unpack"):
+            self.questions.see(index, value, frame, node.variable)
         return None if value is None else Flow(self, index, value, None)
 
     def _compute(
@@ -255,6 +257,7 @@ class Recorder(TorchFunctionMode):
                 parts = tuple(value)
             finally:
                 self.listening = True
+        frame = user_frame(2)
         self.step("unpack", str(count), (flow,), compute=None)
         owner = len(self.nodes) - 1
         site = self.nodes[-1].site
@@ -275,6 +278,8 @@ class Recorder(TorchFunctionMode):
             self.nodes.append(node)
             part = parts[position] if position < len(parts) else UNKNOWN
             part = self.replay.values.get(node.index, part)
+            given = names[position] if position < len(names) else ""
+            self.questions.see(node.index, part, frame, given)
             results.append(None if part is None else Flow(self, node.index, part, None))
         return tuple(results)
 

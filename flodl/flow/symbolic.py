@@ -67,7 +67,7 @@ def _is_stand_in(value: object) -> bool:
 
 
 def _asks_nothing(program: Program) -> bool:
-    return program.spec.last_fork < 0 and all(guard.at_entry for guard in program.spec.guards)
+    return all(guard.at_entry or guard.presence for guard in program.spec.guards)
 
 
 def _admits(admission: Callable[..., bool], module: Any, inputs: tuple[Any, ...]) -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, final
 from flodl.graph.admission import admission
 from flodl.graph.expressions import IN_PLACE, Writer
 from flodl.graph.liveness import AT_END, Liveness, analyse_liveness
-from flodl.spec.graph import Items, Ref, node_refs
+from flodl.spec.graph import Items, Literally, Ref, node_refs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 RESERVED = frozenset(
     {"self", "m", "run", "torch", "F", "math", "operator", "expect", "entered", "unpack", "_kept",
-     "_detached", "_mark", "_is_exporting", "_other", "_values"}
+     "_detached", "_mark", "_is_exporting", "_other", "_values", "_Proxy"}
 )  # fmt: skip
 
 
@@ -275,14 +275,24 @@ def _check(emitter: _Emitter, *nodes: int) -> None:
             if not guard.at_entry and guard.value == Ref(index):
                 asked = emitter.writer.arg(guard.value)
                 expected = emitter.writer.arg(guard.expected)
+                if guard.presence:
+                    is_there = guard.expected == Literally(True)
+                    # A stand-in of torch.fx says nothing of what is there.
+                    other = (
+                        "is None"
+                        if is_there
+                        else f"is not None and not isinstance({asked}, _Proxy)"
+                    )
+                    _fork(emitter, index, f"{asked} {other}")
+                    continue
                 if guard.branches:
-                    _fork(emitter, index, asked, expected)
+                    _fork(emitter, index, f"{asked} != {expected}")
                     continue
                 emitter.put(f"expect({asked}, {expected}, {str(guard.site)!r})", index)
 
 
-def _fork(emitter: _Emitter, node: int, asked: str, expected: str) -> None:
-    emitter.put(f"if {asked} != {expected}:", node)
+def _fork(emitter: _Emitter, node: int, is_other: str) -> None:
+    emitter.put(f"if {is_other}:", node)
     emitter.put(f"    return _other({node}, locals())", node)
     last = emitter.spec.together(node)[-1]
     emitter.frames[node] = {

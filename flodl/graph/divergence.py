@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
+from flodl.spec.graph import Ref
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,7 +34,13 @@ class Divergence:
     @property
     def key(self) -> tuple[Program, int, str]:
         """Return what tells this way on from all others."""
-        return self.program.origin, self.node, repr(self.values[self.node])
+        value = self.values[self.node]
+        asked = (
+            guard.presence for guard in self.program.spec.guards if guard.value == Ref(self.node)
+        )
+        # Of a tensor that was only asked to be there, no more is a way of its own.
+        only_there = value is not None and all(asked)
+        return self.program.origin, self.node, "there" if only_there else repr(value)
 
 
 @final

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import torch
 import torch.nn.functional as F
+from torch.fx import Proxy
 
 from flodl.errors import FlowError
 from flodl.graph.codegen import Code, generate
@@ -126,6 +127,7 @@ class Program:
             "expect": expect,
             "entered": entered,
             "_other": partial(Divergence, self),
+            "_Proxy": Proxy,
             # No "__name__": torch.compile would take these globals for those of that module.
             "__builtins__": builtins,
             SPEC_KEY: self,

@@ -192,6 +192,7 @@ class Guard:
 
     `at_entry` says that the asked value can be computed from the inputs alone, before anything runs.
     `branches`: another answer leads to other nodes from there on; the pass goes on with those.
+    `presence`: it asked only whether the value is there, is not `None`; so says `expected`.
     """
 
     value: Arg
@@ -199,6 +200,7 @@ class Guard:
     site: Site
     at_entry: bool
     branches: bool = False
+    presence: bool = False
 
 
 @final
