@@ -7,9 +7,10 @@ from typing import final
 
 from fdl_cli.porter.analyse.binding import bind_loop
 from fdl_cli.porter.analyse.environment import FLOWING, Environment, join
-from fdl_cli.porter.analyse.lower import ExpressionReader, narrowed, none_tests, operator_symbol
+from fdl_cli.porter.analyse.lower import ExpressionReader, operator_symbol
 from fdl_cli.porter.analyse.made import is_formatted, made_call
 from fdl_cli.porter.analyse.names import add_import
+from fdl_cli.porter.analyse.narrowing import narrowed, none_tests
 from fdl_cli.porter.analyse.nested import argument_names, is_called_only, is_plain
 from fdl_cli.porter.analyse.new_objects import as_new_object
 from fdl_cli.porter.analyse.stores import as_call, is_elsewhere, is_recorded, paired
@@ -129,7 +130,7 @@ class BlockReader:
         for target, part in pairs:
             if target.op != "attribute" or self.env.is_self(target.parts[0]):
                 return None
-            if is_recorded(self.env, target) or not is_elsewhere(self.env, target):
+            if is_recorded(self.env, target) or not is_elsewhere(self.env, target.parts[0]):
                 return None
             if part.kind in {"module", "modules"}:
                 return None

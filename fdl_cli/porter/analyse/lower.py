@@ -10,8 +10,10 @@ from fdl_cli.porter.analyse.environment import ATTRIBUTE_KINDS, FLOWING, MAY_FLO
 from fdl_cli.porter.analyse.identity import asks_of_objects, question_of_objects
 from fdl_cli.porter.analyse.kinds import arithmetic_kind, container_kind, stored_kind
 from fdl_cli.porter.analyse.made import is_formatted, made_call
+from fdl_cli.porter.analyse.narrowing import narrowed
 from fdl_cli.porter.analyse.nested import argument_names, is_plain
 from fdl_cli.porter.analyse.new_objects import handed_on
+from fdl_cli.porter.analyse.stores import as_read, is_elsewhere, is_set_here
 from fdl_cli.porter.ir.expressions import Expr, Kind, Op, walk
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.knowledge import tensor_methods as methods
@@ -147,6 +149,8 @@ class ExpressionReader:
 
     def _attribute(self, node: ast.Attribute) -> Expr:
         value = self.read(node.value)
+        if is_set_here(self.env.method, node) and is_elsewhere(self.env, value):
+            return as_read(value, node.attr, self.env.source.span(node))
         dotted = f"{value.dotted}.{node.attr}" if value.dotted else ""
         kind = "python" if dotted else self._attribute_kind(value, node.attr)
         stored = self.env.is_self(value) and node.attr in self.env.view.stored
@@ -356,44 +360,3 @@ class ExpressionReader:
 def places(parts: tuple[Expr, ...]) -> tuple[Span, ...]:
     """Return where the parts stand in the source."""
     return tuple(part.span for part in parts if part.span is not None)
-
-
-@final
-class narrowed:  # noqa: N801 - reads as a statement about the block it opens
-    """Within the block, a name compared with None is a tensor or None, as the test says."""
-
-    def __init__(self, env: Environment, test: Expr, outcome: bool) -> None:
-        self._env = env
-        self._names = [name for name, present in none_tests(env, test, outcome) if present]
-        self._saved: dict[str, Kind] = {}
-
-    def __enter__(self) -> None:
-        for name in self._names:
-            kind = self._env.kinds.get(name)
-            if kind == "maybe":
-                self._saved[name] = kind
-                self._env.kinds[name] = "flow"
-
-    def __exit__(self, *_: object) -> None:
-        for name, kind in self._saved.items():
-            if self._env.kinds.get(name) == "flow":
-                self._env.kinds[name] = kind
-
-
-def none_tests(env: Environment, test: Expr, outcome: bool) -> list[tuple[str, bool]]:
-    """Return the names which the outcome of a test shows to be present (True) or None."""
-    if test.op == "compare" and test.name in {"is", "is not"} and test.parts[1].kind == "none":
-        if test.parts[0].op != "name":
-            return []
-        return [(test.parts[0].name, (test.name == "is not") == outcome)]
-    if test.op == "unary" and test.name == "not":
-        return none_tests(env, test.parts[0], not outcome)
-    if test.op == "boolean" and (test.name == "and") == outcome:
-        return [found for part in test.parts for found in none_tests(env, part, outcome)]
-    if test.op == "call" and len(test.parts) == 2 and test.parts[1].op == "name":
-        fact = env.functions.get(test.parts[0].name)
-        known = fact.none_test if fact is not None else None
-        if known is None and test.parts[0].name == "exists":
-            known = False
-        return [] if known is None else [(test.parts[1].name, known != outcome)]
-    return []

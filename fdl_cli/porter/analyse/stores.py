@@ -27,9 +27,8 @@ def is_recorded(env: Environment, target: Expr) -> bool:
     return owner.kind == "maybe" and given
 
 
-def is_elsewhere(env: Environment, target: Expr) -> bool:
-    """Say whether an attribute belongs to a layer, to something the object holds, or to a library."""
-    owner = target.parts[0]
+def is_elsewhere(env: Environment, owner: Expr) -> bool:
+    """Say whether the owner of an attribute is a layer, something the object holds, or a library."""
     if owner.kind == "module" or owner.dotted:
         return True
     root, depth = owner, 0
@@ -60,6 +59,40 @@ def as_call(target: Expr, value: Expr, span: Span) -> Expr:
     )
 
 
+def as_read(owner: Expr, name: str, span: Span) -> Expr:
+    """Return `call(getattr, owner, "name")`: what it is in that very call."""
+    word = Expr(op="constant", name=f'"{name}"', kind="python")
+    return Expr(
+        op="call",
+        parts=(Expr(op="name", name="getattr", kind="python"), owner, word),
+        labels=("", ""),
+        kind="size",
+        role="function",
+        span=span,
+    )
+
+
+def is_set_here(method: FunctionNode | None, node: ast.Attribute) -> bool:
+    """Say whether a read attribute, such as `self.config.kind`, is set by the method, to plain values."""
+    if method is None or not isinstance(node.ctx, ast.Load) or isinstance(node.value, ast.Name):
+        return False
+    return ast.unparse(node) in _settings(method)
+
+
+@lru_cache(maxsize=64)
+def _settings(method: FunctionNode) -> frozenset[str]:
+    """Return the attributes of what the object holds that a method sets, always to constants."""
+    own = method.args.args[0].arg if method.args.args else ""
+    plain: dict[str, bool] = {}
+    for node in ast.walk(method):
+        targets = node.targets if isinstance(node, ast.Assign) else ()
+        for target in targets:
+            if isinstance(target, ast.Attribute) and _root(target) == own:
+                name, value = ast.unparse(target), getattr(node, "value", None)
+                plain[name] = plain.get(name, True) and isinstance(value, ast.Constant)
+    return frozenset(name for name, is_plain in plain.items() if is_plain and name.count(".") > 1)
+
+
 def reads_of(methods: list[FunctionNode], name: str) -> Iterator[ast.Attribute]:
     """Yield where methods read an attribute of that name from anything but their own object."""
     for method in methods:
@@ -68,7 +101,7 @@ def reads_of(methods: list[FunctionNode], name: str) -> Iterator[ast.Attribute]:
             if not isinstance(node, ast.Attribute) or node.attr != name:
                 continue
             on_self = isinstance(node.value, ast.Name) and node.value.id == own
-            if isinstance(node.ctx, ast.Load) and not on_self:
+            if isinstance(node.ctx, ast.Load) and not on_self and not is_set_here(method, node):
                 yield node
 
 
