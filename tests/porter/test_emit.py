@@ -264,3 +264,19 @@ def test_two_comments_behind_one_step_stay_two(porter):
                 .through(F.relu)
             )
     """)
+
+
+def test_classes_of_one_file_may_be_indented_differently(porter):
+    text = (
+        "import torch\nfrom torch import nn\n\n\nclass Narrow(nn.Module):\n"
+        "  def __init__(self):\n    super().__init__()\n    self.a = nn.Linear(4, 4)\n\n"
+        "  def forward(self, x):\n    return self.a(x)\n\n\n"
+        "class Wide(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.a = Narrow()\n\n"
+        "    def forward(self, x):\n        return self.a(x)\n"
+    )
+    expected = text.replace("def forward", "def flow").replace("self.a(x)", "x.through(self.a)")
+    expected = expected.replace("(nn.Module)", "(FlowModule)")
+    expected = expected.replace("import nn\n", "import nn\nfrom flodl import FlowModule\n")
+    assert porter.text(text) == expected
+    assert porter.text(expected) == expected

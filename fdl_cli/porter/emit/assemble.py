@@ -88,9 +88,32 @@ def _lines_above(statement: Statement) -> Sequence[libcst.EmptyLine]:
 
 def _parsed(source: SourceFile, text: str) -> libcst.Module:
     try:
-        return libcst.parse_module(text, source.module.config_for_parsing)
+        made = libcst.parse_module(text, source.module.config_for_parsing)
     except libcst.ParserSyntaxError as problem:
         raise UnsoundError(f"the port would not be valid Python: {problem.message}") from problem
+    if made.default_indent == source.module.default_indent:
+        return made
+    # The parser goes by the first block of the text, whatever it is told.
+    explicit = made.visit(_Indents(made.default_indent))
+    assert isinstance(explicit, libcst.Module)
+    return explicit
+
+
+@final
+class _Indents(libcst.CSTTransformer):
+    """Writes down the indentation of blocks that have the usual one of their text."""
+
+    def __init__(self, usual: str) -> None:
+        super().__init__()
+        self.usual = usual
+
+    def leave_IndentedBlock(
+        self, original_node: libcst.IndentedBlock, updated_node: libcst.IndentedBlock
+    ) -> libcst.IndentedBlock:
+        """Write it down."""
+        if original_node.indent is not None:
+            return updated_node
+        return updated_node.with_changes(indent=self.usual)
 
 
 @final
