@@ -85,11 +85,12 @@ def _settings(method: FunctionNode) -> frozenset[str]:
     own = method.args.args[0].arg if method.args.args else ""
     plain: dict[str, bool] = {}
     for node in ast.walk(method):
-        targets = node.targets if isinstance(node, ast.Assign) else ()
-        for target in targets:
+        if not isinstance(node, ast.Assign):
+            continue
+        for target in node.targets:
             if isinstance(target, ast.Attribute) and _root(target) == own:
-                name, value = ast.unparse(target), getattr(node, "value", None)
-                plain[name] = plain.get(name, True) and isinstance(value, ast.Constant)
+                name = ast.unparse(target)
+                plain[name] = plain.get(name, True) and isinstance(node.value, ast.Constant)
     return frozenset(name for name, is_plain in plain.items() if is_plain and name.count(".") > 1)
 
 
