@@ -126,10 +126,7 @@ class Encoder:
 
     def callable_name(self, function: Any) -> str:
         """Return the name by which generated code calls a function or class."""
-        try:
-            name = importable_name(function)
-        except TypeError:
-            name = ""
+        name = importable_name(function)
         if name:
             return name
         owner = function.__self__ if isinstance(function, MethodType) else None

@@ -6,7 +6,6 @@ import math
 import operator
 import re
 from collections import Counter
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -31,14 +30,13 @@ _NAMESPACES: tuple[tuple[str, Any], ...] = (
 _NUMBERS = (bool, int, float)
 
 
-@lru_cache(maxsize=4096)
 def importable_name(function: Callable[..., Any]) -> str:
     """Return text such as `F.relu` that generated code can use for a function, or "" if there is none."""
     try:
         name = function.__name__
     except AttributeError:
         return ""
-    if function in _NUMBERS:
+    if any(function is each for each in _NUMBERS):
         return name
     for prefix, namespace in _NAMESPACES:
         if vars(namespace).get(name) is function:

@@ -18,7 +18,7 @@ from flodl.flow.composites import keep
 from flodl.flow.encoding import Encoder
 from flodl.flow.handed import Handed, follow, handed
 from flodl.flow.handle import UNKNOWN, Flow
-from flodl.flow.naming import Names, importable_name
+from flodl.flow.naming import Names
 from flodl.flow.own_objects import OwnObjects
 from flodl.flow.questions import Questions
 from flodl.flow.readings import (
@@ -242,9 +242,7 @@ class Recorder(TorchFunctionMode):
         finally:
             self.listening = True
         self._changed = [each for each in containers if each.is_other()]
-        objects.require_unchanged(
-            (self.encoder.constants, importable_name, args, kwargs, theirs, values, named)
-        )
+        objects.require_unchanged((self.encoder.constants, args, kwargs, theirs, values, named))
         return value
 
     def unpack(self, flow: Flow, count: int, names: tuple[str, ...] = ()) -> tuple[Any, ...]:

@@ -1,5 +1,7 @@
 """Functions that are made in a flow and handed on hold the values of the call at hand."""
 
+import gc
+import weakref
 from functools import partial
 
 import pytest
@@ -229,3 +231,23 @@ def test_a_hook_holds_the_values_of_its_call():
         x = torch.ones(2, requires_grad=True)
         net(x, torch.tensor(factor)).sum().backward()
         assert x.grad.tolist() == [2 * factor] * 2
+
+
+def test_a_model_whose_flow_hands_on_its_methods_is_freed():
+    class Handing(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+
+        def helper(self, t):
+            return t * 2
+
+        def flow(self, x):
+            return call(self.helper, x.through(lambda t: self.layer(t)))
+
+    model = Handing()
+    model(torch.ones(2))
+    remembered = weakref.ref(model)
+    del model
+    gc.collect()
+    assert remembered() is None
