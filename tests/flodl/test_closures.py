@@ -243,7 +243,7 @@ def test_a_model_whose_flow_hands_on_its_methods_is_freed():
             return t * 2
 
         def flow(self, x):
-            return call(self.helper, x.through(lambda t: self.layer(t)))
+            return call(self.helper, x.through(lambda t: self.layer(t) + 1))
 
     model = Handing()
     model(torch.ones(2))
