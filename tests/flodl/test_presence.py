@@ -217,3 +217,20 @@ def test_inside_a_block_that_a_step_has_made_the_first_answer_stays():
                 return x if y is None else x + y
 
     assert Inside()(torch.ones(3, 4)).sum().item() == 12
+
+
+@pytest.mark.slow
+def test_it_compiles_as_one_graph():
+    class Attending(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(4, 2)
+
+        def flow(self, x):
+            y, weights = x.through(self.attention, x, x, need_weights=False)
+            return y if weights is None else y * weights.mean()
+
+    net, x = Attending().eval(), torch.rand(3, 2, 4)
+    expected = net(x)
+    compiled = torch.compile(net, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(x), expected)
