@@ -186,17 +186,18 @@ def test_a_result_that_nobody_reads_is_not_asked():
     assert " is " not in net.code.partition("def forward")[2]
 
 
+class Attending(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(4, 2)
+
+    def flow(self, x):
+        y, weights = x.through(self.attention, x, x, need_weights=False)
+        return y if weights is None else y * weights.mean()
+
+
 def test_other_tools_take_what_asks():
     torch.manual_seed(0)
-
-    class Attending(FlowModule):
-        def __init__(self):
-            super().__init__()
-            self.attention = nn.MultiheadAttention(4, 2)
-
-        def flow(self, x):
-            y, weights = x.through(self.attention, x, x, need_weights=False)
-            return y if weights is None else y * weights.mean()
 
     net, x = Attending().eval(), torch.rand(3, 2, 4)
     expected = net(x)
@@ -221,15 +222,6 @@ def test_inside_a_block_that_a_step_has_made_the_first_answer_stays():
 
 @pytest.mark.slow
 def test_it_compiles_as_one_graph():
-    class Attending(FlowModule):
-        def __init__(self):
-            super().__init__()
-            self.attention = nn.MultiheadAttention(4, 2)
-
-        def flow(self, x):
-            y, weights = x.through(self.attention, x, x, need_weights=False)
-            return y if weights is None else y * weights.mean()
-
     net, x = Attending().eval(), torch.rand(3, 2, 4)
     expected = net(x)
     compiled = torch.compile(net, backend="eager", fullgraph=True)
