@@ -21,7 +21,8 @@ _INTERNAL = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent), "
 # its forward, and not to whoever called that; but a forward that became a step was written above it.
 GENERATED: Final = "<flodl forward>"
 STEP_LINE: Final = 3
-_EXTENDED = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "PRECALL"})
+# Instructions that do nothing a reader of code wants to know.
+SKIPPED: Final = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "PRECALL"})
 
 
 @lru_cache(maxsize=1024)
@@ -64,7 +65,7 @@ def _targets(code: CodeType) -> dict[int, tuple[str, ...]]:
     `x = f(y)` gives `("x",)` at the call, `a, b = f(y)` gives `("a", "b")`.
     """
     found: dict[int, tuple[str, ...]] = {}
-    steps = [step for step in dis.get_instructions(code) if step.opname not in _EXTENDED]
+    steps = [step for step in dis.get_instructions(code) if step.opname not in SKIPPED]
     for position, step in enumerate(steps[:-1]):
         after = steps[position + 1]
         if step.opname == "UNPACK_SEQUENCE":

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import dis
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
-from flodl.flow.callsite import running_offset
+from flodl.flow.callsite import SKIPPED, running_offset
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
-
-_SKIPPED: Final = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "PRECALL"})
 
 
 @final
@@ -51,11 +49,10 @@ def is_dropped(frame: FrameType | None, variable: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _uses(code: CodeType) -> _Uses:
-    steps = [step for step in dis.get_instructions(code) if step.opname not in _SKIPPED]
+    steps = [step for step in dis.get_instructions(code) if step.opname not in SKIPPED]
     asked, names, dropped, read = set(), set(), set(), set(code.co_cellvars)
-    is_crossed = in_parts = (
-        False  # `a, b = f(x), g(x)` stores results when the last of them is there
-    )
+    # `a, b = f(x), g(x)` stores its results when the last of them is there.
+    is_crossed = in_parts = False
     for position, step in enumerate(steps):
         before = steps[position - 1] if position else step
         if step.opname == "POP_TOP":
