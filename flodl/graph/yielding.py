@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 
-class AbstractYieldingNames(nn.Module):
+class YieldingNamesMixin(nn.Module):
     """A module class whose own methods make way for members of the same name."""
 
     def __setattr__(self, name: str, value: Any) -> None:

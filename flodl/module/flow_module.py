@@ -17,7 +17,7 @@ from flodl.graph.graph import Graph
 from flodl.graph.plans import Plans
 from flodl.graph.program import Program
 from flodl.module.generate_forward import install_definitions, layer_behind
-from flodl.module.plan_methods import AbstractPlanMethods
+from flodl.module.plan_methods import PlanMixin
 from flodl.tracing.call_inputs import Definition, admit, describe_parameter
 from flodl.tracing.context_managers import recorded_scopes
 from flodl.tracing.external_reads import checks_of, look
@@ -66,7 +66,7 @@ class FlowMeta(ABCMeta):
         return module
 
 
-class FlowModule(AbstractPlanMethods, Graph, metaclass=FlowMeta):
+class FlowModule(PlanMixin, Graph, metaclass=FlowMeta):
     """A module that describes its forward: subclass it, build submodules in `__init__`, write `flow`.
 
     `forward` is generated, with the parameters of `flow`.  What `flow` asks in plain Python - the

@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import torch
 
-from flodl.graph.yielding import AbstractYieldingNames
+from flodl.graph.yielding import YieldingNamesMixin
 
 
-class AbstractPlanMethods(AbstractYieldingNames):
+class PlanMixin(YieldingNamesMixin):
     """What a flow module can do about the plans that it has recorded.
 
     Example:

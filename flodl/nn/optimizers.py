@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, final
 import torch
 from torch import Tensor, nn, optim
 
-from flodl.nn.stateful import AbstractStateful
+from flodl.nn.stateful import StatefulMixin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,7 +41,7 @@ def _fused(entries: list[Any], wanted: bool | None) -> bool | None:
     return True if tensors and fits else None
 
 
-class AbstractOptimizer(AbstractStateful, optim.Optimizer):
+class OptimizerMixin(StatefulMixin, optim.Optimizer):
     """What every optimizer offers beyond torch's: rates by group, and state in a checkpoint file."""
 
     def lr(self, group: int = 0) -> float:
@@ -89,7 +89,7 @@ class AbstractOptimizer(AbstractStateful, optim.Optimizer):
         return GroupBuilder(cls, defaults)
 
 
-Built = TypeVar("Built", bound=AbstractOptimizer)
+Built = TypeVar("Built", bound=OptimizerMixin)
 
 
 @final
@@ -122,7 +122,7 @@ class GroupBuilder(Generic[Built]):
 
 
 @final
-class SGD(AbstractOptimizer, optim.SGD):
+class SGD(OptimizerMixin, optim.SGD):
     """Stochastic gradient descent: `SGD(params, lr, momentum)`."""
 
     def __init__(
@@ -132,7 +132,7 @@ class SGD(AbstractOptimizer, optim.SGD):
 
 
 @final
-class Adam(AbstractOptimizer, optim.Adam):
+class Adam(OptimizerMixin, optim.Adam):
     """Adam: `Adam(params, lr)`; fused on CUDA."""
 
     def __init__(
@@ -148,7 +148,7 @@ class Adam(AbstractOptimizer, optim.Adam):
 
 
 @final
-class AdamW(AbstractOptimizer, optim.AdamW):
+class AdamW(OptimizerMixin, optim.AdamW):
     """Adam with decoupled weight decay: `AdamW(params, lr, weight_decay)`; fused on CUDA."""
 
     def __init__(
@@ -167,7 +167,7 @@ class AdamW(AbstractOptimizer, optim.AdamW):
 
 
 @final
-class RMSprop(AbstractOptimizer, optim.RMSprop):
+class RMSprop(OptimizerMixin, optim.RMSprop):
     """RMSprop: `RMSprop(params, lr)`, alpha 0.99."""
 
     def __init__(self, params: Params, lr: float | Tensor = 1e-2, **settings: Any) -> None:
@@ -175,7 +175,7 @@ class RMSprop(AbstractOptimizer, optim.RMSprop):
 
 
 @final
-class Adagrad(AbstractOptimizer, optim.Adagrad):
+class Adagrad(OptimizerMixin, optim.Adagrad):
     """Adagrad: `Adagrad(params, lr)`."""
 
     def __init__(self, params: Params, lr: float | Tensor = 1e-2, **settings: Any) -> None:
@@ -183,7 +183,7 @@ class Adagrad(AbstractOptimizer, optim.Adagrad):
 
 
 @final
-class RAdam(AbstractOptimizer, optim.RAdam):
+class RAdam(OptimizerMixin, optim.RAdam):
     """Rectified Adam: `RAdam(params, lr)`, with torch's rectification."""
 
     def __init__(self, params: Params, lr: float | Tensor = 1e-3, **settings: Any) -> None:
@@ -191,7 +191,7 @@ class RAdam(AbstractOptimizer, optim.RAdam):
 
 
 @final
-class NAdam(AbstractOptimizer, optim.NAdam):
+class NAdam(OptimizerMixin, optim.NAdam):
     """Adam with Nesterov momentum: `NAdam(params, lr)`, with torch's momentum schedule."""
 
     def __init__(self, params: Params, lr: float | Tensor = 2e-3, **settings: Any) -> None:
