@@ -105,7 +105,7 @@ def _standing(tracer: Tracer, values: Iterable[Any]) -> tuple[Any, ...]:
     )
 
 
-def _whole(method: Callable[..., Any], *args: Any, **named: Any) -> Any:
+def _whole(method: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
     """Run a method of the module as one step; the containers it is given are copies.
 
     Raises:
@@ -154,6 +154,10 @@ def call_module(
         # Made inside the flow from symbolic sizes, such as nn.Upsample(size=x.shape[2:]).
         return module.forward(*args, **named)
     if not type(module).__module__.startswith("torch."):
+        args, named = (
+            _standing(tracer, args),
+            dict(zip(named, _standing(tracer, named.values()), strict=True)),
+        )
         _need_values_to_fill(tracer, args, named)
     if path is None:
         key = tracer.encoder.constant(module, type(module).__name__, portable=False).key
@@ -292,7 +296,7 @@ class Using:
         self._values = values
         self._named = named
 
-    def through(self, stage: Any, *extra: Any, **named: Any) -> Any:
+    def through(self, stage: Any, /, *extra: Any, **named: Any) -> Any:
         """Run a stage with the tagged values as extra arguments.
 
         A module with `forward_named(x, refs)` gets them as a dict by tag name.
@@ -331,7 +335,7 @@ class Using:
     def _value(self) -> Any:
         return self._x
 
-    def also(self, stage: Any, *extra: Any, **named: Any) -> Flow:
+    def also(self, stage: Any, /, *extra: Any, **named: Any) -> Flow:
         """Add the result of a stage that gets the tagged values: `x + stage(x, ...)`."""
         total: Flow = self._value() + self.through(stage, *extra, **named)
         return total
