@@ -59,9 +59,16 @@ def call_stage(tracer: Tracer, stage: Any, args: tuple[Any, ...], named: dict[st
             "function", "operator.call", (stage, *args), named, compute=operator.call
         )
     if isinstance(stage, type) and issubclass(stage, nn.Module):
+        if not _takes_values(args, named):
+            # Not the layer is called here but its class: every call has a layer of its own.
+            name = tracer.encoder.callable_name(stage)
+            return tracer.step("function", name, args, named, compute=stage)
         stage = instantiate(stage)
     if isinstance(stage, nn.Module):
         return call_module(tracer, stage, args, named)
+    owner = getattr(stage, "__self__", None)
+    if isinstance(owner, torch.Tensor):
+        return _call_of_tensor(tracer, owner, stage.__name__, args, named)
     if stage in _NUMBERS and len(args) == 1 and type(args[0]) in PLAIN_KINDS:
         return stage(*args)
     if _is_method(stage):
@@ -82,6 +89,25 @@ def call_stage(tracer: Tracer, stage: Any, args: tuple[Any, ...], named: dict[st
     result = tracer.step("function", target, args, named, compute=compute)
     tracer.attributes.touched(stage, args)
     return result
+
+
+def _takes_values(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    found = (leaf for each in (*args, *named.values()) for leaf in leaves(each))
+    return any(_is_flow(leaf) or isinstance(leaf, torch.Tensor) for leaf in found)
+
+
+def _call_of_tensor(
+    tracer: Tracer, owner: torch.Tensor, name: str, args: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
+    """Record the call of a bound method of a parameter or buffer, which is read in every call."""
+    if name in VALUE_METHODS:
+        function = getattr(torch.Tensor, name)
+        target = tracer.encoder.callable_name(function)
+        return tracer.step("function", target, (owner, *args), named, compute=function)
+    return tracer.step(
+        "method", name, (owner, *args), named,
+        compute=lambda tensor, /, *rest, **more: getattr(tensor, name)(*rest, **more),
+    )  # fmt: skip
 
 
 def _need_values_to_fill(tracer: Tracer, args: tuple[Any, ...], named: dict[str, Any]) -> None:

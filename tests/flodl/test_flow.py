@@ -317,6 +317,35 @@ def test_method_of_an_input_with_an_argument_named_owner_is_called():
         assert torch.equal(module(x, Scaler()), x * 3)
 
 
+def test_bound_method_of_a_buffer_is_called_on_the_buffer_of_the_call():
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.arange(6.0))
+
+        def flow(self, x):
+            view = self.table.view
+            return x + call(self.table.reshape, x.size(0), -1) + call(view, 2, 3)
+
+    module, x = Net(), torch.randn(2, 3)
+    module(x)
+    module.load_state_dict({"table": torch.ones(6)}, assign=True)
+    assert torch.equal(module(x), x + 1 + 1)
+    module.double()
+    assert module(x.double()).dtype is torch.float64
+
+
+def test_class_of_a_layer_that_is_called_without_values_is_constructed_in_every_call():
+    class Net(FlowModule):
+        def flow(self, x):
+            layer = call(nn.Linear, 3, 2)
+            return x.through(layer), layer
+
+    module, x = Net(), torch.randn(2, 3)
+    made = [module(x)[1] for _ in range(3)]
+    assert len({id(each) for each in made}) == 3
+
+
 class Filling(nn.Module):
     def forward(self, x, seen):
         seen.append(len(seen))
