@@ -10,6 +10,7 @@ import torch
 
 from flodl.errors import FlowError
 from flodl.graph.metadata import METADATA_ATTRIBUTES
+from flodl.nodes.iteration import advance
 from flodl.tracing.callsite import assigned_names, call_site, unpack_size, user_frame
 from flodl.tracing.isinstance_checks import answers_class
 from flodl.tracing.operators import install_operators
@@ -284,6 +285,8 @@ class Flow:
         tracer = self._tracer
         frame = user_frame(1)
         count = unpack_size(frame)
+        if hasattr(type(object.__getattribute__(self, "_value")), "__next__"):
+            return _items_of(self)
         if count is None:
             length = tracer.step("method", "__len__", (self,), compute=len)
             count = tracer.guards.ask(length, int, "the length")
@@ -360,6 +363,17 @@ def vars_of(value: object) -> dict[str, Any]:
     """Return the instance dictionary of a value, empty if it has none."""
     found: dict[str, Any] = getattr(value, "__dict__", {})
     return found
+
+
+def _items_of(iterator: Flow) -> Iterator[Any]:
+    """Yield what an iterator gives in a call, asking it for one item after the other as Python does."""
+    tracer: Tracer = object.__getattribute__(iterator, "_tracer")
+    name = tracer.encoder.callable_name(advance)
+    while True:
+        there, item = tracer.unpack(tracer.step("function", name, (iterator,), compute=advance), 2)
+        if not tracer.guards.ask(there, bool, "the end"):
+            return
+        yield item
 
 
 def _need_value() -> None:
