@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
+from collections.abc import Iterator, Sized
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -19,7 +20,7 @@ from flodl.vocabulary import control_flow as composites
 from flodl.vocabulary import stages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from flodl.tracing.tracer import Tracer
     from flodl.vocabulary.control_flow import MapBody, Scan
@@ -285,7 +286,7 @@ class Flow:
         tracer = self._tracer
         frame = user_frame(1)
         count = unpack_size(frame)
-        if hasattr(type(object.__getattribute__(self, "_value")), "__next__"):
+        if isinstance(object.__getattribute__(self, "_value"), Iterator):
             return _items_of(self)
         if count is None:
             length = tracer.step("method", "__len__", (self,), compute=len)
@@ -293,6 +294,11 @@ class Flow:
         return iter(tracer.unpack(self, count, assigned_names(frame)))
 
     def __len__(self) -> int:
+        kind = type(object.__getattribute__(self, "_value"))
+        if kind is not _Unknown and not issubclass(kind, Sized):
+            # `list(values)` asks for a hint first; what cannot tell is no step.
+            message = f"object of type {kind.__name__!r} has no len()"
+            raise TypeError(message)
         length = self._tracer.step("method", "__len__", (self,), compute=len)
         return int(self._tracer.guards.ask(length, int, "the length"))
 
