@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MAX_PLANS = 64
 MAX_PATHS = 512
+_STALE = "(AttributeError, LookupError, TypeError, ValueError)"
 
 
 @final
@@ -93,7 +94,7 @@ class Plans:
     def _go_on(self, left: Divergence, module: Any, inputs: tuple[Any, ...], form: int) -> Any:
         """Do what follows where a pass left its plan; what has not been seen yet is recorded."""
         program = self._paths.get(left.key)
-        if program is None:
+        if program is None or not program.holds(module, left.program):
             assert self._record_path is not None, "only a recorded flow has ways to choose from"
             if len(self._paths) >= MAX_PATHS:
                 self._paths.clear()
@@ -118,6 +119,11 @@ class Plans:
             else:
                 namespace[f"admits_{position}"] = guard
                 condition = f"admits_{position}({names})"
+            if program.spec.checks:
+                # A guard reads objects that may have lost an attribute or an item since.
+                lines.append(f"    try:\n        admitted = {condition}")
+                lines.append(f"    except {_STALE}:\n        admitted = False")
+                condition = "admitted"
             lines.append(f"    if {condition}:")
             lines.append(f"        return plan_{position}({names})")
         lines.append(f"    return record({names})")

@@ -87,6 +87,7 @@ class Program:
         self.portable = portable
         self.code: Code = generate(spec, self.constants)
         self._names: Mapping[str, object] = {}
+        self._extra: dict[int, Callable[[Any], bool]] = {}
         self.origin = self
         self.start = -1
         self.entry: Mapping[str, object] = {}
@@ -134,6 +135,25 @@ class Program:
             **self.constants,
             **self._names,
         }
+
+    def holds(self, module: Any, parent: Program) -> bool:
+        """Return True if what this plan has read beyond its parent is still so.
+
+        Args:
+            module: the module that is called.
+            parent: the plan that the call has left; its own guards held at entry.
+        """
+        key = id(parent.origin)
+        if key not in self._extra:
+            checks = [each for each in self.spec.checks if each not in parent.spec.checks]
+            text = " and ".join(checks) or "True"
+            namespace = self.namespace()
+            exec(f"def holds(self):\n    return {text}\n", namespace)
+            self._extra[key] = namespace["holds"]
+        try:
+            return bool(self._extra[key](module))
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return False
 
     def admission(self, names: str) -> Callable[..., bool]:
         """Return what tells, given the module and inputs by these names, whether this serves a call."""

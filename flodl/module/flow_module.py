@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABCMeta
+from contextlib import contextmanager
 from dataclasses import replace
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final
@@ -20,19 +21,19 @@ from flodl.module.generate_forward import install_definitions, layer_behind
 from flodl.module.plan_methods import PlanMixin
 from flodl.tracing.call_inputs import Definition, admit, describe_parameter
 from flodl.tracing.context_managers import recorded_scopes
-from flodl.tracing.external_reads import checks_of, look
 from flodl.tracing.fx_interop import is_symbolic, run_symbolically
 from flodl.tracing.guards import NeedsValueError
-from flodl.tracing.live_attributes import live_reads
 from flodl.tracing.mutated_attributes import live_names
 from flodl.tracing.patching import intercept_calls
+from flodl.tracing.process_state import traced_process_state
 from flodl.tracing.purity import is_describable, mentioned_names
 from flodl.tracing.pytrees import map_leaves
 from flodl.tracing.readings import unwrap
+from flodl.tracing.sources import traced_reads
 from flodl.tracing.tracer import Tracer, current_tracer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from flodl.spec.graph import GraphSpec, NodeSpec
 
@@ -257,6 +258,19 @@ def _with_children(spec: GraphSpec, module: nn.Module) -> GraphSpec:
     return replace(spec, inputs=(replace(first, check=check.removeprefix(" and ")), *rest))
 
 
+@contextmanager
+def _tracing(tracer: Tracer, definition: Definition) -> Iterator[None]:
+    """Let the tracer listen in this thread until the block ends."""
+    with (
+        tracer,
+        intercept_calls(),
+        recorded_scopes(),
+        traced_process_state(),
+        traced_reads(tracer, definition.function),
+    ):
+        yield
+
+
 def describe(module: Any) -> bool:
     """Describe the flow of a module without values, where that is possible; see `FlowModule.describe`."""
     definition = module._main()
@@ -294,13 +308,11 @@ def _described(
     before = module.training
     module.__dict__["training"] = training
     tracer = Tracer(module, valued=False)
-    outside = look(module, definition.function, _live(type(module)))
     try:
-        with tracer, intercept_calls(), recorded_scopes():
+        with _tracing(tracer, definition):
             parameters = definition.signature.parameters.values()
             values = tuple(describe_parameter(tracer, each) for each in parameters)
             output = definition.call(module, values)
-        tracer.attributes.checks += checks_of(outside, tracer.encoder)
         spec = _with_children(tracer.finish(output), module)
     except NeedsValueError:
         return None
@@ -363,15 +375,13 @@ def _record(
 ) -> tuple[Program, Any]:
     live = _live(type(module))
     tracer = Tracer(module, valued=True, live=live, replay=replay)
-    outside = look(module, definition.function, live)
     tracer.guards.is_tied = is_tied
-    with tracer, intercept_calls(), recorded_scopes(), live_reads(tracer):
+    with _tracing(tracer, definition):
         values = tuple(
             admit(tracer, name, value)
             for name, value in zip(definition.parameters, inputs, strict=True)
         )
         output = definition.call(module, values)
-    tracer.attributes.checks += checks_of(outside, tracer.encoder)
     spec = _with_children(tracer.finish(output, module.training), module)
     program = Program(spec, tracer.encoder.constants, definition.title, tracer.encoder.portable)
     program.entry = tracer.attributes.entry
