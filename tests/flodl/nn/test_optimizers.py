@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn, optim
 
-from flodl.errors import CheckpointError
+from flodl.errors import CheckpointError, TrainingError
 from flodl.nn import optimizers
 from flodl.nn.parameters import freeze, trainable_parameters, unfreeze
 
@@ -151,6 +151,26 @@ def test_a_replaced_head_is_noticed():
     assert optimizers.check_trains(optimizer, model) == ()
     model[2] = nn.Linear(5, 9)
     assert optimizers.check_trains(optimizer, model) == ("2.weight", "2.bias")
+
+
+def test_require_trains_partial_optimizer_warns():
+    model = net()
+    optimizer = optimizers.Adam(model[0], 0.1)
+    with pytest.warns(UserWarning, match=r"2 trainable parameters .*2\.weight, 2\.bias"):
+        optimizers.require_trains(optimizer, model)
+    freeze(model[2])
+    optimizers.require_trains(optimizer, model)
+
+
+def test_require_trains_frozen_model_allows_an_optimizer_of_inputs():
+    model = net()
+    image = nn.Parameter(torch.zeros(3))
+    with pytest.raises(
+        TrainingError, match=r"Adam holds no parameter of the Sequential.*0\.weight"
+    ):
+        optimizers.require_trains(optimizers.Adam([image], 0.1), model)
+    freeze(model)
+    optimizers.require_trains(optimizers.Adam([image], 0.1), model)
 
 
 def test_a_rate_held_in_a_tensor_is_changed_in_place():
