@@ -8,7 +8,7 @@ from torch import nn
 
 from flodl.errors import FlowError
 from flodl.flow.callsite import call_site
-from flodl.flow.composites import halting_loop, node
+from flodl.flow.composites import halting_loop, node, whole
 from flodl.flow.stages import run_stage
 from flodl.nodes.looping import loop_for
 from flodl.spec.graph import Literally
@@ -70,8 +70,9 @@ class Loop:
             n: number of turns; with 0 the value stays what it is.
 
         Raises:
-            FlowError: `n` is negative.
+            FlowError: `n` is negative, or no whole number.
         """
+        n = whole(n, "for_n")
         if n < 0:
             message = f"{call_site()}: for_n({n}): a loop cannot run a negative number of times"
             raise FlowError(message)
