@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeVar, overload
 import torch
 from torch import is_grad_enabled as is_grad_enabled
 
+from flodl.tensor import Variable as Variable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
