@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from torch import nn
 from torch.nn import ELU as ELU
@@ -65,27 +65,29 @@ _UPSAMPLE_MODES: Final = ("nearest", "bilinear")
 
 
 class InstanceNorm(nn.InstanceNorm2d):
-    """`nn.InstanceNorm2d` whose second argument is `affine`."""
+    """`nn.InstanceNorm2d` whose second argument is `affine`; the other settings are torch's, by name."""
 
-    def __init__(self, num_features: int, affine: bool = False) -> None:
-        super().__init__(num_features, affine=affine)
+    def __init__(self, num_features: int, affine: bool = False, **settings: Any) -> None:
+        super().__init__(num_features, affine=affine, **settings)
 
 
 class Upsample(nn.Upsample):
-    """`nn.Upsample` that also takes the modes by number: 0 is nearest, 1 is bilinear."""
+    """`nn.Upsample` that also takes the modes by number: 0 is nearest, 1 is bilinear.
+
+    Its second argument is the mode, other settings are torch's, by name.
+    """
 
     def __init__(
         self,
         size: int | tuple[int, ...] | None = None,
         mode: int | str = "nearest",
-        *,
-        scale_factor: float | tuple[float, ...] | None = None,
+        **settings: Any,
     ) -> None:
         if isinstance(mode, int):
             if not 0 <= mode < len(_UPSAMPLE_MODES):
                 raise ValueError(f"Upsample knows mode 0 (nearest) and 1 (bilinear), got {mode}")
             mode = _UPSAMPLE_MODES[mode]
-        super().__init__(size=size, scale_factor=scale_factor, mode=mode)
+        super().__init__(size=size, mode=mode, **settings)
 
 
 def modules(*branches: nn.Module) -> list[nn.Module]:

@@ -1,6 +1,7 @@
 """The few modules of our own: single-stream recurrences and attention, blur, and two constructors."""
 
 import copy
+import inspect
 
 import pytest
 import torch
@@ -53,6 +54,32 @@ def test_attention_on_one_stream():
         one.forward_named(x, {"key": memory, "mask": mask}),
         two(x, memory, memory, attn_mask=mask)[0],
     )
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "needed"),
+    [
+        (MultiheadAttention, nn.MultiheadAttention, (8, 2)),
+        (modules.InstanceNorm, nn.InstanceNorm2d, (8,)),
+        (modules.Upsample, nn.Upsample, (8,)),
+    ],
+)
+def test_layer_takes_every_setting_of_torchs_by_name(ours, theirs, needed):
+    parameters = inspect.signature(theirs).parameters
+    settings = [name for name, each in parameters.items() if each.default is not each.empty]
+    settings = [name for name in settings if name not in ("size", "batch_first")]
+    assert len(settings) >= 4
+    for name in settings:
+        ours(*needed, **{name: parameters[name].default})
+
+
+def test_layers_are_made_on_a_device():
+    assert modules.InstanceNorm(64, True, device="meta").weight.is_meta
+    attention = MultiheadAttention(512, 8, device="meta", dtype=torch.float64, bias=False)
+    assert attention.in_proj_weight.is_meta
+    assert attention.in_proj_weight.dtype == torch.float64
+    assert attention.in_proj_bias is None
+    assert modules.Upsample(mode=1, scale_factor=2.0, align_corners=True).align_corners is True
 
 
 def test_they_stand_in_a_flow():
