@@ -132,6 +132,11 @@ class SGD(AbstractOptimizer, optim.SGD):
     ) -> None:
         super().__init__(_listed(params), lr=lr, momentum=momentum, **settings)
 
+    @classmethod
+    def with_groups(cls, momentum: float = 0.0, **defaults: Any) -> GroupBuilder[Self]:
+        """Begin an optimizer of several parameter groups: `SGD.with_groups(0.9).group(body, lr=0.1)`."""
+        return GroupBuilder(cls, {"momentum": momentum, **defaults})
+
 
 @final
 class Adam(AbstractOptimizer, optim.Adam):
@@ -166,6 +171,11 @@ class AdamW(AbstractOptimizer, optim.AdamW):
         super().__init__(
             listed, lr=lr, weight_decay=weight_decay, fused=_fused(listed, fused), **settings
         )
+
+    @classmethod
+    def with_groups(cls, weight_decay: float = 1e-2, **defaults: Any) -> GroupBuilder[Self]:
+        """Begin an optimizer of several parameter groups: `AdamW.with_groups(0.1).group(body, lr=1e-4)`."""
+        return GroupBuilder(cls, {"weight_decay": weight_decay, **defaults})
 
 
 @final

@@ -145,6 +145,17 @@ def test_frozen_parameters_do_not_move(kind):
     assert not torch.equal(model[0].weight, before)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [(optimizers.SGD, "momentum"), (optimizers.AdamW, "weight_decay")]
+)
+def test_with_groups_takes_the_setting_of_all_groups(kind, name):
+    model = net()
+    optimizer = kind.with_groups(0.9).group(model[0], lr=0.1).group(model[2], 0.2).build()
+    assert [group[name] for group in optimizer.param_groups] == [0.9, 0.9]
+    assert (optimizer.lr(0), optimizer.lr(1)) == (0.1, 0.2)
+    assert type(kind.with_groups().group(model, lr=0.1).build()) is kind
+
+
 def test_a_replaced_head_is_noticed():
     model = net()
     optimizer = optimizers.Adam(model, 0.1)
