@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flodl.graph.yielding import AbstractYieldingNames
+from flodl.graph.yielding import YieldingNamesMixin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from flodl.checkpoint.store import LoadReport, Target
 
 
-class AbstractCheckpointMethods(AbstractYieldingNames):
+class CheckpointMixin(YieldingNamesMixin):
     """What a graph can do about its checkpoints.
 
     Example:

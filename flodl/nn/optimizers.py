@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn, optim
 
 from flodl.errors import TrainingError
-from flodl.nn.stateful import AbstractStateful
+from flodl.nn.stateful import StatefulMixin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -43,7 +43,7 @@ def _fused(entries: list[Any], wanted: bool | None) -> bool | None:
     return True if tensors and fits else None
 
 
-class AbstractOptimizer(AbstractStateful, optim.Optimizer):
+class OptimizerMixin(StatefulMixin, optim.Optimizer):
     """What every optimizer offers beyond torch's: rates by group, and state in a checkpoint file."""
 
     def lr(self, group: int = 0) -> float:
@@ -91,7 +91,7 @@ class AbstractOptimizer(AbstractStateful, optim.Optimizer):
         return GroupBuilder(cls, defaults)
 
 
-Built = TypeVar("Built", bound=AbstractOptimizer)
+Built = TypeVar("Built", bound=OptimizerMixin)
 
 
 @final
@@ -124,7 +124,7 @@ class GroupBuilder(Generic[Built]):
 
 
 @final
-class SGD(AbstractOptimizer, optim.SGD):
+class SGD(OptimizerMixin, optim.SGD):
     """Stochastic gradient descent: `SGD(params, lr, momentum)`."""
 
     def __init__(
@@ -139,7 +139,7 @@ class SGD(AbstractOptimizer, optim.SGD):
 
 
 @final
-class Adam(AbstractOptimizer, optim.Adam):
+class Adam(OptimizerMixin, optim.Adam):
     """Adam: `Adam(params, lr)`; fused on CUDA."""
 
     def __init__(
@@ -155,7 +155,7 @@ class Adam(AbstractOptimizer, optim.Adam):
 
 
 @final
-class AdamW(AbstractOptimizer, optim.AdamW):
+class AdamW(OptimizerMixin, optim.AdamW):
     """Adam with decoupled weight decay: `AdamW(params, lr, weight_decay)`; fused on CUDA."""
 
     def __init__(
@@ -179,7 +179,7 @@ class AdamW(AbstractOptimizer, optim.AdamW):
 
 
 @final
-class RMSprop(AbstractOptimizer, optim.RMSprop):
+class RMSprop(OptimizerMixin, optim.RMSprop):
     """RMSprop: `RMSprop(params, lr)`, alpha 0.99."""
 
     def __init__(self, params: Params, lr: float | Tensor = 1e-2, **settings: Any) -> None:
@@ -187,7 +187,7 @@ class RMSprop(AbstractOptimizer, optim.RMSprop):
 
 
 @final
-class Adagrad(AbstractOptimizer, optim.Adagrad):
+class Adagrad(OptimizerMixin, optim.Adagrad):
     """Adagrad: `Adagrad(params, lr)`."""
 
     def __init__(self, params: Params, lr: float | Tensor = 1e-2, **settings: Any) -> None:
@@ -195,7 +195,7 @@ class Adagrad(AbstractOptimizer, optim.Adagrad):
 
 
 @final
-class RAdam(AbstractOptimizer, optim.RAdam):
+class RAdam(OptimizerMixin, optim.RAdam):
     """Rectified Adam: `RAdam(params, lr)`, with torch's rectification."""
 
     def __init__(self, params: Params, lr: float | Tensor = 1e-3, **settings: Any) -> None:
@@ -203,7 +203,7 @@ class RAdam(AbstractOptimizer, optim.RAdam):
 
 
 @final
-class NAdam(AbstractOptimizer, optim.NAdam):
+class NAdam(OptimizerMixin, optim.NAdam):
     """Adam with Nesterov momentum: `NAdam(params, lr)`, with torch's momentum schedule."""
 
     def __init__(self, params: Params, lr: float | Tensor = 2e-3, **settings: Any) -> None:

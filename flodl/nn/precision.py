@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, optim
 
 from flodl.nn.parameters import Parameters, clip_grad_norm, parameters_of
-from flodl.nn.stateful import AbstractStateful
+from flodl.nn.stateful import StatefulMixin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +122,7 @@ class _Calling(optim.Optimizer):
 
 
 @final
-class GradScaler(AbstractStateful, torch.amp.GradScaler):
+class GradScaler(StatefulMixin, torch.amp.GradScaler):
     """Scales losses so that half-precision gradients do not vanish.
 
     The order that works is unscale, clip, step; `step(optimizer, max_norm=...)` keeps it:

@@ -123,7 +123,7 @@ def test_ways_that_were_seen_are_not_recorded_again(monkeypatch):
         run(flow, x, 3)
         flow.outs.clear()
         flow.total = 0
-    from flodl.flow import module
+    from flodl.module import flow_module as module
 
     monkeypatch.setattr(module, "_record", None)
     run(flow, x, 3)

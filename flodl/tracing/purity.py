@@ -1,0 +1,182 @@
+"""May a flow be described before its first call?  Only if running it on mere handles has no effect.
+
+A description right after construction runs the flow's Python code without values.  That is sound
+unless the code looks at identity (`y is None`, which a handle cannot answer) or does something other
+than compute (`print`, a file, a clock).  Such flows wait for their first call.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import dis
+import inspect
+from functools import lru_cache
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+
+from flodl.tracing.object_mutation import is_written_in_python
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+Owners: TypeAlias = tuple[type, ...]
+
+_IDENTITY = frozenset({
+    "IS_OP", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
+    "POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE",
+    "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE",
+})  # fmt: skip
+_EFFECTS = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "SETUP_WITH",
+                      "BEFORE_WITH", "IMPORT_NAME"})  # fmt: skip
+_SWITCHES = frozenset(
+    {"_set_grad_enabled", "set_grad_enabled", "manual_seed", "set_default_dtype"}
+)
+_SAFE_BUILTINS = frozenset({
+    "len", "range", "zip", "enumerate", "list", "tuple", "dict", "set", "int", "float", "bool", "str",
+    "min", "max", "sum", "abs", "reversed", "sorted", "map", "any", "all", "slice", "super", "isinstance",
+    "round", "getattr", "type", "__build_class__", "AssertionError", "ValueError", "TypeError",
+    "RuntimeError", "NotImplementedError", "Exception", "filter", "iter", "next",
+})  # fmt: skip
+_FRAME = (torch.nn.Module, object)
+_SAFE_PACKAGES = ("torch", "flodl", "math", "operator", "functools", "itertools", "einops")
+
+
+@lru_cache(maxsize=4096)
+def mentioned_names(owner: type) -> frozenset[str]:
+    """Return every name and string that the methods of a class mention.
+
+    An attribute outside this set cannot have been read by the class's flow.
+    """
+    found: set[str] = set()
+    for kind in owner.__mro__:
+        if kind in _FRAME or kind.__module__.partition(".")[0] in ("flodl", "builtins", "abc"):
+            continue
+        for value in vars(kind).values():
+            if isinstance(value, FunctionType):
+                _collect_names(inspect.unwrap(value).__code__, found)
+    return frozenset(found)
+
+
+def _collect_names(code: CodeType, found: set[str]) -> None:
+    found.update(code.co_names)
+    for const in code.co_consts:
+        if isinstance(const, str):
+            found.add(const)
+        elif isinstance(const, CodeType):
+            _collect_names(const, found)
+
+
+def is_describable(function: Callable[..., Any], owners: Sequence[type]) -> bool:
+    """Say whether a flow may run on handles without values.
+
+    Args:
+        function: the flow.
+        owners: the classes of its module and of those inside, whose methods it may call.
+    """
+    own = tuple(each for each in owners if not _is_of_a_package(each))
+    return isinstance(function, FunctionType) and _function(function, own, set())
+
+
+def _is_of_a_package(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] in ("torch", "flodl")
+
+
+def _function(function: FunctionType, owners: Owners, seen: set[CodeType]) -> bool:
+    return _code(function.__code__, function, owners, seen)
+
+
+def _code(code: CodeType, function: FunctionType, owners: Owners, seen: set[CodeType]) -> bool:
+    if code in seen:
+        return True
+    seen.add(code)
+    # What the caller of a flow left out is known; what a flow hands to a helper may be a handle.
+    is_flow = len(seen) == 1
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if is_flow else ()
+    steps = _steps(code)
+    # A parameter that is assigned again may be a handle when it is asked.
+    assigned = {step.argval for step in steps if step.opname in ("STORE_FAST", "DELETE_FAST")}
+    parameters = tuple(name for name in parameters if name not in assigned)
+    before = ""
+    for step in steps:
+        if step.opname in _EFFECTS:
+            return False
+        if step.opname in _IDENTITY and before not in parameters:
+            return False
+        if step.opname == "LOAD_GLOBAL" and not _global(step.argval, function, owners, seen):
+            return False
+        if step.argval in _SWITCHES:
+            return False
+        if step.opname in ("LOAD_METHOD", "LOAD_ATTR") and not _member(step.argval, owners, seen):
+            return False
+        before = (
+            step.argval if step.opname == "LOAD_FAST" else before if step.argval is None else ""
+        )
+    nested = (const for const in code.co_consts if isinstance(const, CodeType))
+    return all(_code(inner, function, owners, seen) for inner in nested)
+
+
+@lru_cache(maxsize=1024)
+def _steps(code: CodeType) -> tuple[dis.Instruction, ...]:
+    # A deep model has many modules of few classes, each of which is asked about.
+    return tuple(
+        step
+        for step in dis.get_instructions(code)
+        if step.opname not in ("CACHE", "EXTENDED_ARG", "PRECALL")
+    )
+
+
+def _global(name: str, function: FunctionType, owners: Owners, seen: set[CodeType]) -> bool:
+    if name not in function.__globals__:
+        return name in _SAFE_BUILTINS or not hasattr_builtin(name)
+    value = function.__globals__[name]
+    if isinstance(value, ModuleType):
+        return value.__name__.partition(".")[0] in _SAFE_PACKAGES
+    if isinstance(value, FunctionType):
+        package = (value.__module__ or "").partition(".")[0]
+        return package in _SAFE_PACKAGES or _function(value, owners, seen)
+    if isinstance(value, type) and is_written_in_python(value):
+        # An object of it that a step changes would be the same one in every call: only a run shows that.
+        return dataclasses.is_dataclass(value)
+    return isinstance(value, (int, float, str, bool, tuple, type, type(None))) or (
+        (getattr(value, "__module__", "") or "").partition(".")[0] in _SAFE_PACKAGES
+    )
+
+
+def _member(name: str, owners: Owners, seen: set[CodeType]) -> bool:
+    """Follow `self.helper(...)` and `self.part.helper(...)`: methods by that name are looked into as well."""
+    return all(_own_member(name, each, owners, seen) for each in owners)
+
+
+def _own_member(name: str, owner: type, owners: Owners, seen: set[CodeType]) -> bool:
+    for kind in owner.__mro__:
+        value = vars(kind).get(name)
+        if isinstance(value, FunctionType) and "__flodl_definition__" not in vars(value):
+            package = (value.__module__ or "").partition(".")[0]
+            own = inspect.unwrap(value)
+            return package in _SAFE_PACKAGES or (
+                isinstance(own, FunctionType) and _function(own, owners, seen)
+            )
+    return True
+
+
+def hasattr_builtin(name: str) -> bool:
+    """Say whether a name is a builtin."""
+    return name in vars(builtins)
+
+
+def methods_by_name(name: str, owner: type) -> Iterator[FunctionType]:
+    """Yield the methods and properties of the user's classes that have a name."""
+    for kind in owner.__mro__:
+        if kind.__module__.partition(".")[0] in ("torch", "flodl", "builtins"):
+            continue
+        value = vars(kind).get(name)
+        value = value.fget if isinstance(value, property) else value
+        if isinstance(value, (staticmethod, classmethod)):
+            value = value.__func__
+        if isinstance(value, FunctionType):
+            unwrapped = inspect.unwrap(value)
+            if isinstance(unwrapped, FunctionType):
+                yield unwrapped
