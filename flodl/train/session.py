@@ -15,6 +15,7 @@ from flodl.errors import TrainingError
 from flodl.graph.graph import Graph
 from flodl.graph.state import detach_state, graphs_below, has_state
 from flodl.graph.training_methods import attach_training
+from flodl.nn.optimizers import require_trains
 from flodl.nn.parameters import clip_grad_norm
 from flodl.nn.torch_schedules import apply_rate
 from flodl.step.ema import Ema
@@ -102,6 +103,7 @@ class TrainingSession:
     def __init__(
         self, model: nn.Module, optimizer: optim.Optimizer, options: SessionOptions
     ) -> None:
+        require_trains(optimizer, model)
         self.model = model
         self.optimizer = optimizer
         self.device = next((each.device for each in model.parameters()), torch.device("cpu"))

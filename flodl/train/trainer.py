@@ -163,7 +163,7 @@ class Trainer:
                 run directory to continue from that.
 
         Raises:
-            TrainingError: there is no data, or it gives no batches.
+            TrainingError: there is no data, it gives no batches, or the optimizer is another model's.
             DeviceError: this is one of several processes.
             NonFiniteError: a loss is infinite or not a number.
             Interrupted: a signal asked to end; a checkpoint is written.

@@ -28,6 +28,14 @@ def test_a_callback_that_raises_is_named():
     assert "test_mistakes.py:" in caught.value.__notes__[0]
 
 
+def test_builder_optimizer_of_another_model_raises():
+    other = make()
+    with pytest.raises(TrainingError, match="holds no parameter of the Sequential"):
+        builder(optimizer=sgd(other.parameters())).run()
+    with pytest.raises(TrainingError, match="holds no parameter of the Sequential"):
+        Trainer(make(), sgd(other.parameters()), train_step).fit(BATCHES)
+
+
 def test_a_train_function_that_raises_tells_where():
     def breaks(model, batch):
         if torch.equal(batch[0], BATCHES[3][0]):

@@ -101,6 +101,14 @@ def test_a_builder_of_the_model_may_stand_between():
         Trainer.setup(3, sgd)
 
 
+def test_setup_optimizer_of_another_model_raises():
+    model, other = graph(), graph()
+    with pytest.raises(TrainingError, match="holds no parameter of the Graph"):
+        Trainer.setup(model, sgd(other.parameters()))
+    with pytest.raises(TrainingError, match="holds no parameter of the Graph"):
+        Trainer.setup(model, lambda params: sgd(other.parameters()))
+
+
 def test_without_setup_there_is_no_step():
     with pytest.raises(GraphError, match=r"Graph is not set up for training: call Trainer\.setup"):
         graph().step()
