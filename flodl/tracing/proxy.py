@@ -63,7 +63,7 @@ class Flow:
         torch.Size([2, 4])
     """
 
-    __slots__ = ("_known", "_node", "_tracer", "_value")
+    __slots__ = ("__weakref__", "_known", "_node", "_tracer", "_value")
 
     # Numbers and arrays of numpy leave their operators to us, as they do to a tensor.
     __array_priority__ = 1000

@@ -92,7 +92,7 @@ class Sources:
     """The objects that one trace has reached, and the guards on what was read from them.
 
     Attributes:
-        checks: Python expressions over `self` and the constants of the plan that must hold in a call.
+        names: the attributes that were read from the traced module itself.
     """
 
     def __init__(self, tracer: Tracer, module: nn.Module) -> None:
@@ -106,6 +106,7 @@ class Sources:
         self._typed: set[int] = {id(module)}
         self._written: dict[tuple[int, str], Any] = {}
         self._hooked: list[type] = []
+        self.names: set[str] = set()
         self._changing: frozenset[str] | None = None
         self._globals: list[tuple[FunctionType, str, Any]] = []
         self._module = module
@@ -155,6 +156,8 @@ class Sources:
         Raises:
             AttributeError: there is none; that there is none is guarded too.
         """
+        if owner is self._module:
+            self.names.add(name)
         written = self._written.get((id(owner), name), _MISSING)
         if written is not _MISSING:
             return written
