@@ -340,7 +340,7 @@ def call(function: Any, *args: Any, **named: Any) -> Any:
         >>> Prior()(torch.ones(2, 4)).shape
         torch.Size([2, 4])
     """
-    from flodl.tracing.tracer import current_tracer
+    from flodl.tracing.active import current_tracer
     from flodl.vocabulary.stages import call_stage
 
     tracer = current_tracer()

@@ -19,6 +19,7 @@ from flodl.graph.plans import Plans
 from flodl.graph.program import Program
 from flodl.module.generate_forward import install_definitions, layer_behind
 from flodl.module.plan_methods import PlanMixin
+from flodl.tracing.active import current_tracer
 from flodl.tracing.call_inputs import Definition, admit, describe_parameter
 from flodl.tracing.context_managers import recorded_scopes
 from flodl.tracing.fx_interop import is_symbolic, run_symbolically
@@ -30,7 +31,7 @@ from flodl.tracing.purity import is_describable
 from flodl.tracing.pytrees import map_leaves
 from flodl.tracing.readings import unwrap
 from flodl.tracing.sources import traced_reads
-from flodl.tracing.tracer import Tracer, current_tracer
+from flodl.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -203,10 +204,9 @@ def subflow(method: Method) -> Method:
 
 
 def _current(module: nn.Module, name: str) -> Any:
-    for table in (module._parameters, module._buffers, module._modules, module.__dict__):
-        if name in table:
-            return table[name]
-    return None
+    own = vars(module)
+    tables = (own.get("_parameters"), own.get("_buffers"), own.get("_modules"), own)
+    return next((table[name] for table in tables if table and name in table), None)
 
 
 def _is_same_kind(before: Any, value: Any) -> bool:

@@ -10,7 +10,7 @@ generated code, checkpoints) knows it. Positions that torch reads in the same wa
 from __future__ import annotations
 
 import inspect
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, final
 
 import torch
 from torch import nn
@@ -20,6 +20,7 @@ _BUILD: Final = ("bias", "stride", "padding", "dilation", "groups", "device")
 _BUILD_TRANSPOSED: Final = (*_BUILD[:3], "output_padding", *_BUILD[3:])
 
 
+@final
 class _TorchLayer(type):
     """Makes an object of torch's class, after `sort_arguments` changed the arguments.
 

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from flodl.errors import FlowError
+from flodl.tracing.active import current_tracer
 from flodl.tracing.decorators import decorators_of, undecorated
 from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import leaves
-from flodl.tracing.tracer import current_tracer
 from flodl.vocabulary.stages import call_module, call_stage
 
 if TYPE_CHECKING:

@@ -24,17 +24,14 @@ from __future__ import annotations
 import math
 import re
 import sys
-import threading
 import weakref
 from collections import OrderedDict, defaultdict, deque
 from contextlib import contextmanager
 from enum import Enum
 from functools import lru_cache, partial
 from inspect import getattr_static
-from pathlib import Path
 from types import (
     BuiltinFunctionType,
-    CodeType,
     FunctionType,
     MethodType,
     ModuleType,
@@ -46,6 +43,7 @@ import torch
 from torch import nn
 
 from flodl.errors import FlowError
+from flodl.tracing.attribute_hooks import install, is_ours, remove
 from flodl.tracing.global_reads import class_reads, global_reads, global_writes, is_foreign
 from flodl.tracing.mutated_attributes import live_names
 from flodl.tracing.proxy import Flow
@@ -71,20 +69,11 @@ _FUNCTIONS: Final = (
     type(str.join),
 )
 _CODE: Final = (*_FUNCTIONS, MethodType, type)
-_MACHINERY: Final = frozenset(
-    vars(nn.Module)[name].__code__
-    for name in ("_wrapped_call_impl", "_call_impl")
-    if isinstance(vars(nn.Module)[name], FunctionType)
-)
 _CALLED_BY_PYTHON: Final = (
     "__call__", "__getitem__", "__len__", "__iter__", "__contains__", "__bool__", "__getattr__",
     "__eq__", "__add__", "__mul__", "__next__", "__enter__", "__exit__",
 )  # fmt: skip
-_OWN_FOLDER: Final = str(Path(__file__).parents[1])
-_TORCH_FOLDER: Final = str(Path(torch.__file__).parent)
 _MISSING: Final = object()
-# Names that only a mode decides (`self.training` ties the plan by itself) or that hold no setting.
-_UNGUARDED: Final = frozenset({"training"})
 
 
 @final
@@ -386,7 +375,7 @@ class Sources:
     def function(self, function: Any) -> None:
         """Guard the globals, closure variables and defaults of a function that the flow may call."""
         function = getattr_static(function, "__wrapped__", function)
-        if not isinstance(function, FunctionType) or _is_ours(function.__code__.co_filename):
+        if not isinstance(function, FunctionType) or is_ours(function.__code__.co_filename):
             return
         self._callees[self._current].append(id(function))
         if id(function) in self._by_function or is_foreign(function.__module__):
@@ -485,12 +474,12 @@ class Sources:
         if kind in self._hooked or not kind.__flags__ & _HEAP_TYPE or kind.__flags__ & _IMMUTABLE:
             return
         self._hooked.append(kind)
-        _install(kind)
+        install(kind)
 
     def unhook(self) -> None:
         """Take the hooks off again."""
         while self._hooked:
-            _remove(self._hooked.pop())
+            remove(self._hooked.pop())
 
     def bound(self, value: object, key: str) -> None:
         """Guard that an object which the plan holds as a constant is still where it was found."""
@@ -592,87 +581,6 @@ def same_array(value: Any, kept: Any) -> bool:
         and value.shape == kept.shape
         and value.tobytes() == kept.tobytes()
     )
-
-
-# ---- hooks on classes -----------------------------------------------------------------------------
-
-_lock = threading.RLock()
-_installed: dict[type, tuple[int, Any, Any]] = {}
-
-
-def _install(kind: type) -> None:
-    with _lock:
-        count, get, put = _installed.get(kind, (0, None, None))
-        if not count:
-            get, put = vars(kind).get("__getattribute__"), vars(kind).get("__setattr__")
-            plain: Any = kind  # its methods, not bound to anything
-            type.__setattr__(kind, "__getattribute__", _reader(plain.__getattribute__))
-            type.__setattr__(kind, "__setattr__", _writer(plain.__setattr__))
-        _installed[kind] = count + 1, get, put
-
-
-def _remove(kind: type) -> None:
-    with _lock:
-        count, get, put = _installed[kind]
-        if count > 1:
-            _installed[kind] = count - 1, get, put
-            return
-        del _installed[kind]
-        for name, before in (("__getattribute__", get), ("__setattr__", put)):
-            if before is None:
-                type.__delattr__(kind, name)
-            else:
-                type.__setattr__(kind, name, before)
-
-
-def _reader(plain: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
-    from flodl.tracing.tracer import current_tracer
-
-    def __getattribute__(self: Any, name: str) -> Any:  # noqa: N807
-        tracer = current_tracer()
-        if (
-            tracer is None
-            or (name.startswith("__") and name != "__dict__")
-            or not _is_read_by_the_flow(tracer, self, name, sys._getframe(1).f_code)
-        ):
-            return plain(self, name)
-        return tracer.read_attribute(self, name, plain)
-
-    return __getattribute__
-
-
-def _writer(plain: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any], None]:
-    from flodl.tracing.tracer import current_tracer
-
-    def __setattr__(self: Any, name: str, value: Any) -> None:  # noqa: N807
-        tracer = current_tracer()
-        if (
-            tracer is None
-            or self is tracer.module
-            or not _is_read_by_the_flow(tracer, self, name, sys._getframe(1).f_code)
-        ):
-            plain(self, name, value)
-            return
-        tracer.write_attribute(self, name, value)
-
-    return __setattr__
-
-
-def _is_ours(file: str) -> bool:
-    """Return True for a file of this package, and for generated code."""
-    return file.startswith((_OWN_FOLDER, "<flodl"))
-
-
-def _is_read_by_the_flow(tracer: Tracer, owner: Any, name: str, code: CodeType) -> bool:
-    if name in _UNGUARDED and owner is tracer.module:
-        return False
-    if tracer.sources.source_of(owner) is None or code in _MACHINERY:
-        return False
-    file = code.co_filename
-    if _is_ours(file):
-        return False
-    # torch reads the tables of a module through its `__dict__`; a flow's `vars(x)` is a read.
-    return not (name == "__dict__" and file.startswith(_TORCH_FOLDER))
 
 
 @contextmanager
