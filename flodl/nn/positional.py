@@ -46,7 +46,7 @@ class _TorchLayer(type):
     def __signature__(cls) -> inspect.Signature:
         if cls._is_name():
             return inspect.signature(cls._torchs())
-        whole = inspect.signature(cls.__init__)  # type: ignore[misc]  # of a class, not of an object
+        whole = inspect.signature(cls.__init__)  # of a class, not of an object
         return whole.replace(parameters=list(whole.parameters.values())[1:])
 
     def _is_name(cls) -> bool:
