@@ -243,13 +243,15 @@ class Casebook:
             if not self._time.is_over() and not self.cases.get(name):
                 origin = "arguments seen in a run, inputs from its layers"
                 self._explore(construction, origin, None)
+        if self.cases.get(name) or self._time.is_over():
+            return
         recorder = new_recorder(self._original, "")
         for kwargs, construction in self._guessed(made, recorder):
-            if self.cases.get(name) or self._time.is_over():
-                break
             failure = self._try_and_ask(made, kwargs, construction, recorder)
             if failure is not None:  # the first guess is the likeliest
                 self.reasons.setdefault(name, str(failure))
+            if self.cases.get(name) or self._time.is_over():
+                return  # before the next guess is made
 
     def _try_and_ask(
         self,
@@ -302,11 +304,15 @@ class Casebook:
     def _guessed(
         self, made: type[nn.Module], recorder: Recorder
     ) -> Iterator[tuple[dict[str, object], Construction]]:
-        with self._original.active(), recorder.watching():
-            seed_all(EXAMPLE_SEED)
-            guesses = list(guess_constructor_arguments(made, self._declared))
+        guesses = guess_constructor_arguments(made, self._declared)
         known: set[bytes] = set()
-        for kwargs in guesses:
+        while True:
+            # One at a time: a guess may construct whole models, and the first one mostly fits.
+            with self._original.active(), recorder.watching():
+                seed_all(EXAMPLE_SEED)
+                kwargs = next(guesses, None)
+            if kwargs is None:
+                return
             construction = self._construction(made, kwargs, recorder)
             if construction.arguments.data not in known:
                 known.add(construction.arguments.data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import keyword
 import linecache
@@ -250,7 +251,8 @@ def _all_options(made: type) -> dict[str, list[Option]]:
     return options
 
 
-def _options(kind: type) -> dict[str, list[Option]]:
+@functools.lru_cache(maxsize=512)  # every class of a file has the same few classes above it
+def _options(kind: type) -> Mapping[str, list[Option]]:
     """Return what the class, and the functions of its file that it calls, compare their names with."""
     module, node = sys.modules.get(kind.__module__), class_node(kind)
     if node is None:
@@ -292,7 +294,7 @@ def _with_settings(
         if module_wanted(made, item) is not None:
             continue
         for settings in guess_settings(made, item, guess, declared):
-            others = {other.name: guess_one(other, size) for other in required}
+            others = {other.name: guess_one(other, size) for other in required if other != item}
             yield {**others, item.name: settings}
 
 

@@ -16,7 +16,9 @@ from flodl.verify.lighter_sizes import smaller_setting
 _ENDINGS = ("Config", "Configuration", "Settings", "HParams", "Options")
 
 
-def own_settings(made: type, parameter: inspect.Parameter, read: set[str]) -> Iterator[object]:
+def own_settings(
+    made: type, parameter: inspect.Parameter, read: frozenset[str]
+) -> Iterator[object]:
     """Yield small settings of the class that the parameter, the model or its module names for them.
 
     `read` are the names that the module reads from settings: one of several classes in it must have half
@@ -37,7 +39,7 @@ def own_settings(made: type, parameter: inspect.Parameter, read: set[str]) -> It
             yield small
 
 
-def _kinds(made: type, parameter: inspect.Parameter, read: set[str]) -> Iterator[type]:
+def _kinds(made: type, parameter: inspect.Parameter, read: frozenset[str]) -> Iterator[type]:
     module = vars(sys.modules.get(made.__module__)) if made.__module__ in sys.modules else {}
     wanted = parameter.annotation
     if isinstance(wanted, str):
