@@ -17,7 +17,7 @@ from torch import nn
 
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.class_sources import class_node, constructor_node, module_node
-from flodl.verify.settings_classes import own_settings
+from flodl.verify.settings_classes import SettingsMemory, own_settings
 
 NAMES = frozenset({
     "args", "cfg", "conf", "config", "configs", "configuration", "hp", "hparams", "hps",
@@ -49,7 +49,11 @@ class Settings(dict[str, Any]):
 
 
 def guess_settings(
-    made: type, parameter: inspect.Parameter, guess: Guess, declared: Declared
+    made: type,
+    parameter: inspect.Parameter,
+    guess: Guess,
+    declared: Declared,
+    memory: SettingsMemory | None = None,
 ) -> Iterator[object]:
     """Yield what might be the settings for one parameter, if it looks like some.
 
@@ -60,7 +64,7 @@ def guess_settings(
         yield from _filled(kind, guess)
     if parameter.name.lower() in NAMES:
         names = _names_read(made)
-        yield from own_settings(made, parameter, names)
+        yield from own_settings(made, parameter, names, memory)
         yield from _made_by_default(made, guess)
         for known in declared(names) if names else ():
             others = {name: guess(name) for name in sorted(names - known.keys())}
