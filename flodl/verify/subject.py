@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +29,8 @@ from flodl.verify.snapshot import (
 BUILD_SEED = 4321
 LEARNING_RATE = 0.01
 _NO_STATE = MODULE_FIELDS | FLOW_FIELDS
+# Noise of so many numbers is kept for the next call; a large one is drawn anew, to save memory.
+_KEPT_NOISE = 1 << 15
 _MISSING = "<missing>"
 
 AttributeNames = tuple[tuple[str, tuple[str, ...]], ...]
@@ -292,8 +296,7 @@ def scalar_loss(output: Tree) -> torch.Tensor:
             continue
         dense = item.to_dense() if item.layout != torch.strided else item
         real = torch.view_as_real(dense) if dense.is_complex() else dense
-        generator = torch.Generator().manual_seed(77 + number)
-        weights = torch.randn(real.shape, generator=generator, dtype=torch.float64).to(real.dtype)
+        weights = _fixed_noise(77 + number, tuple(real.shape), torch.float64).to(real.dtype)
         part = (real * weights).sum() / max(real.numel(), 1) ** 0.5
         total = part if total is None else total + part.to(total.dtype)
     if total is None:
@@ -328,9 +331,24 @@ def _meta(name: str, item: object) -> tuple[str, object]:
 
 
 def _noise(name: str, like: torch.Tensor) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
     drawn = torch.float32 if like.dtype == torch.float32 else torch.float64
-    return torch.randn(like.shape, generator=generator, dtype=drawn).to(like.dtype)
+    noise = _fixed_noise(zlib.crc32(name.encode()), tuple(like.shape), drawn)
+    return noise.to(like.dtype, copy=True)  # the callers write into it
+
+
+def _fixed_noise(seed: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Return the same normal noise for the same seed; callers must not write into it."""
+    small = math.prod(shape) <= _KEPT_NOISE
+    return _kept_noise(seed, shape, dtype) if small else _drawn_noise(seed, shape, dtype)
+
+
+def _drawn_noise(seed: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=dtype)
+
+
+# A class is called some fifty times, each time with noise for the same outputs and weights.
+_kept_noise = functools.lru_cache(maxsize=256)(_drawn_noise)
 
 
 def _perturb_statistics(name: str, module: nn.Module) -> None:
