@@ -49,7 +49,7 @@ def _has_flow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return any(type(leaf) is Flow for value in values for leaf in leaves(value))
 
 
-def _intercepted_call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+def _intercepted_call(module: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
     tracer = current_tracer()
     if tracer is None or not _has_flow(args, kwargs):
         return _call(module, *args, **kwargs)
@@ -62,7 +62,7 @@ def _compiled(module: nn.Module) -> Any:
     return known if known is None or current_tracer() is None else partial(_call_compiled, module)
 
 
-def _call_compiled(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+def _call_compiled(module: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
     if _has_flow(args, kwargs):
         return _intercepted_call(module, *args, **kwargs)
     return vars(module)["_compiled_call_impl"](*args, **kwargs)

@@ -76,7 +76,7 @@ class Flow:
 
     # ---- flow words ---------------------------------------------------------------------------
 
-    def through(self, stage: Stage, *extra: Any, **named: Any) -> Flow:
+    def through(self, stage: Stage, /, *extra: Any, **named: Any) -> Flow:
         """Pass the value through a stage: `stage(x, *extra, **named)`.
 
         Args:
@@ -90,7 +90,7 @@ class Flow:
         result: Flow = stages.run_stage(self._tracer, stage, self, extra, named)
         return result
 
-    def also(self, stage: Stage | Flow, *extra: Any, **named: Any) -> Flow:
+    def also(self, stage: Stage | Flow, /, *extra: Any, **named: Any) -> Flow:
         """Add a stage's result to the value (a residual connection): `x + stage(x)`.
 
         A flow in the place of the stage is a result that is there already: `x.also(y)` is `x + y`.
@@ -111,7 +111,7 @@ class Flow:
         """
         return stages.run_also_with(self, paths, named)
 
-    def fork(self, stage: Stage, *extra: Any, tag: str | None = None, **named: Any) -> Flow:
+    def fork(self, stage: Stage, /, *extra: Any, tag: str | None = None, **named: Any) -> Flow:
         """Run a side branch and go on with the value itself; `tag` names the side branch's result."""
         side = self.through(stage, *extra, **named)
         if tag is not None:
@@ -157,7 +157,7 @@ class Flow:
             self, stages.tagged(self, names), {key: keyed[tag] for key, tag in named.items()}
         )
 
-    def loop_body(self, stage: Stage, *extra: Any, **named: Any) -> Loop:
+    def loop_body(self, stage: Stage, /, *extra: Any, **named: Any) -> Loop:
         """Start a loop: `x.loop_body(stage).for_n(3)` is `stage(stage(stage(x)))`.
 
         Args:
@@ -346,7 +346,7 @@ class Method:
         stages.refuse_value_method(flow, name)
         return tracer.step(
             "method", name, (flow, *args), kwargs,
-            compute=lambda owner, *rest, **named: getattr(owner, name)(*rest, **named),
+            compute=lambda owner, /, *rest, **named: getattr(owner, name)(*rest, **named),
         )  # fmt: skip
 
 
