@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from flodl import Cat, FlowModule, call, subflow
+from flodl import Cat, Flow, FlowModule, call, subflow
 
 pytestmark = pytest.mark.torch
 
@@ -275,3 +275,37 @@ def test_of_two_paths_the_first_one_decides_about_the_memory_format():
     first, second = Net()(x)
     assert (first.stride(), second.stride()) == ((1, 2), (3, 1))
     assert torch.equal(first, second)
+
+
+def test_misspelt_flow_word_names_the_word():
+    class Misspelt(FlowModule):
+        def flow(self, x: Flow) -> Flow:
+            return x.trough(torch.relu)
+
+    with pytest.raises(
+        AttributeError, match="no attribute 'trough'; did you mean the flow word `through`"
+    ):
+        Misspelt()(torch.ones(2))
+
+
+@pytest.mark.parametrize("called", [False, True])
+def test_str_is_what_a_repr_of_the_class_says(called):
+    class Named(FlowModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+
+        def flow(self, x: Flow) -> Flow:
+            return x.through(self.linear)
+
+        def __repr__(self) -> str:
+            return "Named(2, 2)"
+
+    class Layered(nn.Sequential, FlowModule):
+        pass
+
+    model, layers = Named(), Layered(nn.ReLU())
+    if called:
+        model(torch.ones(1, 2)), layers(torch.ones(1, 2))
+    assert str(model) == repr(model) == f"{model}" == "Named(2, 2)"
+    assert str(layers) != repr(layers)  # without one, the flow
