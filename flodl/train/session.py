@@ -20,7 +20,7 @@ from flodl.nn.parameters import clip_grad_norm
 from flodl.nn.torch_schedules import apply_rate
 from flodl.step.ema import Ema
 from flodl.step.fusing import fuse
-from flodl.step.recipe import Precision
+from flodl.step.recipe import Precision, require_one_number
 from flodl.train.builder import optimizer_of
 from flodl.train.evaluation import autocast_of
 from flodl.train.schedules import Every, Schedule, Wanted, schedule_of
@@ -132,7 +132,12 @@ class TrainingSession:
         return autocast_of(self._options.precision, self.device)
 
     def backward(self, loss: Tensor) -> None:
-        """Compute gradients; with `fp16` or `accumulate` use this instead of `loss.backward()`."""
+        """Compute gradients; with `fp16` or `accumulate` use this instead of `loss.backward()`.
+
+        Raises:
+            TrainingError: the loss is not one number.
+        """
+        require_one_number(loss)
         shared = loss if self._options.accumulate == 1 else loss / self._options.accumulate
         torch.autograd.backward(shared if self._scaler is None else self._scaler.scale(shared))
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, final, runtime_checkable
 import torch
 from torch import nn
 
-from flodl.flow.module import FlowModule
+from flodl.module.flow_module import FlowModule
 from flodl.pytree import (
     Branch,
     Code,
