@@ -78,6 +78,24 @@ def class_reads(code: CodeType, *, of_class: bool = False) -> tuple[tuple[Chain,
     return tuple(found)
 
 
+@lru_cache(maxsize=4096)
+def super_reads(code: CodeType) -> tuple[str, ...]:
+    """Return the attributes that a method reads by `super().name`."""
+    found: dict[str, None] = {}
+    for inner in _nested(code):
+        steps = _steps(inner)
+        for position, step in enumerate(steps):
+            if step.opname == "LOAD_SUPER_ATTR":  # from 3.12 on
+                found[str(step.argval)] = None
+            elif step.opname == "LOAD_GLOBAL" and step.argval == "super":
+                after = position + 1
+                while after < len(steps) and steps[after].opname != "CALL":
+                    after += 1
+                names = _attributes(steps, after + 1)
+                found |= dict.fromkeys(names[:1])
+    return tuple(found)
+
+
 def _of_class(
     steps: list[dis.Instruction], position: int, names: Chain
 ) -> Iterator[tuple[Chain, Chain]]:

@@ -45,9 +45,18 @@ from torch import nn
 
 from flodl.errors import FlowError
 from flodl.tracing.attribute_hooks import install, is_ours, remove
-from flodl.tracing.global_reads import class_reads, global_reads, global_writes, is_foreign
+from flodl.tracing.global_reads import (
+    class_reads,
+    global_reads,
+    global_writes,
+    is_foreign,
+    super_reads,
+)
+from flodl.tracing.guards import NeedsValueError
 from flodl.tracing.mutated_attributes import live_names
 from flodl.tracing.proxy import Flow
+from flodl.tracing.pytrees import map_leaves
+from flodl.tracing.readings import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -98,6 +107,7 @@ class Sources:
         self._written: dict[tuple[int, str], Any] = {}
         self._hooked: list[type] = []
         self.names: set[str] = set()
+        self._contents: list[tuple[Any, Any]] = []
         self._changing: frozenset[str] | None = None
         self._globals: list[tuple[FunctionType, str, Any]] = []
         self._module = module
@@ -128,6 +138,7 @@ class Sources:
         """Drop every object."""
         self._known.clear()
         self._written.clear()
+        self._contents.clear()
 
     # ---- reads ----------------------------------------------------------------------------------
 
@@ -325,6 +336,8 @@ class Sources:
 
     def _container(self, value: Any, expression: str) -> None:
         kind = type(value)
+        if kind in (list, dict, OrderedDict, set) and id(value) not in self._known:
+            self._contents.append((value, value.copy()))
         self._keep(value, expression, hook=not is_foreign(kind.__module__))
         self._check(f"type({expression}) is {self._key(kind, kind.__name__)}")
         if isinstance(value, _SETS):
@@ -381,6 +394,23 @@ class Sources:
             kind = value if isinstance(value, type) else type(value)
             if value is not _MISSING and not is_foreign(kind.__module__):
                 self._chain(kind, self._key(kind, kind.__name__), names)
+        self._super_reads(function, owner)
+
+    def _super_reads(self, function: FunctionType, owner: Any) -> None:
+        """Guard the methods that a method reaches by `super()`."""
+        home = _content_of(function, "__class__")
+        order = (owner if isinstance(owner, type) else type(owner)).__mro__
+        if home is None or home not in order:
+            return
+        for name in super_reads(function.__code__):
+            above = order[order.index(home) + 1 :]
+            kind = next((each for each in above if name in vars(each)), None)
+            if kind is None or is_foreign(kind.__module__):
+                continue
+            found = _static_read(kind, name)
+            self.found(found, f"{self._key(kind, kind.__name__)}.{name}")
+            if isinstance(found, FunctionType):
+                self.class_reads(found, owner)
 
     # ---- functions ------------------------------------------------------------------------------
 
@@ -424,6 +454,27 @@ class Sources:
                     f"its trace would do so; set it in a step: call({function.__name__}, ...)"
                 )
                 raise FlowError(message)
+
+    def settle(self) -> bool:
+        """Leave the containers that the flow has changed itself as the plain module would.
+
+        A traced value in one of them becomes the value that it stands for.  Without values, as after
+        construction, every change is taken back.
+
+        Returns:
+            True if the flow has changed none.
+        """
+        changed = [
+            (value, before) for value, before in self._contents if not _is_same(value, before)
+        ]
+        for value, before in changed:
+            kept = map_leaves(value, unwrap) if self._tracer.valued else before
+            if isinstance(value, list):
+                value[:] = kept
+            else:
+                value.clear()
+                value.update(kept)
+        return not changed
 
     def _free_variables(self, function: FunctionType) -> None:
         for name, cell in zip(
@@ -562,6 +613,15 @@ def _content(cell: Any) -> Any:
         return _MISSING
 
 
+def _content_of(function: FunctionType, name: str) -> Any:
+    """Return what a free variable of a function holds, None if it has no such variable."""
+    names = function.__code__.co_freevars
+    if name not in names or function.__closure__ is None:
+        return None
+    content = _content(function.__closure__[names.index(name)])
+    return None if content is _MISSING else content
+
+
 def _is_constant(value: Any) -> bool:
     kind = type(value)
     return (
@@ -583,6 +643,12 @@ def _simple_text(value: Any) -> str:
     if kind is dict and len(value) > 1:
         return ""  # equality says nothing of the order
     return repr(value) if all(type(part) in (type(None), *_TEXTS) for part in parts) else ""
+
+
+def _is_same(value: Any, before: Any) -> bool:
+    return len(value) == len(before) and all(
+        map(operator.is_, _kept_items(value), _kept_items(before))
+    )
 
 
 def _kept_items(value: Any) -> list[Any]:
@@ -622,3 +688,5 @@ def traced_reads(tracer: Tracer, function: Any) -> Iterator[None]:
         tracer.sources.require_same_globals()
     finally:
         tracer.sources.unhook()
+        if not tracer.sources.settle() and not tracer.valued:
+            raise NeedsValueError

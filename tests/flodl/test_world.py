@@ -177,6 +177,18 @@ def replace_global(name, value):
     return lambda _: globals().__setitem__(name, value)
 
 
+def appending(self, x):
+    seen = self.cfg.sizes
+    seen.append(1.0)
+    return x * len(seen)
+
+
+def appending_tensors(self, x):
+    seen = self.cfg.sizes
+    seen.append(x * 2)
+    return x + seen[-1] * len(seen)
+
+
 CASES = {
     "class attribute of a config": configured(ByClass, lambda s, x: x * s.cfg.scale, put("cfg.scale", 5.0)),
     "property": configured(ByProperty, lambda s, x: x * s.cfg.scale, put("cfg._scale", 5.0)),
@@ -381,7 +393,22 @@ CASES = {
     "random numbers": own(lambda s, x: x * random.random() if random.random() < 0.5 else x),
     "counter behind a method": configured(Counter, lambda s, x: x * s.cfg.tick()),
     "written attribute": configured(Data, writing),
+    "list that the flow fills": configured(Data, appending),
+    "list that the flow fills with tensors": configured(Data, appending_tensors),
+    "replaced method behind super": own(
+        lambda s, x: x * s.above(), lambda m: setattr(Above, "above", lambda _: 7.0)
+    ),
 }  # fmt: skip
+
+
+class Above:
+    def above(self):
+        return 3.0
+
+
+class Below(Above):
+    def above(self):
+        return super().above() + 1
 
 
 class Members:
@@ -414,7 +441,7 @@ class Members:
 
 def module_of(base, name, flow, make):
     members = {key: value for key, value in vars(Members).items() if not key.startswith("__")}
-    kind = type("Module", (base,), {**members, name: flow})
+    kind = type("Module", (Below, base), {**members, name: flow})
     module = kind()
     torch.manual_seed(0)
     module.prepare(make)
@@ -424,7 +451,11 @@ def module_of(base, name, flow, make):
 WORLD = {name: globals()[name] for name in ("SCALE", "CONFIG", "scaled", "scale_of")}
 
 
+ABOVE = Above.above
+
+
 def restore(world):
+    Above.above = ABOVE
     globals().update(world)
     ByClass.scale, FACTORS[0], TABLE["scale"] = 2.0, 2.0, 2.0
     vars(CONFIG).clear()
