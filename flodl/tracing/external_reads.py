@@ -6,17 +6,19 @@ Plain attributes of the module itself need none: setting one forgets the plans.
 
 from __future__ import annotations
 
-import dis
 import inspect
 import math
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, final
 
 from torch import nn
 
+from flodl.bytecode.decode import instructions
+from flodl.bytecode.instruction import Kind
 from flodl.tracing.purity import methods_by_name
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
     from flodl.tracing.node_args import Encoder
 
-_SKIPPED = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "PRECALL", "PUSH_NULL"})
 _FOREIGN = ("torch", "flodl", "math", "numpy", "operator", "functools", "itertools", "einops",
             "typing", "collections", "random", "os", "sys", "warnings", "logging")  # fmt: skip
 _MOST_ITEMS = 32
@@ -113,23 +114,24 @@ def _chains(
     home = sys.modules.get(function.__module__)
     if home is None or vars(home) is not function.__globals__:
         home = None
-    stored = {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_GLOBAL"}
-    steps = [step for step in dis.get_instructions(code) if step.opname not in _SKIPPED]
+    steps = instructions(code)
+    stored = {step.name for step in steps if step.kind is Kind.STORE_GLOBAL}
     for position, step in enumerate(steps):
         names = []
-        for after in steps[position + 1 :]:
-            if after.opname != "LOAD_ATTR":
+        for after, behind in pairwise(steps[position + 1 :]):
+            # A method is called, not read: its name is no part of the chain.
+            if after.kind is not Kind.LOAD_ATTR or behind.kind is Kind.PUSH_NULL:
                 break
-            names.append(str(after.argval))
-        if step.opname in ("LOAD_FAST", "LOAD_DEREF") and step.argval == own and names:
+            names.append(after.name)
+        if step.kind in (Kind.LOAD_LOCAL, Kind.LOAD_CELL) and step.name == own and names:
             yield Chain(None, tuple(names), function)
         elif (
-            step.opname == "LOAD_GLOBAL"
+            step.kind is Kind.LOAD_GLOBAL
             and home is not None
-            and step.argval not in stored
-            and step.argval in function.__globals__
+            and step.name not in stored
+            and step.name in function.__globals__
         ):
-            yield Chain(home, (str(step.argval), *names), function)
+            yield Chain(home, (step.name, *names), function)
 
 
 def _condition(module: nn.Module, chain: Chain) -> str:
