@@ -22,6 +22,7 @@ the flow and not by interpreting its bytecode, so that no spelling of a read can
 from __future__ import annotations
 
 import math
+import operator
 import re
 import sys
 import weakref
@@ -49,11 +50,12 @@ from flodl.tracing.mutated_attributes import live_names
 from flodl.tracing.proxy import Flow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from flodl.tracing.tracer import Tracer
 
-_ITEM_LIMIT: Final = 4096
+# Items of a container of more are guarded together, by one call.
+_FEW_ITEMS: Final = 8
 _SINGLETONS: Final = (type(None), bool, type(Ellipsis), type(NotImplemented))
 _TEXTS: Final = (str, bytes)
 _NUMBERS: Final = (int, float, complex)
@@ -323,9 +325,6 @@ class Sources:
 
     def _container(self, value: Any, expression: str) -> None:
         kind = type(value)
-        if len(value) > _ITEM_LIMIT:
-            self._keep(value, expression, hook=False)
-            return
         self._keep(value, expression, hook=not is_foreign(kind.__module__))
         self._check(f"type({expression}) is {self._key(kind, kind.__name__)}")
         if isinstance(value, _SETS):
@@ -335,21 +334,34 @@ class Sources:
         if simple:
             self._check(f"{expression} == {simple}")
             return
-        if not isinstance(value, _MAPPINGS):
-            self._check(f"len({expression}) == {len(value)}")
-            for index, item in enumerate(value):
-                self.found(item, f"{expression}[{index}]")
+        items: Iterable[tuple[Any, Any]] = enumerate(value)
+        if isinstance(value, _MAPPINGS):
+            items = list(dict.items(value))
+        if len(value) > _FEW_ITEMS:
+            same = self._key(same_items, "same_items")
+            self._check(f"{same}({expression}, {self._key(_kept_items(value), 'items')})")
+            for key, item in items:
+                if not _is_constant(item) and not isinstance(item, _CODE):
+                    self._known.setdefault(id(item), (item, self._item(value, expression, key)))
+                    self.hook(type(item))
             return
-        keys = list(dict.keys(value))
-        text = _simple_text(keys)
-        if text:
-            self._check(f"[*{expression}] == {text}")
+        if isinstance(value, _MAPPINGS):
+            keys = list(dict.keys(value))
+            text = _simple_text(keys)
+            self._check(f"[*{expression}] == {text or self._key(keys, 'keys')}")
         else:
-            self._check(f"[*{expression}] == {self._key(keys, 'keys')}")
-        for key, item in dict.items(value):
-            shown = _simple_text([key])
-            inside = shown[1:-1] if shown else self._key(key, "key")
-            self.found(item, f"{expression}[{inside}]")
+            self._check(f"len({expression}) == {len(value)}")
+        for key, item in items:
+            self.found(item, self._item(value, expression, key))
+
+    def _item(self, value: Any, expression: str, key: Any) -> str:
+        """Return the expression of an item; a class of its own may make items in `__getitem__`."""
+        shown = _simple_text([key]) if isinstance(value, _MAPPINGS) else f"[{key}]"
+        inside = shown[1:-1] if shown else self._key(key, "key")
+        base = next((each for each in (dict, list, tuple) if isinstance(value, each)), None)
+        if base is None or type(value).__getitem__ is base.__getitem__:
+            return f"{expression}[{inside}]"
+        return f"{base.__name__}.__getitem__({expression}, {inside})"
 
     def _method(self, value: MethodType, expression: str) -> None:
         """Guard the function behind a bound method; its object is known or is a class."""
@@ -571,6 +583,22 @@ def _simple_text(value: Any) -> str:
     if kind is dict and len(value) > 1:
         return ""  # equality says nothing of the order
     return repr(value) if all(type(part) in (type(None), *_TEXTS) for part in parts) else ""
+
+
+def _kept_items(value: Any) -> list[Any]:
+    return [*dict.keys(value), *dict.values(value)] if isinstance(value, _MAPPINGS) else [*value]
+
+
+def same_items(value: Any, kept: list[Any]) -> bool:
+    """Return True if a container has the keys and items that it had when they were kept."""
+    now = _kept_items(value)
+    if len(now) != len(kept):
+        return False
+    return all(map(operator.is_, now, kept)) or all(
+        each is known
+        or (_is_constant(each) and type(each) is type(known) and repr(each) == repr(known))
+        for each, known in zip(now, kept, strict=True)
+    )
 
 
 def same_array(value: Any, kept: Any) -> bool:

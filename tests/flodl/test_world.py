@@ -98,6 +98,13 @@ class Holder:
     act = staticmethod(double)
 
 
+class Making(dict):
+    """Items are made when they are read, as the table of activations of transformers does it."""
+
+    def __getitem__(self, key):
+        return super().__getitem__(key)()
+
+
 class Mode(Enum):
     FAST = 1
     SLOW = 2
@@ -235,6 +242,19 @@ CASES = {
     ),
     "deque": configured(
         lambda: deque([2.0, 3.0]), lambda s, x: x * s.cfg[0], lambda m: m.cfg.rotate()
+    ),
+    "long list of objects": configured(
+        lambda: [Data() for _ in range(20)],
+        lambda s, x: x * sum(each.scale for each in s.cfg),
+        lambda m: setattr(m.cfg[15], "scale", 5.0),
+    ),
+    "long table of functions": configured(
+        lambda: {str(n): double for n in range(20)},
+        lambda s, x: s.cfg["7"](x),
+        lambda m: m.cfg.update({"7": triple}),
+    ),
+    "items that are made when they are read": configured(
+        lambda: Making(a=nn.Tanh, b=nn.ReLU), lambda s, x: s.cfg["a"](x), lambda m: m.cfg.update(a=nn.ReLU)
     ),
     "set": configured(
         lambda: {1, 2}, lambda s, x: x * (2.0 if 1 in s.cfg else 3.0), lambda m: m.cfg.discard(1)
@@ -445,6 +465,15 @@ def test_free_variable_that_changes_is_read_in_every_call():
     assert torch.equal(module(X), X * 2)
     scale = 5.0
     assert torch.equal(module(X), X * 5)
+
+
+def test_items_that_are_made_when_they_are_read_are_traced_once():
+    flow, _, make = CASES["items that are made when they are read"]
+    module = module_of(FlowModule, "flow", flow, make)
+    for _ in range(3):
+        module(X)
+    (plans,) = module._plans.values()
+    assert len(plans.programs) == 1
 
 
 def test_clock_in_a_flow_is_read_in_every_call():
