@@ -64,7 +64,7 @@ class Flow:
         torch.Size([2, 4])
     """
 
-    __slots__ = ("_known", "_node", "_tracer", "_value")
+    __slots__ = ("__weakref__", "_known", "_node", "_tracer", "_value")
 
     # Numbers and arrays of numpy leave their operators to us, as they do to a tensor.
     __array_priority__ = 1000
@@ -77,7 +77,7 @@ class Flow:
 
     # ---- flow words ---------------------------------------------------------------------------
 
-    def through(self, stage: Stage, *extra: Any, **named: Any) -> Flow:
+    def through(self, stage: Stage, /, *extra: Any, **named: Any) -> Flow:
         """Pass the value through a stage: `stage(x, *extra, **named)`.
 
         Args:
@@ -91,7 +91,7 @@ class Flow:
         result: Flow = stages.run_stage(self._tracer, stage, self, extra, named)
         return result
 
-    def also(self, stage: Stage | Flow, *extra: Any, **named: Any) -> Flow:
+    def also(self, stage: Stage | Flow, /, *extra: Any, **named: Any) -> Flow:
         """Add a stage's result to the value (a residual connection): `x + stage(x)`.
 
         A flow in the place of the stage is a result that is there already: `x.also(y)` is `x + y`.
@@ -112,7 +112,7 @@ class Flow:
         """
         return stages.run_also_with(self, paths, named)
 
-    def fork(self, stage: Stage, *extra: Any, tag: str | None = None, **named: Any) -> Flow:
+    def fork(self, stage: Stage, /, *extra: Any, tag: str | None = None, **named: Any) -> Flow:
         """Run a side branch and go on with the value itself; `tag` names the side branch's result."""
         side = self.through(stage, *extra, **named)
         if tag is not None:
@@ -158,7 +158,7 @@ class Flow:
             self, stages.tagged(self, names), {key: keyed[tag] for key, tag in named.items()}
         )
 
-    def loop_body(self, stage: Stage, *extra: Any, **named: Any) -> Loop:
+    def loop_body(self, stage: Stage, /, *extra: Any, **named: Any) -> Loop:
         """Start a loop: `x.loop_body(stage).for_n(3)` is `stage(stage(stage(x)))`.
 
         Args:
@@ -351,7 +351,7 @@ class Method:
         stages.refuse_value_method(flow, name)
         return tracer.step(
             "method", name, (flow, *args), kwargs,
-            compute=lambda owner, *rest, **named: getattr(owner, name)(*rest, **named),
+            compute=lambda owner, /, *rest, **named: getattr(owner, name)(*rest, **named),
         )  # fmt: skip
 
 

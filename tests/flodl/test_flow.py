@@ -277,6 +277,96 @@ def test_of_two_paths_the_first_one_decides_about_the_memory_format():
     assert torch.equal(first, second)
 
 
+class Named(nn.Module):
+    """Its parameters are called like those of the flow words."""
+
+    def forward(self, x, stage=1, function=1, module=1):
+        return x * stage * function + module
+
+    def scale(self, x, owner=1):
+        return x * owner
+
+
+@pytest.mark.parametrize("name", ["stage", "function", "module"])
+def test_step_with_argument_named_like_ours_reaches_the_stage(name):
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = Named()
+
+        def flow(self, x):
+            given = {name: 3}
+            y = x.through(self.layer, **given) + call(self.layer, x, **given)
+            return y + self.layer(x, **given)
+
+    module, x = Net(), torch.randn(2, 3)
+    for _ in range(2):
+        assert torch.equal(module(x), module.layer(x, **{name: 3}) * 3)
+
+
+def test_method_of_an_input_with_an_argument_named_owner_is_called():
+    class Net(FlowModule):
+        def flow(self, x, scaler):
+            return scaler.scale(x, owner=3)
+
+    class Scaler:
+        scale = Named.scale
+
+    module, x = Net(), torch.randn(2, 3)
+    for _ in range(2):
+        assert torch.equal(module(x, Scaler()), x * 3)
+
+
+def test_bound_method_of_a_buffer_is_called_on_the_buffer_of_the_call():
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.arange(6.0))
+
+        def flow(self, x):
+            view = self.table.view
+            return x + call(self.table.reshape, x.size(0), -1) + call(view, 2, 3)
+
+    module, x = Net(), torch.randn(2, 3)
+    module(x)
+    module.load_state_dict({"table": torch.ones(6)}, assign=True)
+    assert torch.equal(module(x), x + 1 + 1)
+    module.double()
+    assert module(x.double()).dtype is torch.float64
+
+
+def test_class_of_a_layer_that_is_called_without_values_is_constructed_in_every_call():
+    class Net(FlowModule):
+        def flow(self, x):
+            layer = call(nn.Linear, 3, 2)
+            return x.through(layer), layer
+
+    module, x = Net(), torch.randn(2, 3)
+    made = [module(x)[1] for _ in range(3)]
+    assert len({id(each) for each in made}) == 3
+
+
+class Filling(nn.Module):
+    def forward(self, x, seen):
+        seen.append(len(seen))
+        return x * len(seen)
+
+
+def test_module_that_fills_a_list_of_the_owner_gets_that_list_in_every_call():
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = Filling()
+            self.seen = [7]
+
+        def flow(self, x):
+            return x.through(self.layer, self.seen)
+
+    module, x = Net(), torch.ones(2)
+    assert [module(x)[0].item() for _ in range(3)] == [2, 3, 4]
+    assert module.seen == [7, 1, 2, 3]
+
+
 def test_misspelt_flow_word_names_the_word():
     class Misspelt(FlowModule):
         def flow(self, x: Flow) -> Flow:

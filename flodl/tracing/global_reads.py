@@ -1,0 +1,133 @@
+"""Chains of attributes that a function reads from globals and from its class: found in its bytecode.
+
+Globals, modules and classes cannot report who reads them, so the names are taken from the code:
+`F.relu(x) * settings.scale` reads the chains ("F", "relu") and ("settings", "scale").
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from functools import lru_cache
+from types import CodeType
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Chain: TypeAlias = tuple[str, ...]
+
+_LOADS = frozenset({"LOAD_FAST", "LOAD_DEREF"})
+_SKIPPED = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "PRECALL", "PUSH_NULL"})
+# `type(name, bases, members)` below an abstract class says that the new class is of the module `abc`.
+_FOREIGN = frozenset(sys.stdlib_module_names) - {"__main__", "abc"} | {
+    "torch", "flodl", "numpy", "einops", "functorch", "torchgen", "typing_extensions", "scipy",
+}  # fmt: skip
+
+
+def is_foreign(name: str | None) -> bool:
+    """Return True for a module of Python, torch or a numeric library: its functions are not traced."""
+    return (name or "builtins").partition(".")[0] in _FOREIGN
+
+
+@lru_cache(maxsize=4096)
+def global_writes(code: CodeType) -> frozenset[str]:
+    """Return the names of the globals that the code sets."""
+    return frozenset(
+        str(step.argval)
+        for inner in _nested(code)
+        for step in _steps(inner)
+        if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")
+    )
+
+
+@lru_cache(maxsize=4096)
+def global_reads(code: CodeType) -> tuple[Chain, ...]:
+    """Return the chains that start at a global which the code does not itself set."""
+    found: dict[Chain, None] = {}
+    stored = global_writes(code)
+    for inner in _nested(code):
+        steps = _steps(inner)
+        for position, step in enumerate(steps):
+            if step.opname == "LOAD_GLOBAL" and step.argval not in stored:
+                found[str(step.argval), *_attributes(steps, position + 1)] = None
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def class_reads(code: CodeType, *, of_class: bool = False) -> tuple[tuple[Chain, Chain], ...]:
+    """Return what a method reads from the class of its first parameter, or of one of its attributes.
+
+    `type(self.config).scale` and `self.config.__class__.scale` give `(("config",), ("scale",))`.
+
+    Args:
+        code: the code of the method.
+        of_class: whether the first parameter is itself the class, as in a class method.
+    """
+    found: dict[tuple[Chain, Chain], None] = {}
+    if not code.co_argcount:
+        return ()
+    for inner in _nested(code):
+        steps = _steps(inner)
+        for position, step in enumerate(steps):
+            if step.opname in _LOADS and step.argval == code.co_varnames[0]:
+                names = _attributes(steps, position + 1)
+                if of_class and names:
+                    found[(), names] = None
+                found |= dict.fromkeys(_of_class(steps, position, names))
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def super_reads(code: CodeType) -> tuple[str, ...]:
+    """Return the attributes that a method reads by `super().name`."""
+    found: dict[str, None] = {}
+    for inner in _nested(code):
+        steps = _steps(inner)
+        for position, step in enumerate(steps):
+            if step.opname == "LOAD_SUPER_ATTR":  # from 3.12 on
+                found[str(step.argval)] = None
+            elif step.opname == "LOAD_GLOBAL" and step.argval == "super":
+                after = position + 1
+                while after < len(steps) and steps[after].opname != "CALL":
+                    after += 1
+                names = _attributes(steps, after + 1)
+                found |= dict.fromkeys(names[:1])
+    return tuple(found)
+
+
+def _of_class(
+    steps: list[dis.Instruction], position: int, names: Chain
+) -> Iterator[tuple[Chain, Chain]]:
+    if "__class__" in names:
+        place = names.index("__class__")
+        yield names[:place], names[place + 1 :]
+    after = position + 1 + len(names)
+    before = steps[position - 1] if position else None
+    if (
+        before is not None
+        and (before.opname, before.argval) == ("LOAD_GLOBAL", "type")
+        and after < len(steps)
+        and (steps[after].opname, steps[after].arg) == ("CALL", 1)
+    ):
+        yield names, _attributes(steps, after + 1)
+
+
+def _attributes(steps: list[dis.Instruction], start: int) -> Chain:
+    names = []
+    for step in steps[start:]:
+        if step.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+            break
+        names.append(str(step.argval))
+    return tuple(names)
+
+
+def _steps(code: CodeType) -> list[dis.Instruction]:
+    return [step for step in dis.get_instructions(code) if step.opname not in _SKIPPED]
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _nested(const)
