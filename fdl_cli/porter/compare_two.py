@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.errors import NotFoundError, UsageError
-from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyOutcome, VerifyRequest
+from fdl_cli.porter.ir.evidence import NO_MODULE, ClassEvidence, VerifyOutcome, VerifyRequest
 from fdl_cli.porter.ir.findings import ClassOutcome, FileWarning, VerifyFinding
 from fdl_cli.porter.ir.port_data import FileData
-from fdl_cli.porter.proof import NO_MODULE, Verify
+from fdl_cli.porter.proof import Verify
 
 
 @final
@@ -130,7 +130,7 @@ def _outcome(item: ClassEvidence, classes: dict[str, ast.ClassDef]) -> ClassOutc
         ops_total=0,
         ops_in_graph=0,
         reasons=(),
-        verify=VerifyFinding(status=item.status, detail=item.detail),
+        verify=VerifyFinding(status=item.status, detail=item.detail, reason=item.reason),
     )
 
 
