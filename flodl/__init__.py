@@ -5,6 +5,8 @@ from types import ModuleType as _ModuleType
 from flodl.autograd import NoGradGuard as NoGradGuard
 from flodl.autograd import is_grad_enabled as is_grad_enabled
 from flodl.autograd import no_grad as no_grad
+from flodl.builder.flow_builder import FlowBuilder as FlowBuilder
+from flodl.builder.flow_builder import call as call
 from flodl.checkpoint.background import CpuWorker as CpuWorker
 from flodl.checkpoint.background import ModelSnapshot as ModelSnapshot
 from flodl.checkpoint.background import snapshot_cpu as snapshot_cpu
@@ -35,6 +37,7 @@ from flodl.data.protocols import Sampler as Sampler
 from flodl.data.samplers import RandomSampler as RandomSampler
 from flodl.data.samplers import SequentialSampler as SequentialSampler
 from flodl.errors import BuildError as BuildError
+from flodl.errors import BytecodeError as BytecodeError
 from flodl.errors import CheckpointError as CheckpointError
 from flodl.errors import DataError as DataError
 from flodl.errors import DeviceError as DeviceError
@@ -45,15 +48,11 @@ from flodl.errors import NonFiniteError as NonFiniteError
 from flodl.errors import RunError as RunError
 from flodl.errors import TrainingError as TrainingError
 from flodl.errors import UnknownNameError as UnknownNameError
-from flodl.flow.around import on_forward as on_forward
-from flodl.flow.builder import FlowBuilder as FlowBuilder
-from flodl.flow.builder import call as call
-from flodl.flow.handle import Flow as Flow
-from flodl.flow.module import FlowModule as FlowModule
-from flodl.flow.module import subflow as subflow
 from flodl.graph.graph import Graph as Graph
 from flodl.graph.observation import Reduce as Reduce
 from flodl.graph.paths import PathKind as PathKind
+from flodl.module.flow_module import FlowModule as FlowModule
+from flodl.module.flow_module import subflow as subflow
 from flodl.monitor.alerts import AlertRules as AlertRules
 from flodl.monitor.monitor import Monitor as Monitor
 from flodl.monitor.records import EpochRecord as EpochRecord
@@ -273,6 +272,8 @@ from flodl.tensor import to_dtype as to_dtype
 from flodl.tensor import to_f32_vec as to_f32_vec
 from flodl.tensor import to_f64_vec as to_f64_vec
 from flodl.tensor import to_i64_vec as to_i64_vec
+from flodl.tracing.decorators import on_forward as on_forward
+from flodl.tracing.proxy import Flow as Flow
 from flodl.train.old_names import Ddp as Ddp
 from flodl.train.outcome import Interrupted as Interrupted
 from flodl.train.scalars import drain_scalars as drain_scalars

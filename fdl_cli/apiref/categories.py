@@ -4,7 +4,10 @@ from typing import Final
 
 # The longest prefix that fits decides; the order is the order of the printed groups.
 CATEGORIES: Final[tuple[tuple[str, str], ...]] = (
-    ("Writing flows", "flodl.flow"),
+    ("Writing flows", "flodl.tracing"),
+    ("Writing flows", "flodl.vocabulary"),
+    ("Writing flows", "flodl.module"),
+    ("Writing flows", "flodl.builder"),
     ("Merging branches", "flodl.nodes.merge"),
     ("Building blocks", "flodl.nodes"),
     ("Graphs", "flodl.graph"),
@@ -35,6 +38,7 @@ CATEGORIES: Final[tuple[tuple[str, str], ...]] = (
     ("Training", "flodl.runs"),
     ("Many devices", "flodl.distributed"),
     ("Proof of equality", "flodl.verify"),
+    ("Values and their parts", "flodl.pytree"),
     ("Errors", "flodl.errors"),
 )
 OTHER: Final = "Other"

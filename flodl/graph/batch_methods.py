@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flodl.graph.yielding import AbstractYieldingNames
+from flodl.graph.yielding import YieldingNamesMixin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from flodl.graph.batches import Loader, NamedBatch
 
 
-class AbstractBatchMethods(AbstractYieldingNames):
+class BatchMixin(YieldingNamesMixin):
     """What a graph can do with batches.
 
     Example:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flodl.graph.yielding import AbstractYieldingNames
+from flodl.graph.yielding import YieldingNamesMixin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from flodl.checkpoint.store import LoadReport, Target
 
 
-class AbstractCheckpointMethods(AbstractYieldingNames):
+class CheckpointMixin(YieldingNamesMixin):
     """What a graph can do about its checkpoints.
 
     Example:
@@ -60,16 +60,17 @@ class AbstractCheckpointMethods(AbstractYieldingNames):
     def load_subgraph_checkpoint(
         self, path: str, source: Source, *, strict_hash: bool = True
     ) -> LoadReport:
-        """Load the checkpoint of a part into that part of this graph.
+        """Load the checkpoint of a part into that part of this graph, given by a label, a name or a tag.
 
         Raises:
             CheckpointError: what `load_checkpoint` raises.
             UnknownNameError: there is no such part.
+            GraphError: a tag whose step calls no module, or several.
         """
         from flodl.checkpoint.store import load
         from flodl.graph import tree
 
-        return load(tree.subgraph(self, path), source, strict_hash=strict_hash)
+        return load(tree.loadable(self, path), source, strict_hash=strict_hash)
 
     def snapshot_cpu(
         self, *, metrics: Mapping[str, float] | None = None, epoch: int = 0

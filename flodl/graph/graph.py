@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from flodl.errors import GraphError
-from flodl.graph.batch_methods import AbstractBatchMethods
-from flodl.graph.checkpoint_methods import AbstractCheckpointMethods
+from flodl.graph.batch_methods import BatchMixin
+from flodl.graph.checkpoint_methods import CheckpointMixin
 from flodl.graph.notes import explain
-from flodl.graph.picture_methods import AbstractPictureMethods
+from flodl.graph.picture_methods import PictureMixin
 from flodl.graph.plans import Plans
 from flodl.graph.program import Program
 from flodl.graph.state import Memory
-from flodl.graph.state_methods import AbstractStateMethods
-from flodl.graph.text_methods import AbstractTextMethods
-from flodl.graph.training_methods import AbstractTrainingMethods
-from flodl.graph.tree_methods import AbstractTreeMethods
+from flodl.graph.state_methods import StateMixin
+from flodl.graph.text_methods import TextMixin
+from flodl.graph.training_methods import TrainingMixin
+from flodl.graph.tree_methods import TreeMixin
 from flodl.nodes.fastcalls import must_run_plainly
 from flodl.spec.graph import GraphSpec, InputSpec, NodeSpec, Ref
 from flodl.spec.pretty import flow_text
@@ -29,13 +29,13 @@ MAIN = "flow"
 
 
 class Graph(
-    AbstractTextMethods,
-    AbstractStateMethods,
-    AbstractTreeMethods,
-    AbstractPictureMethods,
-    AbstractCheckpointMethods,
-    AbstractBatchMethods,
-    AbstractTrainingMethods,
+    TextMixin,
+    StateMixin,
+    TreeMixin,
+    PictureMixin,
+    CheckpointMixin,
+    BatchMixin,
+    TrainingMixin,
     nn.Module,
 ):
     """A flow graph; as a torch module it can be trained, saved, copied, compiled and exported like any.
@@ -128,7 +128,9 @@ class Graph(
         return self._plans[MAIN].programs
 
     def __str__(self) -> str:
-        """Return the flow as text."""
+        """Return the flow as text; of a class that brings a `__repr__`, what that says."""
+        if type(self).__repr__ is not nn.Module.__repr__:
+            return repr(self)
         programs = self._programs()
         if not programs:
             return f"{type(self).__name__}: the flow is recorded at the first call"

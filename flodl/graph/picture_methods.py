@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flodl.graph.yielding import AbstractYieldingNames
+from flodl.graph.yielding import YieldingNamesMixin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Target = str | Path
 
 
-class AbstractPictureMethods(AbstractYieldingNames):
+class PictureMixin(YieldingNamesMixin):
     """What a graph can do about its traces, its times, its pictures and the history of its metrics.
 
     Example:

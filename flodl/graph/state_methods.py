@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flodl.graph.yielding import AbstractYieldingNames
+from flodl.graph.yielding import YieldingNamesMixin
 
 
-class AbstractStateMethods(AbstractYieldingNames):
+class StateMixin(YieldingNamesMixin):
     """What a graph can do about values that it holds for the next call.
 
     Example:

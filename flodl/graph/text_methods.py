@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 
-from flodl.graph.yielding import AbstractYieldingNames
+from flodl.graph.yielding import YieldingNamesMixin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ class Reading(Generic[_T]):
         return self if instance is None else self._read(instance)
 
 
-class AbstractTextMethods(AbstractYieldingNames):
+class TextMixin(YieldingNamesMixin):
     """What a graph can show of its description.
 
     Example:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from flodl.errors import GraphError
-from flodl.graph.yielding import AbstractYieldingNames
+from flodl.graph.yielding import YieldingNamesMixin
 
 if TYPE_CHECKING:
     from torch import nn
@@ -67,7 +67,7 @@ def session_of(module: nn.Module) -> Session:
     return session
 
 
-class AbstractTrainingMethods(AbstractYieldingNames):
+class TrainingMixin(YieldingNamesMixin):
     """What a graph can do in a loop of one's own, after `Trainer.setup`."""
 
     def step(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flodl.graph.yielding import AbstractYieldingNames
+from flodl.graph.yielding import YieldingNamesMixin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Names = Iterable[str]
 
 
-class AbstractTreeMethods(AbstractYieldingNames):
+class TreeMixin(YieldingNamesMixin):
     """What a graph can do with its parts, its tagged values and its metrics.
 
     Example:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 
-class AbstractYieldingNames(nn.Module):
+class YieldingNamesMixin(nn.Module):
     """A module class whose own methods make way for members of the same name."""
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -69,7 +69,7 @@ def _is_own(owner: type, name: str) -> bool:
     home = next((each for each in owner.__mro__ if name in vars(each)), None)
     if home is None or name == "forward" or name in vars(nn.Module):
         return False
-    if not home.__module__.startswith(("flodl.graph.", "flodl.flow.")):
+    if not home.__module__.startswith(("flodl.graph.", "flodl.module.", "flodl.builder.")):
         return False
     value = vars(home)[name]
     # A computed text such as `code` is no method; it has a reader and no setter.

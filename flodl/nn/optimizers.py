@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, final
 
 import torch
 from torch import Tensor, nn, optim
 
-from flodl.nn.stateful import AbstractStateful
+from flodl.errors import TrainingError
+from flodl.nn.stateful import StatefulMixin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,7 +43,7 @@ def _fused(entries: list[Any], wanted: bool | None) -> bool | None:
     return True if tensors and fits else None
 
 
-class AbstractOptimizer(AbstractStateful, optim.Optimizer):
+class OptimizerMixin(StatefulMixin, optim.Optimizer):
     """What every optimizer offers beyond torch's: rates by group, and state in a checkpoint file."""
 
     def lr(self, group: int = 0) -> float:
@@ -89,7 +91,7 @@ class AbstractOptimizer(AbstractStateful, optim.Optimizer):
         return GroupBuilder(cls, defaults)
 
 
-Built = TypeVar("Built", bound=AbstractOptimizer)
+Built = TypeVar("Built", bound=OptimizerMixin)
 
 
 @final
@@ -122,7 +124,7 @@ class GroupBuilder(Generic[Built]):
 
 
 @final
-class SGD(AbstractOptimizer, optim.SGD):
+class SGD(OptimizerMixin, optim.SGD):
     """Stochastic gradient descent: `SGD(params, lr, momentum)`."""
 
     def __init__(
@@ -130,9 +132,14 @@ class SGD(AbstractOptimizer, optim.SGD):
     ) -> None:
         super().__init__(_listed(params), lr=lr, momentum=momentum, **settings)
 
+    @classmethod
+    def with_groups(cls, momentum: float = 0.0, **defaults: Any) -> GroupBuilder[Self]:
+        """Begin an optimizer of several parameter groups: `SGD.with_groups(0.9).group(body, lr=0.1)`."""
+        return GroupBuilder(cls, {"momentum": momentum, **defaults})
+
 
 @final
-class Adam(AbstractOptimizer, optim.Adam):
+class Adam(OptimizerMixin, optim.Adam):
     """Adam: `Adam(params, lr)`; fused on CUDA."""
 
     def __init__(
@@ -148,7 +155,7 @@ class Adam(AbstractOptimizer, optim.Adam):
 
 
 @final
-class AdamW(AbstractOptimizer, optim.AdamW):
+class AdamW(OptimizerMixin, optim.AdamW):
     """Adam with decoupled weight decay: `AdamW(params, lr, weight_decay)`; fused on CUDA."""
 
     def __init__(
@@ -165,9 +172,14 @@ class AdamW(AbstractOptimizer, optim.AdamW):
             listed, lr=lr, weight_decay=weight_decay, fused=_fused(listed, fused), **settings
         )
 
+    @classmethod
+    def with_groups(cls, weight_decay: float = 1e-2, **defaults: Any) -> GroupBuilder[Self]:
+        """Begin an optimizer of several parameter groups: `AdamW.with_groups(0.1).group(body, lr=1e-4)`."""
+        return GroupBuilder(cls, {"weight_decay": weight_decay, **defaults})
+
 
 @final
-class RMSprop(AbstractOptimizer, optim.RMSprop):
+class RMSprop(OptimizerMixin, optim.RMSprop):
     """RMSprop: `RMSprop(params, lr)`, alpha 0.99."""
 
     def __init__(self, params: Params, lr: float | Tensor = 1e-2, **settings: Any) -> None:
@@ -175,7 +187,7 @@ class RMSprop(AbstractOptimizer, optim.RMSprop):
 
 
 @final
-class Adagrad(AbstractOptimizer, optim.Adagrad):
+class Adagrad(OptimizerMixin, optim.Adagrad):
     """Adagrad: `Adagrad(params, lr)`."""
 
     def __init__(self, params: Params, lr: float | Tensor = 1e-2, **settings: Any) -> None:
@@ -183,7 +195,7 @@ class Adagrad(AbstractOptimizer, optim.Adagrad):
 
 
 @final
-class RAdam(AbstractOptimizer, optim.RAdam):
+class RAdam(OptimizerMixin, optim.RAdam):
     """Rectified Adam: `RAdam(params, lr)`, with torch's rectification."""
 
     def __init__(self, params: Params, lr: float | Tensor = 1e-3, **settings: Any) -> None:
@@ -191,7 +203,7 @@ class RAdam(AbstractOptimizer, optim.RAdam):
 
 
 @final
-class NAdam(AbstractOptimizer, optim.NAdam):
+class NAdam(OptimizerMixin, optim.NAdam):
     """Adam with Nesterov momentum: `NAdam(params, lr)`, with torch's momentum schedule."""
 
     def __init__(self, params: Params, lr: float | Tensor = 2e-3, **settings: Any) -> None:
@@ -209,4 +221,35 @@ def check_trains(optimizer: torch.optim.Optimizer, module: nn.Module) -> tuple[s
         name
         for name, each in module.named_parameters()
         if each.requires_grad and id(each) not in held
+    )
+
+
+def require_trains(optimizer: torch.optim.Optimizer, module: nn.Module) -> None:
+    """Refuse an optimizer of other parameters than the module's.
+
+    A module whose parameters are all frozen trains nothing by choice: the optimizer may hold an input.
+
+    Raises:
+        TrainingError: the module has trainable parameters, and the optimizer holds none of them.
+
+    Warns:
+        UserWarning: the optimizer holds some of the trainable parameters.
+    """
+    missing = check_trains(optimizer, module)
+    if not missing:
+        return
+    shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+    own = {id(each) for each in module.parameters()}
+    held = {id(each) for group in optimizer.param_groups for each in group["params"]}
+    kind, name = type(optimizer).__name__, type(module).__name__
+    if held.isdisjoint(own):
+        raise TrainingError(
+            f"this {kind} holds no parameter of the {name}, so training would change nothing; make the "
+            f"optimizer from the parameters of the model that is trained ({shown})"
+        )
+    warnings.warn(
+        f"this {kind} does not hold {len(missing)} trainable parameters of the {name} ({shown}), so they do "
+        "not train; make the optimizer after the last change of the model, or freeze() them",
+        UserWarning,
+        stacklevel=3,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import torch
 
-from flodl.nn.stateful import AbstractStateful
+from flodl.nn.stateful import StatefulMixin
 
 if TYPE_CHECKING:
     from collections.abc import MutableSequence
@@ -20,7 +20,7 @@ _DIGITS_OF_F32 = 24
 
 
 @final
-class Rng(AbstractStateful):
+class Rng(StatefulMixin):
     """A generator of its own: it neither reads nor disturbs torch's or Python's global ones.
 
     Example:

@@ -19,7 +19,7 @@ class HasState(Protocol):
         ...
 
 
-class AbstractStateful:
+class StatefulMixin:
     """Adds `save_state` and `load_state` to a class with `state_dict` and `load_state_dict`."""
 
     __slots__ = ()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import torch
 
-from flodl.nn.stateful import AbstractStateful
+from flodl.nn.stateful import StatefulMixin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Ema(AbstractStateful):
+class Ema(StatefulMixin):
     """`average = decay * average + (1 - decay) * parameter`, for every parameter of a model.
 
     Buffers are not averaged: the statistics of a BatchNorm are averages already.

@@ -13,13 +13,13 @@ from fdl_cli.apiref.source_tree import read_package
 from fdl_cli.errors import NotFoundError
 
 PACKAGE = {
-    "flodl/__init__.py": '"""Root."""\nfrom flodl.flow.a import Late as Late\n'
-    "from flodl.flow.a import run as run\nfrom flodl.nodes import Node as Node\n"
-    "from flodl.flow.a import LIMIT as LIMIT\nfrom torch import Tensor as Tensor\n",
+    "flodl/__init__.py": '"""Root."""\nfrom flodl.module.a import Late as Late\n'
+    "from flodl.module.a import run as run\nfrom flodl.nodes import Node as Node\n"
+    "from flodl.module.a import LIMIT as LIMIT\nfrom torch import Tensor as Tensor\n",
     "flodl/nodes/__init__.py": '"""Nodes."""\nfrom flodl.nodes.deep import Node as Node\n',
     "flodl/nodes/deep.py": '''"""Deep."""
 from dataclasses import dataclass
-from flodl.flow.a import Late
+from flodl.module.a import Late
 
 @dataclass(frozen=True, kw_only=True)
 class Node(Late):
@@ -57,7 +57,7 @@ class Node(Late):
     def free(x):
         """Free."""
 ''',
-    "flodl/flow/a.py": '''"""A."""
+    "flodl/module/a.py": '''"""A."""
 LIMIT: int = 3
 """How many there may be."""
 
@@ -93,10 +93,10 @@ def index(package):
 def test_names_kinds_and_places(index):
     found = {e.name: (e.kind, e.file, e.line, e.since) for e in index.public}
     assert found == {
-        "flodl.Late": ("class", "flodl/flow/a.py", 5, "1.0"),
-        "flodl.run": ("function", "flodl/flow/a.py", 14, "0.5"),
+        "flodl.Late": ("class", "flodl/module/a.py", 5, "1.0"),
+        "flodl.run": ("function", "flodl/module/a.py", 14, "0.5"),
         "flodl.Node": ("class", "flodl/nodes/deep.py", 6, "1.0"),
-        "flodl.LIMIT": ("value", "flodl/flow/a.py", 2, "1.0"),
+        "flodl.LIMIT": ("value", "flodl/module/a.py", 2, "1.0"),
         "flodl.Tensor": ("alias", "flodl/__init__.py", 1, "1.0"),
     }
 
@@ -139,7 +139,9 @@ def test_a_wheel_reads_as_its_folder(package, index, tmp_path):
 
 
 def test_a_lost_name_is_an_error_with_its_place(package):
-    (package / "flodl/__init__.py").write_text('"""R."""\nfrom flodl.flow.a import Gone as Gone\n')
+    (package / "flodl/__init__.py").write_text(
+        '"""R."""\nfrom flodl.module.a import Gone as Gone\n'
+    )
     with pytest.raises(NotFoundError) as caught:
         build_index(read_package(package), "1", {})
     assert caught.value.file == "flodl/__init__.py"
@@ -172,7 +174,7 @@ def test_search_ranks_names_before_words(index):
 
 
 def test_difference(index, package):
-    path = package / "flodl/flow/a.py"
+    path = package / "flodl/module/a.py"
     text = path.read_text().replace("def run(x)", "def run(x, y)").replace("stay", "leave")
     path.write_text(text)
     new = build_index(read_package(package), "2", {})

@@ -1,4 +1,4 @@
-"""Classes are abstract or final, values are frozen, and nothing is looked up by a string."""
+"""Classes are abstract, mixins or final; values are frozen; no attribute is read by a string."""
 
 import ast
 
@@ -29,12 +29,31 @@ def classes(sources):
                 yield source, node
 
 
+def has_abstract_member(node):
+    return any(
+        last_name(decorator).startswith("abstract")
+        for item in node.body
+        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
+        for decorator in item.decorator_list
+    )
+
+
+def test_abstract_classes_have_abstract_members(sources):
+    wrong = [
+        f"{source.at(node)} {node.name}"
+        for source, node in classes(sources)
+        if node.name.lstrip("_").startswith("Abstract") and not has_abstract_member(node)
+    ]
+    assert wrong == []
+
+
 def is_final_or_abstract(node):
     decorators = {last_name(item) for item in node.decorator_list}
     bases = {last_name(item) for item in node.bases}
     return (
         "final" in decorators
         or node.name.lstrip("_").startswith("Abstract")
+        or node.name.endswith("Mixin")
         or bool(bases & ({"Protocol", "TypedDict"} | OPEN_BASES))
         or any(ast.unparse(item).startswith(LAYERS) for item in node.bases)
         or node.name in EXCEPTION_ROOTS | OPEN_BASES

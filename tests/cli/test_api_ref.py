@@ -28,7 +28,7 @@ def test_one_name(fdl, home):
     done = fdl("api-ref", "FlowBuilder.through", **home)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("FlowBuilder.through(")
-    assert "flodl/flow/builder.py:" in done.stdout
+    assert "flodl/builder/flow_builder.py:" in done.stdout
 
 
 @pytest.mark.slow

@@ -100,7 +100,7 @@ def test_observation_stops_by_trend(run):
 
 
 def test_showcase_has_every_word_of_the_builder(run, tmp_path):
-    from flodl.flow.builder import FlowBuilder, LoopWord, MapWord
+    from flodl.builder.flow_builder import FlowBuilder, LoopWord, MapWord
 
     text = (EXAMPLES / "showcase.py").read_text(encoding="utf-8")
     words = {

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from flodl import Add, Flow, FlowModule, Graph, GraphError
-from flodl.flow import interception
+from flodl.tracing import patching as interception
 
 pytestmark = pytest.mark.torch
 

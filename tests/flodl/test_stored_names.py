@@ -2,7 +2,7 @@
 
 import pytest
 
-from flodl.flow.stored_names import live_names
+from flodl.tracing.mutated_attributes import live_names
 
 
 class Owner:

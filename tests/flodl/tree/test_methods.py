@@ -10,8 +10,8 @@ from torch import nn
 
 from flodl import Flow, FlowBuilder, FlowModule, Graph
 from flodl.errors import UnknownNameError
-from flodl.graph.picture_methods import AbstractPictureMethods
-from flodl.graph.tree_methods import AbstractTreeMethods
+from flodl.graph.picture_methods import PictureMixin
+from flodl.graph.tree_methods import TreeMixin
 
 pytestmark = pytest.mark.torch
 
@@ -191,7 +191,7 @@ def test_builder_graphs_may_have_tags_named_like_methods():
 
 
 def test_every_method_says_what_it_does():
-    for owner in (AbstractTreeMethods, AbstractPictureMethods):
+    for owner in (TreeMixin, PictureMixin):
         methods = [each for name, each in vars(owner).items() if callable(each)]
         assert len(methods) > 15
         assert all(each.__doc__ for each in methods)

@@ -11,6 +11,7 @@ import torch
 from flodl.verify import settings_guesses
 from flodl.verify.casebook import Casebook
 from flodl.verify.sides import Side
+from flodl.verify.snapshot import Freezer
 from flodl.verify.subject import scalar_loss
 from tests.flodl.verify.opened import opened
 
@@ -101,7 +102,8 @@ def test_side_active_takes_its_modules_out_again(tmp_path: Path) -> None:
 
 def test_scalar_loss_twice_weighs_with_the_same_noise() -> None:
     values = torch.arange(6.0).reshape(2, 3).requires_grad_()
-    first, second = scalar_loss(values), scalar_loss(values)
+    trees = [Freezer().flatten(values, "output", draw=True) for _ in range(2)]
+    first, second = map(scalar_loss, trees)
     noise = torch.randn(
         (2, 3), generator=torch.Generator().manual_seed(77), dtype=torch.float64
     ).float()

@@ -1,0 +1,1 @@
+"""`FlowBuilder`, a graph as a value, and its lowering to a description."""

@@ -1,1 +1,0 @@
-"""The language in which users write graphs.  It describes; running is the business of `flodl.graph`."""

@@ -1,0 +1,1 @@
+"""`FlowModule` and its generated forward; knows nothing of the builder."""

@@ -1,0 +1,403 @@
+"""`FlowModule`: a module class whose `flow` describes what its generated `forward` does."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABCMeta
+from contextlib import contextmanager
+from dataclasses import replace
+from inspect import isfunction
+from typing import TYPE_CHECKING, Any, Self, TypeVar, final
+
+import torch
+from torch import nn
+
+from flodl.errors import FlowError, GraphError
+from flodl.graph.divergence import NOTHING, Divergence, Replay
+from flodl.graph.graph import Graph
+from flodl.graph.plans import Plans
+from flodl.graph.program import Program
+from flodl.module.generate_forward import install_definitions, layer_behind
+from flodl.module.plan_methods import PlanMixin
+from flodl.tracing.active import current_tracer
+from flodl.tracing.call_inputs import Definition, admit, describe_parameter
+from flodl.tracing.context_managers import recorded_scopes
+from flodl.tracing.fx_interop import is_symbolic, run_symbolically
+from flodl.tracing.guards import NeedsValueError
+from flodl.tracing.mutated_attributes import live_names
+from flodl.tracing.patching import intercept_calls
+from flodl.tracing.process_state import traced_process_state
+from flodl.tracing.purity import is_describable
+from flodl.tracing.pytrees import map_leaves
+from flodl.tracing.readings import unwrap
+from flodl.tracing.sources import traced_reads
+from flodl.tracing.tracer import Tracer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from flodl.spec.graph import GraphSpec, NodeSpec
+
+    Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+# From so many plans on, a size asked inside a flow no longer ties a plan to the shapes of its inputs.
+MANY_PLANS = 8
+_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+
+
+@final
+class FlowMeta(ABCMeta):
+    """Describes a new `FlowModule` once its constructor is done, so that a compiler may call it first."""
+
+    def __init__(
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any
+    ) -> None:
+        """Leave a class with abstract methods constructible where plain modules are: below no `ABC`."""
+        super().__init__(name, bases, namespace, **kwargs)
+        strict = (each for each in cls.__mro__ if isinstance(each, ABCMeta))
+        if all(isinstance(each, FlowMeta) for each in strict):
+            cls.__abstractmethods__ = frozenset()
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Construct an instance and describe its flow, where that needs no values."""
+        module = super().__call__(*args, **kwargs)
+        if isinstance(module, FlowModule):
+            describe(module)
+        return module
+
+
+class FlowModule(PlanMixin, Graph, metaclass=FlowMeta):
+    """A module that describes its forward: subclass it, build submodules in `__init__`, write `flow`.
+
+    `forward` is generated, with the parameters of `flow`.  What `flow` asks in plain Python - the
+    training flag, whether an input is `None`, a size - is answered from the call at hand and guards the
+    recorded plan; another combination records another plan.  Plain attributes are read when the flow is
+    recorded; setting one on the module records anew, changing something deeper inside one needs
+    `rebuild()`.
+
+    A layer or container of torch is extended by `class Block(nn.Sequential, FlowModule)`, in either order:
+    where the class has no `flow`, the forward of the layer is what it describes.
+
+    Example:
+        >>> import torch
+        >>> from flodl import Flow, FlowModule
+        >>> class Classifier(FlowModule):
+        ...     def __init__(self) -> None:
+        ...         super().__init__()
+        ...         self.hidden = torch.nn.Linear(4, 8)
+        ...         self.head = torch.nn.Linear(8, 2)
+        ...     def flow(self, x: Flow) -> Flow:
+        ...         return x.through(self.hidden).through(torch.relu).tag("features").through(self.head)
+        >>> Classifier()(torch.ones(3, 4)).shape
+        torch.Size([3, 2])
+    """
+
+    _definitions: dict[str, Definition] = {}
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Make the object with its plans: a constructor may call what it builds."""
+        made = super().__new__(cls)
+        made._set_plans({key: _new_plans(each) for key, each in cls._definitions.items()})
+        return made
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Construct the layer of torch that stands behind among the bases; without one, nothing is taken."""
+        layer_behind(type(self), FlowModule).__init__(self, *args, **kwargs)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Generate `forward` from `flow`, and prepare every `@subflow` method."""
+        super().__init_subclass__(**kwargs)
+        cls._definitions = install_definitions(cls, FlowModule)
+
+    # ---- recording ----------------------------------------------------------------------------
+
+    def _main(self) -> Definition | None:
+        """Return the definition that `forward` runs, `None` where a subclass wrote its own forward."""
+        forward = type(self).forward
+        marker = vars(forward).get("__flodl_definition__") if isfunction(forward) else None
+        return marker if isinstance(marker, Definition) else None
+
+    def _programs(self) -> tuple[Program, ...]:
+        definition = self._main()
+        return self._plans[definition.key].programs if definition is not None else ()
+
+    # ---- attributes ---------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; plans that may have read the old value are forgotten."""
+        tracer = current_tracer()
+        if tracer is not None and tracer.module is self:
+            tracer.attributes.write(name, value)
+            return
+        before = _current(self, name)
+        super().__setattr__(name, value)
+        if name in _live(type(self)):
+            return
+        if isinstance(value, nn.Module) or isinstance(before, nn.Module):
+            self._forget()
+        elif not _is_same_kind(before, value):
+            # Guards tell values of one kind apart; nodes were made for the kind that was read.
+            for plans in self._plans.values():
+                if name in plans.names:
+                    plans.clear()
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        self._forget()
+
+    def _forget(self) -> None:
+        for plans in self.__dict__.get("_plans", {}).values():
+            plans.clear()
+
+    def add_module(self, name: str, module: nn.Module | None) -> None:
+        """Add a child module; plans recorded without it are forgotten."""
+        super().add_module(name, module)
+        self._forget()
+
+    # ---- copying ------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("_plans", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        nn.Module.__setstate__(self, state)  # type: ignore[no-untyped-call]
+        self._set_plans({key: _new_plans(each) for key, each in type(self)._definitions.items()})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FlowModule:
+        """Copy the module; plans that mention no object of the original come along."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        made.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        for key, plans in self._plans.items():
+            for program in plans.programs:
+                if program.portable:
+                    made._plans[key].add(program)
+        return made
+
+
+def subflow(method: Method) -> Method:
+    """Mark a method that describes a part of the flow and is also called with tensors from outside.
+
+    Inside a flow it records; outside it computes, and its steps are recorded and replayed like those
+    of `flow`.
+
+    Example:
+        >>> import torch
+        >>> from flodl import Flow, FlowModule, subflow
+        >>> class Net(FlowModule):
+        ...     def __init__(self) -> None:
+        ...         super().__init__()
+        ...         self.body, self.head = torch.nn.Linear(4, 8), torch.nn.Linear(8, 2)
+        ...     @subflow
+        ...     def features(self, x: Flow) -> Flow:
+        ...         return x.through(self.body).through(torch.relu)
+        ...     def flow(self, x: Flow) -> Flow:
+        ...         return self.features(x).through(self.head)
+        >>> Net().features(torch.ones(1, 4)).shape
+        torch.Size([1, 8])
+    """
+    vars(method)["__flodl_subflow__"] = True
+    return method
+
+
+def _current(module: nn.Module, name: str) -> Any:
+    own = vars(module)
+    tables = (own.get("_parameters"), own.get("_buffers"), own.get("_modules"), own)
+    return next((table[name] for table in tables if table and name in table), None)
+
+
+def _is_same_kind(before: Any, value: Any) -> bool:
+    """Return True if the guards of the plans tell an attribute's new value from the old one."""
+    return type(before) is type(value) or (
+        isinstance(before, torch.Tensor) and isinstance(value, torch.Tensor)
+    )
+
+
+def _new_plans(definition: Definition) -> Plans:
+    def record(module: FlowModule, *inputs: Any) -> Any:
+        if is_symbolic(inputs):
+            programs = module._plans[definition.key].programs
+            return run_symbolically(module, definition, programs, inputs)
+        return record_call(module, definition, inputs)
+
+    def go_on(
+        module: FlowModule, inputs: tuple[Any, ...], left: Divergence
+    ) -> tuple[Program, Any]:
+        return record_path(module, definition, inputs, left)
+
+    # Tracing compilers cannot look into a recording; torch.compile breaks the graph here and
+    # fullgraph=True reports this text.  (torch.compiler.disable would import all of torch._dynamo.)
+    for function in (record, go_on):
+        vars(function)["_torchdynamo_disable"] = True
+        vars(function)["_torchdynamo_disable_msg"] = (
+            "the flow is not recorded for these inputs yet; call the module once, or build(example_input)"
+        )
+    return Plans(record, definition.parameters, go_on)
+
+
+def _for_mode(spec: GraphSpec, training: bool) -> GraphSpec:
+    return replace(spec, training=training)
+
+
+def _live(kind: type[FlowModule]) -> frozenset[str]:
+    """Return the attributes that the flows of a class change: no plan knows their values."""
+    own = kind.__dict__.get("_live_names")
+    if own is None:
+        definitions = kind._definitions.values()
+        own = frozenset().union(*(live_names(each.function, kind) for each in definitions))
+        type.__setattr__(kind, "_live_names", own)
+    return own
+
+
+def _with_children(spec: GraphSpec, module: nn.Module) -> GraphSpec:
+    """Tie the plan of a container to the number of its children: it may have run all of them."""
+    if not isinstance(module, _CONTAINERS) or not spec.inputs:
+        return spec
+    first, *rest = spec.inputs
+    check = f"{first.check} and len(self._modules) == {len(module._modules)}"
+    return replace(spec, inputs=(replace(first, check=check.removeprefix(" and ")), *rest))
+
+
+@contextmanager
+def _tracing(tracer: Tracer, definition: Definition) -> Iterator[None]:
+    """Let the tracer listen in this thread until the block ends."""
+    with (
+        tracer,
+        intercept_calls(),
+        recorded_scopes(),
+        traced_process_state(),
+        traced_reads(tracer, definition.function),
+    ):
+        yield
+
+
+def describe(module: Any) -> bool:
+    """Describe the flow of a module without values, where that is possible; see `FlowModule.describe`."""
+    definition = module._main()
+    if definition is None or module._plans[definition.key].programs:
+        return definition is not None
+    kind = type(module)
+    owners = tuple(dict.fromkeys(map(type, module.modules())))
+    if _live(kind) or not is_describable(definition.function, owners):
+        return False
+    described = [_described(module, definition, training) for training in (True, False)]
+    both = [each for each in described if each is not None]
+    if len(both) != 2:
+        return False
+    plans = module._plans[definition.key]
+    if both[0][0] == both[1][0]:
+        both = both[:1]
+    for training, (spec, constants, names) in zip((True, False), both, strict=False):
+        held = spec if len(both) == 1 else _for_mode(spec, training)
+        program = Program(held, constants, definition.title)
+        program.names = names
+        plans.add(program)
+    return True
+
+
+def rebuild(module: Any) -> None:
+    """Forget all recorded plans of a flow module."""
+    for plans in module._plans.values():
+        plans.clear()
+    describe(module)
+
+
+def _described(
+    module: FlowModule, definition: Definition, training: bool
+) -> tuple[GraphSpec, dict[str, object], frozenset[str]] | None:
+    """Describe a flow in one mode without values; `None` if it asks for any."""
+    before = module.training
+    module.__dict__["training"] = training
+    tracer = Tracer(module, valued=False)
+    try:
+        with _tracing(tracer, definition):
+            parameters = definition.signature.parameters.values()
+            values = tuple(describe_parameter(tracer, each) for each in parameters)
+            output = definition.call(module, values)
+        spec = _with_children(tracer.finish(output), module)
+    except NeedsValueError:
+        return None
+    except Exception:  # whatever is wrong shows itself, with values, at the first call
+        return None
+    finally:
+        module.__dict__["training"] = before
+        tracer.release()
+    if not tracer.encoder.portable:
+        return None
+    return spec, tracer.encoder.constants, frozenset(tracer.sources.names)
+
+
+def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, ...]) -> Any:
+    """Run a flow on real values, record it as a new plan, and return its result.
+
+    Raises:
+        FlowError: the flow asks for something that a description cannot answer.
+    """
+    plans = module._plans[definition.key]  # part of the same class's machinery
+    is_tied = len(plans.programs) < MANY_PLANS
+    program, result = _record(module, definition, inputs, NOTHING, is_tied)
+    plans.add(program)
+    return result
+
+
+def record_path(
+    module: FlowModule, definition: Definition, inputs: tuple[Any, ...], left: Divergence
+) -> tuple[Program, Any]:
+    """Record how a pass goes on that left its plan, and return the plan of the whole and the result.
+
+    What the pass has computed so far is not computed again.
+
+    Raises:
+        FlowError: the flow, asked again, does something else before it comes to the same place.
+    """
+    replay = Replay(values=left.values, until=left.node, entry=left.program.entry)
+    is_tied = left.program.is_tied
+    program, result = _record(module, definition, inputs, replay, is_tied)
+    done, again = left.program.spec.nodes, program.spec.nodes
+    if [_shape_of(each) for each in done[: left.node + 1]] != [
+        _shape_of(each) for each in again[: left.node + 1]
+    ]:
+        message = (
+            f"{done[left.node].site}: the flow did something else when it was recorded again; it must "
+            "depend only on its arguments and the attributes of its module"
+        )
+        raise FlowError(message)
+    return program, result
+
+
+def _shape_of(node: NodeSpec) -> tuple[Any, ...]:
+    return node.kind, node.target, node.args, node.kwargs
+
+
+def _record(
+    module: FlowModule,
+    definition: Definition,
+    inputs: tuple[Any, ...],
+    replay: Replay,
+    is_tied: bool,
+) -> tuple[Program, Any]:
+    live = _live(type(module))
+    tracer = Tracer(module, valued=True, live=live, replay=replay)
+    tracer.guards.is_tied = is_tied
+    with _tracing(tracer, definition):
+        values = tuple(
+            admit(tracer, name, value)
+            for name, value in zip(definition.parameters, inputs, strict=True)
+        )
+        output = definition.call(module, values)
+    spec = _with_children(tracer.finish(output, module.training), module)
+    program = Program(spec, tracer.encoder.constants, definition.title, tracer.encoder.portable)
+    program.entry = tracer.attributes.entry
+    program.names = frozenset(tracer.sources.names)
+    program.is_tied = is_tied
+    watch = module._plans[definition.key].watch
+    watch.keep({name: unwrap(flow) for name, (_, flow) in tracer.tags.items()})
+    result = map_leaves(output, unwrap)
+    tracer.release()
+    return program, result
+
+
+__all__ = ["FlowModule", "GraphError", "subflow"]

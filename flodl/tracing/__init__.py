@@ -1,0 +1,1 @@
+"""Tracing of flows: the proxy `Flow`, the tracer, guards and side effects; knows no builder and no module."""

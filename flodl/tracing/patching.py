@@ -1,0 +1,162 @@
+"""While a flow is recorded, modules and functions such as `math.sqrt` become nodes when given a Flow."""
+
+from __future__ import annotations
+
+import math
+import threading
+from contextlib import contextmanager
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import nn
+
+from flodl.errors import FlowError
+from flodl.tracing.active import current_tracer
+from flodl.tracing.decorators import decorators_of, undecorated
+from flodl.tracing.proxy import Flow
+from flodl.tracing.pytrees import leaves
+from flodl.vocabulary.stages import call_module, call_stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from flodl.tracing.call_inputs import Definition
+
+_lock = threading.Lock()
+RECORDINGS: Final[list[int]] = []  # one entry per recording under way, in any thread
+# What `nn.Module.__call__` hands over to. `__call__` itself stands in a slot of the type: to set it, Python
+# looks at every subclass there is, 0.1 ms with torch alone and some ms with transformers.
+_call: Callable[..., Any] = nn.Module._call_impl
+_MATH = (
+    "sqrt",
+    "log",
+    "log2",
+    "log10",
+    "exp",
+    "pow",
+    "ceil",
+    "floor",
+    "sin",
+    "cos",
+    "prod",
+    "fabs",
+)
+
+
+def _has_flow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    values = (*args, *kwargs.values())
+    return any(type(leaf) is Flow for value in values for leaf in leaves(value))
+
+
+def _intercepted_call(module: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
+    tracer = current_tracer()
+    if tracer is None or not _has_flow(args, kwargs):
+        return _call(module, *args, **kwargs)
+    return call_module(tracer, module, args, kwargs)
+
+
+def _compiled(module: nn.Module) -> Any:
+    """Return what `module.compile()` left; not where it would be handed a flow instead of a tensor."""
+    known = vars(module).get("_compiled_call_impl")
+    return known if known is None or current_tracer() is None else partial(_call_compiled, module)
+
+
+def _call_compiled(module: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
+    if _has_flow(args, kwargs):
+        return _intercepted_call(module, *args, **kwargs)
+    return vars(module)["_compiled_call_impl"](*args, **kwargs)
+
+
+def _compile(module: nn.Module, made: Any) -> None:
+    vars(module)["_compiled_call_impl"] = made
+
+
+_COMPILED = property(_compiled, _compile)
+
+
+def _intercepted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function, updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tracer = current_tracer()
+        if tracer is None or not _has_flow(args, kwargs):
+            return function(*args, **kwargs)
+        return tracer.step("function", name, args, kwargs, compute=function)
+
+    return call
+
+
+# Python functions of torch that hand no call to `__torch_function__`: classes that take a dtype, functions
+# that take a number in place of a tensor (torch's parser finds no signature there for a Flow), and those
+# that build a nested tensor from its parts.
+_FUNCTIONS: Final[tuple[tuple[Any, str, tuple[str, ...]], ...]] = (
+    (math, "math", _MATH),
+    (torch, "torch", (
+        "finfo", "iinfo", "where", "pow", "float_power", "remainder", "xlogy", "isin", "result_type",
+        "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+    )),
+    (torch.special, "torch.special", ("xlog1py", "xlogy", "zeta")),
+    (torch.nested, "torch.nested", (
+        "nested_tensor", "as_nested_tensor", "nested_tensor_from_jagged", "masked_select", "narrow",
+    )),
+)  # fmt: skip
+_ORIGINALS: Final = [
+    (module, {name: vars(module)[name] for name in names}) for module, _, names in _FUNCTIONS
+]
+_INTERCEPTED: Final = [
+    (module, {name: _intercepted(f"{text}.{name}", vars(module)[name]) for name in names})
+    for module, text, names in _FUNCTIONS
+]
+
+
+# No forward of a flow was recorded: it is called with values.
+WITH_VALUES: Final = object()
+
+
+def recorded_forward(module: nn.Module, definition: Definition, values: tuple[Any, ...]) -> Any:
+    """Record `module.forward(x)` for a flow `x`, which no interception sees; else `WITH_VALUES`.
+
+    The module's own flow, as a class below it reaches it, is described in place.
+
+    Raises:
+        FlowError: the decorators of the forward were called with what only describes values.
+    """
+    tracer = current_tracer()
+    if tracer is None or not _has_flow(values, {}):
+        return WITH_VALUES
+    if decorators_of(definition.function):
+        raise FlowError(undecorated(definition.function, "forward"))
+    if tracer.module is module:
+        return definition.call(module, values)
+    args, named = definition.arguments(values)
+    return call_stage(tracer, module.forward, tuple(args), named)
+
+
+@contextmanager
+def intercept_calls() -> Iterator[None]:
+    """Turn calls of modules and of `math` on flows into nodes, in this thread, until the block ends.
+
+    The attributes are shared by all threads, so the replacements pass every other call on.
+    """
+    with _lock:
+        RECORDINGS.append(threading.get_ident())
+        _set(_INTERCEPTED)
+        _set_call(_intercepted_call, _COMPILED)
+    try:
+        yield
+    finally:
+        with _lock:
+            RECORDINGS.pop()
+            if not RECORDINGS:
+                _set(_ORIGINALS)
+                _set_call(_call, None)
+
+
+def _set_call(call: Any, compiled: property | None) -> None:
+    nn.Module._call_impl = call  # type: ignore[method-assign]
+    nn.Module._compiled_call_impl = compiled  # type: ignore[assignment]
+
+
+def _set(tables: list[tuple[Any, dict[str, Callable[..., Any]]]]) -> None:
+    for module, table in tables:
+        vars(module).update(table)

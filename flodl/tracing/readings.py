@@ -1,0 +1,83 @@
+"""What a recording reads from flows and from torch's state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from flodl.tracing.proxy import Flow
+from flodl.tracing.pytrees import map_leaves
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from flodl.spec.graph import NodeKind, Site
+
+
+def flow_node(flow: Flow) -> int:
+    """Return the node index of a flow."""
+    index: int = object.__getattribute__(flow, "_node")
+    return index
+
+
+def flow_value(flow: Flow) -> Any:
+    """Return the value that a flow carries, or `UNKNOWN`."""
+    return object.__getattribute__(flow, "_value")
+
+
+def unwrap(leaf: Any) -> Any:
+    """Return the value of a flow, and anything else as it is."""
+    return flow_value(leaf) if type(leaf) is Flow else leaf
+
+
+def input_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, Any]:
+    """Return the values of the flows among some arguments, by node."""
+    known: dict[int, Any] = {}
+
+    def note(leaf: Any) -> Any:
+        if type(leaf) is Flow:
+            known[flow_node(leaf)] = flow_value(leaf)
+        return leaf
+
+    for arg in (*args, *kwargs.values()):
+        map_leaves(arg, note)
+    return known
+
+
+def instruction_of(frame: FrameType | None) -> tuple[int, int]:
+    """Return what tells one running instruction from all others: its frame and its offset."""
+    return (id(frame), frame.f_lasti if frame is not None else -1)
+
+
+def kind_name(kind: NodeKind, target: str) -> str:
+    """Return the word by which nodes without a name of their own are counted."""
+    text = target.rpartition(".")[2].strip("_") or kind
+    return text if text.isidentifier() else kind
+
+
+def grad_modes() -> tuple[bool, ...]:
+    """Return the gradient, inference and autocast modes that are on."""
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.is_autocast_enabled("cuda"),
+    )
+
+
+def without_place(target: str) -> str:
+    """Return the operator that an in-place one is for numbers and text: `n += 1` makes a new number."""
+    if not target.startswith("i_"):
+        return target
+    name = target.removeprefix("i_")
+    return f"{name}_" if name in ("and", "or") else name
+
+
+def tensor_question(site: Site, what: str) -> str:
+    """Return the message for a question about a tensor's value."""
+    return (
+        f"{site}: the flow asks for {what} of a tensor, which only a run can know; choose between values "
+        "with torch.where, between branches with switch, or keep the part as a callable: "
+        "x.through(function). x.through(bool) or x.through(int) asks at every call and goes on by the answer"
+    )

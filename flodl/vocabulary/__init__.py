@@ -1,0 +1,1 @@
+"""Flow words: stages, branches, loops, gates, switches, maps and scans."""
