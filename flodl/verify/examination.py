@@ -16,7 +16,7 @@ from flodl.verify.drawing import draw
 from flodl.verify.eased_import import eased_words
 from flodl.verify.layer_shapes import has_forward
 from flodl.verify.ledger import Ledger
-from flodl.verify.probe import UnusableCaseError
+from flodl.verify.probe import UnusableCaseError, UnusableCode
 from flodl.verify.protocol import ClassResult, Reason, Request, Response
 from flodl.verify.recorder import Case
 from flodl.verify.sides import Side
@@ -178,7 +178,7 @@ class Examination:
             problem = None
         if isinstance(problem, Failure):
             text = f"it cannot be compared: {problem}"
-            return not_run(name, text, "not-comparable", "does-not-run", problem.line)
+            return not_run(name, text, "not-comparable", "not-compared", problem.line)
         if problem is not None:
             state.unusable = state.unusable or problem
             return None
@@ -190,12 +190,12 @@ class Examination:
     def _result(self, name: str, state: _State) -> ClassResult:
         unusable = state.unusable
         if unusable is not None and not state.is_settled:
-            reason: Reason = "no-inputs" if unusable.code in _NO_OUTPUT else "does-not-run"
+            reason = _REASONS[unusable.code]
             return not_run(name, unusable.reason, unusable.code, reason, unusable.line)
         origin = ("; ".join(state.origins) or state.cases[0].origin) + eased_words(self._original)
         result = state.ledger.result(name, origin)
         if result.status == "not-run":
-            result = replace(result, reason="does-not-run")
+            result = replace(result, reason="not-compared")
         return self._drawn(result, state.cases[0])
 
     def _drawn(self, result: ClassResult, case: Case) -> ClassResult:
@@ -235,8 +235,13 @@ class Examination:
         return Late(result=not_run(name, text, TIME_LIMIT, "time"), had_s=limit_s, needs_s=needs_s)
 
 
-# The original runs, but gives nothing to compare: another example may.
-_NO_OUTPUT = frozenset({"no-tensor-output", "nan-output"})
+# Of an original that runs but gives nothing to compare, other inputs may be what is missing.
+_REASONS: dict[UnusableCode, Reason] = {
+    "original-raises": "does-not-run",
+    "no-tensor-output": "no-inputs",
+    "nan-output": "no-inputs",
+    "not-deterministic": "not-compared",
+}
 
 
 def _compared(trial: Trial) -> UnusableCaseError | Failure | None:

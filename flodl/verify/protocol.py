@@ -10,9 +10,9 @@ from typing import Literal, final
 
 Status = Literal["equal", "close", "different", "not-run"]
 Task = Literal["check", "record", "curve"]
-# Why a class was not compared: the time was over, no inputs were found that the original takes, or it
-# does not run (or gives nothing that can be compared).
-Reason = Literal["time", "no-inputs", "does-not-run"]
+# Why nothing is proved of a class: the time was over, no inputs were found that the original takes, it
+# does not run, or what it gives cannot be compared (it is random, or of a type that cannot be looked into).
+Reason = Literal["time", "no-inputs", "does-not-run", "not-compared"]
 
 RUNNING_SUFFIX = ".running"
 

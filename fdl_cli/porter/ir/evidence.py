@@ -16,9 +16,9 @@ Status = Literal["equal", "close", "different", "not-run"]
 
 STATUSES: tuple[Status, ...] = ("equal", "close", "different", "not-run")
 
-# Why a class was not compared: the time was over, no inputs were found that the original takes, or it
-# does not run (or gives nothing that can be compared).
-NotRunReason = Literal["time", "no-inputs", "does-not-run"]
+# Why nothing is proved of a class: the time was over, no inputs were found that the original takes, it
+# does not run, or what it gives cannot be compared (it is random, or of a type that cannot be looked into).
+NotRunReason = Literal["time", "no-inputs", "does-not-run", "not-compared"]
 
 # Error codes that decide about more than the words of a report.
 NO_MODULE = "not-a-module"

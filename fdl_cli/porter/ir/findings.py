@@ -7,7 +7,7 @@ from fdl_cli.porter.ir.evidence import ClassEvidence
 
 ClassStatus = Literal["graph", "partial", "kept"]
 VerifyStatus = Literal["equal", "close", "different", "not-run"]
-VerifyReason = Literal["time", "no-inputs", "not-asked", "does-not-run"]
+VerifyReason = Literal["time", "no-inputs", "not-asked", "does-not-run", "not-compared"]
 FileStatus = Literal["ported", "partly", "unchanged", "failed"]
 
 

@@ -6,7 +6,6 @@ import ast
 import hashlib
 import math
 import time
-
 from pathlib import Path
 
 from fdl_cli.porter.ir.evidence import (
