@@ -35,7 +35,12 @@ def port_tree(
     jobs = find_jobs(request.paths, request.output, in_place=request.in_place)
     finish_interrupted(tuple(job.root for job in jobs))
     contents = read_files(tuple(job.source for job in jobs))
-    project = Project(contents.python, linked=request.linked, training=request.training)
+    moved = [
+        job.source for job in jobs if job.target.parent.absolute() != job.source.parent.absolute()
+    ]
+    project = Project(
+        contents.python, linked=request.linked, training=request.training, moved=moved
+    )
     if request.in_place and request.write and not request.force:
         _require_clean(jobs, contents, project)
     with tempfile.TemporaryDirectory(prefix="fdl-port-") as folder:
