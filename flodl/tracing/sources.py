@@ -173,23 +173,22 @@ class Sources:
             if value is not MISSING and not isinstance(value, (nn.Module, torch.Tensor, *CODE)):
                 return self._tracer.step("function", "getattr", (owner, name), compute=getattr)
         expression = f"{self._known[id(owner)][1]}.{name}"
+        self._check_type(owner)
         nodes, before = len(self._tracer.nodes), dict(self._checks)
         try:
             value = getter()
         except AttributeError:
-            self._check_type(owner)
             self._check(f"not hasattr({self._known[id(owner)][1]}, {name!r})")
             raise
         if len(self._tracer.nodes) > nodes or type(value) is Flow:
             return value  # the body of a property is traced; its own reads are guarded
-        self._check_type(owner)
         inner, self._checks = self._checks, before
         if not self._is_computed(owner, name):
             self.found(value, self._place(owner, name, value))
         elif is_constant(value) or self._again(getter) is value:
             self.found(value, expression)
         else:
-            self._checks = inner  # a new object in every read: what made it is guarded
+            self._checks |= inner  # a new object in every read: what made it is guarded
         return value
 
     def _may_have_changed(self, owner: Any, name: str) -> bool:
