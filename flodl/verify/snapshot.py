@@ -27,6 +27,7 @@ from flodl.pytree import (
     Unseen,
     Walker,
 )
+from flodl.verify import raw
 from flodl.verify.memory import tensor_checksum
 
 DIGESTED_BYTES = 1 << 20
@@ -123,7 +124,7 @@ class Freezer:
     def know(self, named: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Register tensors by name, so that what shares memory with them is recognised."""
         for name, tensor in named:
-            address = storage_address(tensor)
+            address = raw.storage_address(tensor)
             if address:
                 self._owners.setdefault(address, name)
 
@@ -183,25 +184,22 @@ class Freezer:
             if not isinstance(value, torch.Tensor):
                 return self._freeze_array(value, path), ()
             if _is_dense(value):
-                return self._freeze_tensor(value, dense_copy(value), path), ()
+                return self._freeze_tensor(value, path), ()
             facts, pieces = _pieces(value)
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as problem:
             return Unseen(f"its data cannot be read: {problem}"), ()
-        frozen = [
-            (key, self._freeze_tensor(piece, dense_copy(piece), "")) for key, piece in pieces
-        ]
+        frozen = [(key, self._freeze_tensor(piece, "")) for key, piece in pieces]
         return Branch(facts), frozen
 
-    def _freeze_tensor(
-        self, tensor: torch.Tensor, data: torch.Tensor, path: str
-    ) -> TensorSnapshot:
-        strided = self._aliases and tensor.layout == torch.strided and not tensor.is_nested
+    def _freeze_tensor(self, tensor: torch.Tensor, path: str) -> TensorSnapshot:
+        layout = raw.layout(tensor)
+        strided = self._aliases and layout == torch.strided and not raw.is_nested(tensor)
         return TensorSnapshot(
-            data=data,
-            requires_grad=tensor.requires_grad,
-            layout=str(tensor.layout),
-            strides=tuple(tensor.stride()) if strided else (),
-            alias=self._alias(storage_address(tensor), path),
+            data=raw.dense_copy(tensor),
+            requires_grad=raw.requires_grad(tensor),
+            layout=str(layout),
+            strides=tuple(raw.stride(tensor)) if strided else (),
+            alias=self._alias(raw.storage_address(tensor), path),
         )
 
     def _freeze_array(self, array: Any, path: str) -> TensorSnapshot:
@@ -268,21 +266,11 @@ def is_all_nan(snapshot: Snapshot) -> bool:
     return bool(found) and all(bool(torch.isnan(item.double()).all()) for item in found)
 
 
-def storage_address(tensor: torch.Tensor) -> int:
-    """Return where a tensor's memory begins, or 0 when it has none to share."""
-    if tensor.layout != torch.strided or tensor.is_nested or tensor.device.type == "meta":
-        return 0
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except RuntimeError:
-        return 0
-
-
 def _array_address(array: Any) -> int:
     """Return where the memory of an array's owner begins: a tensor's, or its own."""
     while array.base is not None:
         if isinstance(array.base, torch.Tensor):
-            return storage_address(array.base)
+            return raw.storage_address(array.base)
         if type(array.base).__module__ != "numpy":
             break
         array = array.base
@@ -290,7 +278,8 @@ def _array_address(array: Any) -> int:
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    plain = tensor.layout == torch.strided and not tensor.is_nested and not tensor.is_quantized
+    plain = raw.layout(tensor) == torch.strided
+    plain = plain and not raw.is_nested(tensor) and not raw.is_quantized(tensor)
     return plain and not _is_wrapper(tensor) and not _is_uninitialized(tensor)
 
 
@@ -300,21 +289,22 @@ def _is_uninitialized(tensor: torch.Tensor) -> bool:
 
 def _is_wrapper(tensor: torch.Tensor) -> bool:
     """Tell whether a tensor has its numbers in others, which are its attributes."""
-    if tensor.is_meta or not tensor.numel() or tensor.layout != torch.strided:
+    if raw.is_meta(tensor) or not raw.numel(tensor) or raw.layout(tensor) != torch.strided:
         return False
-    return storage_address(tensor) == 0
+    return raw.storage_address(tensor) == 0
 
 
 def _pieces(tensor: torch.Tensor) -> tuple[str, Sequence[tuple[str, torch.Tensor]]]:
     """Return the facts about a tensor of several pieces, and those pieces."""
+    wants_gradient = raw.requires_grad(tensor)
     if _is_uninitialized(tensor):
-        return f"not initialized, {tensor.requires_grad}", ()
-    facts = f"{tensor.dtype} {tensor.layout} requires_grad={tensor.requires_grad}"
-    with torch.no_grad():
-        if tensor.is_nested:
-            return facts, _numbered("part", tensor.unbind())
-        facts += f" {tuple(tensor.shape)}"
-        if tensor.is_quantized:
+        return f"not initialized, {wants_gradient}", ()
+    facts = f"{raw.dtype(tensor)} {raw.layout(tensor)} requires_grad={wants_gradient}"
+    with raw.without_gradients():
+        if raw.is_nested(tensor):
+            return facts, _numbered("part", raw.unbind(tensor))
+        facts += f" {tuple(raw.shape(tensor))}"
+        if raw.is_quantized(tensor):
             return _quantized_pieces(tensor, facts)
         if tensor.layout == torch.sparse_coo:
             coo = ("indices", tensor._indices()), ("values", tensor._values())
@@ -325,7 +315,7 @@ def _pieces(tensor: torch.Tensor) -> tuple[str, Sequence[tuple[str, torch.Tensor
             second = tensor.col_indices() if by_row else tensor.row_indices()
             return facts, (("first", first), ("second", second), ("values", tensor.values()))
         if tensor.layout != torch.strided:
-            return facts, (("dense", tensor.to_dense()),)
+            return facts, (("dense", raw.to_dense(tensor)),)
     if not isinstance(tensor, _ShowsTensors):
         raise TypeError("its numbers lie where its type does not show them")
     return facts, ()  # its tensors are attributes, which are parts of the same tree
@@ -345,19 +335,6 @@ def _quantized_pieces(
 
 def _numbered(name: str, tensors: Iterable[torch.Tensor]) -> Sequence[tuple[str, torch.Tensor]]:
     return [(f"{name} {number}", item) for number, item in enumerate(tensors)]
-
-
-def dense_copy(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a detached copy without gaps in its memory, which no later write can reach."""
-    with torch.no_grad(), torch._C.DisableTorchFunction():
-        copy = tensor.detach()
-        if copy.is_nested:
-            copy = torch.cat([part.reshape(-1) for part in copy.unbind()])
-        if copy.is_quantized:
-            return copy.int_repr().clone()
-        if copy.layout != torch.strided:
-            copy = copy.to_dense()
-        return copy.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
 
 
 def tensors_in(value: object, *, draw: bool = False) -> list[tuple[str, torch.Tensor]]:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from flodl.pytree import Plain, Tree, Unseen
+from flodl.verify import raw
 from flodl.verify.recipes import Arguments, Construction, Packed, replace_tensors, unpack
 from flodl.verify.seeds import random_state, seed_all
 from flodl.verify.sides import Side
@@ -123,7 +124,7 @@ class Subject:
         if call.backward and differentiable:
             loss = scalar_loss(tree)
             sections["loss"] = Freezer().freeze(loss, "loss")
-            torch.autograd.backward(loss)
+            raw.backward(loss)
             sections["gradients"] = freeze_gradients(self.model.named_parameters())
             sections["input gradients"] = freeze_gradients(leaves)
         names = attribute_names if attribute_names is not None else self._attribute_names()
@@ -161,7 +162,7 @@ class Subject:
             loss = scalar_loss(Freezer().flatten(output, "output", draw=True))
             del output
             nn.Module.zero_grad(self.model)
-            torch.autograd.backward(loss)
+            raw.backward(loss)
             self._descend(velocity)
             losses.append(loss.detach())
         velocity.clear()
@@ -173,15 +174,18 @@ class Subject:
 
     def _descend(self, velocity: dict[str, torch.Tensor]) -> None:
         # By hand: torch.optim would import the compiler, which costs seconds.
-        with torch.no_grad():
+        with raw.without_gradients():
             for name, parameter in self.model.named_parameters():
-                if parameter.grad is None:
+                gradient = raw.grad(parameter)
+                if gradient is None:
                     continue
-                gradient, parameter.grad = parameter.grad, None
+                raw.set_grad(parameter, None)
                 known = velocity.get(name)
-                moved = gradient.clone() if known is None else known.mul_(0.9).add_(gradient)
-                velocity[name] = moved
-                parameter.add_(moved, alpha=-LEARNING_RATE)
+                if known is None:
+                    velocity[name] = moved = raw.clone(gradient)
+                else:
+                    moved = raw.add_(raw.mul_(known, 0.9), gradient)
+                raw.add_(parameter, moved, alpha=-LEARNING_RATE)
 
     def perturb(self) -> None:
         """Move every weight a little, so that zeros and ones of an initialisation hide nothing."""
@@ -294,10 +298,9 @@ def scalar_loss(output: Tree) -> torch.Tensor:
     for number, (_, item) in enumerate(output.tensors()):
         if not item.requires_grad or item.numel() == 0:
             continue
-        dense = item.to_dense() if item.layout != torch.strided else item
-        real = torch.view_as_real(dense) if dense.is_complex() else dense
+        real = raw.differentiable(item)
         weights = _fixed_noise(77 + number, tuple(real.shape), torch.float64).to(real.dtype)
-        part = (real * weights).sum() / max(real.numel(), 1) ** 0.5
+        part = raw.weighted_sum(real, weights, max(real.numel(), 1) ** 0.5)
         total = part if total is None else total + part.to(total.dtype)
     if total is None:
         raise ValueError("no output tensor requires a gradient")
@@ -312,8 +315,8 @@ def freeze_gradients(named: Iterable[tuple[str, torch.Tensor]]) -> Snapshot:
     frozen = []
     for name, item in named:
         # A freezer keeps what it froze.
-        frozen.append((name, Freezer(aliases=False).freeze(item.grad, name)))
-        item.grad = None
+        frozen.append((name, Freezer(aliases=False).freeze(raw.grad(item), name)))
+        raw.set_grad(item, None)
     return joined("dict", frozen)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from flodl import FlowModule
 
@@ -531,3 +532,29 @@ def test_global_set_by_a_flow_is_an_error_with_its_place():
 
     with pytest.raises(Exception, match=r"test_world.py:\d+: the flow sets the global `SCALE`"):
         Counting()(X)
+
+
+@pytest.mark.parametrize(
+    ("layer", "owner", "name"),
+    [
+        (nn.Linear(4, 4), nn.Linear, "forward"),
+        (nn.Linear(4, 4), F, "linear"),
+        (nn.LayerNorm(4), F, "layer_norm"),
+        (nn.GELU(), nn.GELU, "forward"),
+        (nn.ReLU(), F, "relu"),
+    ],
+)
+def test_replaced_function_of_a_layer_is_used_by_flows(layer, owner, name, monkeypatch):
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def flow(self, x):
+            return x.through(self.layer)
+
+    net = Net()
+    net(X)
+    monkeypatch.setattr(owner, name, lambda *_, **__: torch.full((2, 4), 7.0))
+    assert torch.equal(net(X), layer(X))
+    assert net(X)[0, 0] == 7.0
