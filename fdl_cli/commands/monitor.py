@@ -152,7 +152,9 @@ def _in_foreground(context: Context, words: Sequence[str], options: MonitorOptio
     from fdl_cli.system.process import run as run_process
 
     try:
-        done = run_process([*words, "--text"], cwd=context.cwd, capture=False, check=False)
+        done = run_process(
+            [*words, "--text", "--with-parent"], cwd=context.cwd, capture=False, check=False
+        )
     except KeyboardInterrupt:
         return  # how it is meant to end
     if done.returncode == PORT_TAKEN:

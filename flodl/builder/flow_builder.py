@@ -96,11 +96,11 @@ class FlowBuilder:
         step = BuilderStep(word=word, args=args, named=tuple(named.items()), site=call_site())
         return self._with(steps=(*self.steps, step))
 
-    def through(self, stage: Stage, *extra: Any, **named: Any) -> FlowBuilder:
+    def through(self, stage: Stage, /, *extra: Any, **named: Any) -> FlowBuilder:
         """Pass the stream through a stage: `stage(x, *extra, **named)`."""
         return self._say("through", stage, *extra, **named)
 
-    def also(self, stage: Stage, *extra: Any, **named: Any) -> FlowBuilder:
+    def also(self, stage: Stage, /, *extra: Any, **named: Any) -> FlowBuilder:
         """Add a stage's result to the stream: `x + stage(x)`."""
         return self._say("also", stage, *extra, **named)
 
@@ -108,7 +108,7 @@ class FlowBuilder:
         """Add two paths, run in the order written: `skip(x) + main(x)`."""
         return self._say("also_with", *paths, **named)
 
-    def fork(self, stage: Stage, *extra: Any, **named: Any) -> FlowBuilder:
+    def fork(self, stage: Stage, /, *extra: Any, **named: Any) -> FlowBuilder:
         """Run a side branch; the stream goes on unchanged.  A `tag` right after names the side branch."""
         return self._say("fork", stage, *extra, **named)
 
@@ -316,7 +316,7 @@ def check_shapes(graph: Graph, example: tuple[torch.Tensor, ...]) -> None:
         twin(*(each.to("meta") for each in example))
 
 
-def call(function: Any, *args: Any, **named: Any) -> Any:
+def call(function: Any, /, *args: Any, **named: Any) -> Any:
     """Call a module or function as one step of the flow that is being described.
 
     For calls whose first argument is no flow: parameters, constants, keyword arguments only.  Outside a
@@ -340,7 +340,7 @@ def call(function: Any, *args: Any, **named: Any) -> Any:
         >>> Prior()(torch.ones(2, 4)).shape
         torch.Size([2, 4])
     """
-    from flodl.tracing.tracer import current_tracer
+    from flodl.tracing.active import current_tracer
     from flodl.vocabulary.stages import call_stage
 
     tracer = current_tracer()

@@ -23,6 +23,7 @@ class Plans:
 
     Attributes:
         programs: the plans.
+        names: the attributes of the module that some plan has read.
         watch: what is noted while they run.
         dispatch: `dispatch(module, *inputs)` runs the first plan that admits the call, else records one.
         dispatch_plainly: the same with ordinary module calls.
@@ -42,6 +43,7 @@ class Plans:
         ] = {}
         self._parameters = parameters
         self.programs: tuple[Program, ...] = ()
+        self.names: frozenset[str] = frozenset()
         self.watch = Watch()
         self.dispatch: Callable[..., Any] = record
         self.dispatch_plainly: Callable[..., Any] = record
@@ -49,6 +51,7 @@ class Plans:
     def add(self, program: Program) -> None:
         """Add a plan; the oldest one goes when there are more than `MAX_PLANS`."""
         self.programs = (*self.programs[-MAX_PLANS + 1 :], program)
+        self.names |= program.names
         self._rebuild()
 
     def clear(self) -> None:
@@ -100,6 +103,10 @@ class Plans:
                 self._paths.clear()
                 self._resumed.clear()
             self._paths[left.key], result = self._record_path(module, inputs, left)
+            self.names |= self._paths[left.key].names
+            self._resumed.pop((self._paths[left.key], left.node), None)
+            if self.watch.profiler is not None:
+                self.watch.profiler.forget()
             return result
         key = (program, left.node)
         if key not in self._resumed:

@@ -72,6 +72,7 @@ class Program:
         start: the last node that has run before this code does, see `resumed`.
         is_tied: whether sizes asked inside tie it to the shapes of its inputs.
         entry: what the attributes that the flow changes were when it was recorded.
+        names: the attributes of the module that the flow has read.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Program:
         self.start = -1
         self.entry: Mapping[str, object] = {}
         self.is_tied = True
+        self.names: frozenset[str] = frozenset()
         self.run = self._bind(run)
         self.run_plainly = self._bind(run_plainly)
 

@@ -10,7 +10,7 @@ generated code, checkpoints) knows it. Positions that torch reads in the same wa
 from __future__ import annotations
 
 import inspect
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, final
 
 import torch
 from torch import nn
@@ -20,6 +20,7 @@ _BUILD: Final = ("bias", "stride", "padding", "dilation", "groups", "device")
 _BUILD_TRANSPOSED: Final = (*_BUILD[:3], "output_padding", *_BUILD[3:])
 
 
+@final
 class _TorchLayer(type):
     """Makes an object of torch's class, after `sort_arguments` changed the arguments.
 
@@ -45,7 +46,7 @@ class _TorchLayer(type):
     def __signature__(cls) -> inspect.Signature:
         if cls._is_name():
             return inspect.signature(cls._torchs())
-        whole = inspect.signature(cls.__init__)  # type: ignore[misc]  # of a class, not of an object
+        whole = inspect.signature(cls.__init__)  # of a class, not of an object
         return whole.replace(parameters=list(whole.parameters.values())[1:])
 
     def _is_name(cls) -> bool:

@@ -18,11 +18,11 @@ from torch.amp.autocast_mode import autocast
 
 from flodl.errors import FlowError
 from flodl.graph.entered import swallowing
+from flodl.tracing.active import current_tracer
 from flodl.tracing.guards import NeedsValueError
 from flodl.tracing.proxy import UNKNOWN, Flow
 from flodl.tracing.pytrees import map_leaves, tracer_of
 from flodl.tracing.readings import flow_value, grad_modes, unwrap
-from flodl.tracing.tracer import current_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

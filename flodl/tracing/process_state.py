@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from flodl.tracing.active import current_tracer
 from flodl.tracing.callsite import is_user_frame
 from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import leaves
-from flodl.tracing.tracer import current_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import getattr_static
@@ -28,6 +27,7 @@ from flodl.spec.graph import (
     Tag,
     TagGroup,
 )
+from flodl.tracing.active import ACTIVE
 from flodl.tracing.callsite import assigned_names, site_of, user_frame
 from flodl.tracing.closures import Closures
 from flodl.tracing.container_mutation import Handed, follow, handed
@@ -53,22 +53,6 @@ from flodl.vocabulary.control_flow import keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-
-@final
-class _Active(threading.local):
-    """The tracer that listens in this thread, if one does."""
-
-    tracer: Tracer | None = None
-
-
-_active = _Active()
-
-
-def current_tracer() -> Tracer | None:
-    """Return the tracer that listens in this thread, if one does."""
-    tracer = _active.tracer
-    return tracer if tracer is not None and tracer.listening else None
 
 
 @final
@@ -117,15 +101,15 @@ class Tracer(TorchFunctionMode):
     # ---- being the tracer of a thread -------------------------------------------------------
 
     def __enter__(self) -> Tracer:
-        self._previous = _active.tracer
-        _active.tracer = self
+        self._previous = ACTIVE.tracer
+        ACTIVE.tracer = self
         self.listening = True
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.listening = False
-        _active.tracer = self._previous
+        ACTIVE.tracer = self._previous
         super().__exit__(*exc)  # type: ignore[no-untyped-call]
 
     @contextmanager

@@ -27,6 +27,7 @@ from flodl.verify.constructor_guesses import (
 from flodl.verify.declared_settings import program_settings
 from flodl.verify.drivers import carriers, drivers, is_script, run_script
 from flodl.verify.found_cases import FoundCases
+from flodl.verify.importance import Standing, standings
 from flodl.verify.input_search import find_arguments
 from flodl.verify.literals import model_expressions, parse_example
 from flodl.verify.precision import numbers_in, wants_double
@@ -40,6 +41,7 @@ from flodl.verify.recipes import (
 from flodl.verify.recorder import MAX_CASES_PER_CLASS, Case, Recorder, load_cases
 from flodl.verify.search_time import SearchTime
 from flodl.verify.seeds import seed_all
+from flodl.verify.settings_classes import SettingsMemory
 from flodl.verify.sides import Side, locate
 from flodl.verify.users import classes_in, test_calls, user_files
 from flodl.verify.watched_calls import (
@@ -81,6 +83,7 @@ class Casebook:
         self._declared = partial(program_settings, original.file, original.folders)
         self._time = SearchTime(budget_s)
         self._found = FoundCases(original)
+        self._settings = SettingsMemory()
         self.reasons: dict[str, str] = {}
         self.trouble: str | None = None
 
@@ -106,6 +109,7 @@ class Casebook:
         """Return an empty book for some of the names, which knows what was constructed so far."""
         book = Casebook(self._original, names, budget_s)
         book._found.constructions = self._found.constructions
+        book._settings = self._settings
         return book
 
     def note_end(self) -> None:
@@ -164,12 +168,19 @@ class Casebook:
 
     def add_guesses(self, rounds: tuple[tuple[float, float], ...] = ROUNDS) -> None:
         """Construct what is still missing as it was constructed elsewhere, or by its signature."""
+        standing = self._standings()
+        places = {name: place for place, name in enumerate(self._wanted)}
         for share, least in rounds:
-            pending = list(self.missing)
+            # A model shows the inputs of all its parts, and mostly stands behind them in its file.
+            pending = sorted(self.missing, key=lambda n: (standing[n].holds, places[n]))
             while pending:
                 name = pending.pop()
                 part = share / (len(pending) + 2)
                 self._within(part, name, partial(self._guess, name), least)
+
+    def _standings(self) -> dict[str, Standing]:
+        with self._original.active():  # texts of classes are found through their modules
+            return standings(self._original.namespace(), self._wanted)
 
     def add_users(self) -> None:
         """Run other code of the file and its project, for the classes that it uses."""
@@ -243,13 +254,15 @@ class Casebook:
             if not self._time.is_over() and not self.cases.get(name):
                 origin = "arguments seen in a run, inputs from its layers"
                 self._explore(construction, origin, None)
+        if self.cases.get(name) or self._time.is_over():
+            return
         recorder = new_recorder(self._original, "")
         for kwargs, construction in self._guessed(made, recorder):
-            if self.cases.get(name) or self._time.is_over():
-                break
             failure = self._try_and_ask(made, kwargs, construction, recorder)
             if failure is not None:  # the first guess is the likeliest
                 self.reasons.setdefault(name, str(failure))
+            if self.cases.get(name) or self._time.is_over():
+                return  # before the next guess is made
 
     def _try_and_ask(
         self,
@@ -274,6 +287,8 @@ class Casebook:
             # What a value in place of another leads to says less than why it was exchanged.
             told = failure if after is not None and exchanged and told is None else told
             failure = after
+        if failure is None:
+            self._settings.note_fitting(kwargs)
         return None if failure is None else told or failure
 
     def _remedy(
@@ -302,11 +317,15 @@ class Casebook:
     def _guessed(
         self, made: type[nn.Module], recorder: Recorder
     ) -> Iterator[tuple[dict[str, object], Construction]]:
-        with self._original.active(), recorder.watching():
-            seed_all(EXAMPLE_SEED)
-            guesses = list(guess_constructor_arguments(made, self._declared))
+        guesses = guess_constructor_arguments(made, self._declared, self._settings)
         known: set[bytes] = set()
-        for kwargs in guesses:
+        while True:
+            # One at a time: a guess may construct whole models, and the first one mostly fits.
+            with self._original.active(), recorder.watching():
+                seed_all(EXAMPLE_SEED)
+                kwargs = next(guesses, None)
+            if kwargs is None:
+                return
             construction = self._construction(made, kwargs, recorder)
             if construction.arguments.data not in known:
                 known.add(construction.arguments.data)

@@ -7,7 +7,10 @@ heavy class does not take the time of the rest of its file.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import time
+from collections.abc import Iterator
 from typing import final
 
 import torch
@@ -65,10 +68,22 @@ def examine(request: Request, response: Response) -> None:
             original.forget()
             load_eased(original)
             draws_differ = original.failure is not None or random_state() != after_port
-        book = _find_cases(request, response, original)
-        rounds = _Rounds(original, port, request, response, deadline)
-        rounds.draws_differ = draws_differ
-        rounds.run(book)
+        with _imports_uncollected():
+            book = _find_cases(request, response, original)
+            rounds = _Rounds(original, port, request, response, deadline)
+            rounds.draws_differ = draws_differ
+            rounds.run(book)
+
+
+@contextlib.contextmanager
+def _imports_uncollected() -> Iterator[None]:
+    """Keep the objects of imported packages out of every search for garbage: there may be a million."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def last_limit(left_s: float, waiting: int, limit_s: float) -> float | None:

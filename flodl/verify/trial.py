@@ -19,13 +19,11 @@ from flodl.verify.protocol import Response
 from flodl.verify.recipes import Packed
 from flodl.verify.recorder import Case
 from flodl.verify.sides import Label, Side
-from flodl.verify.snapshot import Snapshot
 from flodl.verify.subject import Call, Observation, Subject, both
 
 T = TypeVar("T")
 
 NUM_STEPS = 3
-MAX_SHOWN = 20
 
 # The section of an observation decides which check it belongs to; all others belong to the check
 # for whose sake the call was made.
@@ -98,7 +96,7 @@ class Trial:
         left, right = self._build_pair("construction")
         found = right.initial()
         for section, first in left.initial().items():
-            mismatches = _mismatches(first, found[section], section)
+            mismatches = find_mismatches(first, found[section], section)
             self._ledger.compared(_INITIAL_CHECK[section], mismatches, "after construction")
         del found, first
         return (left, right) if self._load_both_ways(left, right) else None
@@ -124,7 +122,7 @@ class Trial:
                 all_loaded = False
                 continue
             first, second = left.initial()["weights"], right.initial()["weights"]
-            self._ledger.compared(names.STATE, _mismatches(first, second, "weights"), label)
+            self._ledger.compared(names.STATE, find_mismatches(first, second, "weights"), label)
             del first, second  # as large as the models: not while the next ones are made
         return all_loaded
 
@@ -212,7 +210,7 @@ class Trial:
             self._ledger.port_failed(names.METHODS, found.text, found.line, where)
             return
         for section, first in seen.items():
-            mismatches = _mismatches(first, found[section], section)
+            mismatches = find_mismatches(first, found[section], section)
             self._ledger.compared(names.METHODS, mismatches, where)
 
     def _alternate(self, check: str, label: str, packed: Packed, plan: Call) -> None:
@@ -273,9 +271,10 @@ class Trial:
                 gone = Mismatch(path=section, text="the port gives none")
                 self._ledger.compared(_SECTION_CHECK.get(section, check), (gone,), where)
                 continue
-            mismatches = _mismatches(first, found.sections[section], section)
+            mismatches = find_mismatches(first, found.sections[section], section)
             own = names.BUFFERS if section == "buffers" and call.mode == "train" else check
             self._ledger.compared(_SECTION_CHECK.get(section, own), mismatches, where)
+        self._ledger.left_out(seen.unread)
         if call.backward and seen.num_differentiable == 0:
             reason = "no output of the original depends on a parameter or an input"
             self._ledger.not_run(names.GRADIENTS, reason)
@@ -295,17 +294,8 @@ class Trial:
             self._ledger.port_failed(names.STEPS, found.text, found.line, where)
             raise Abandoned
         for section, first in seen.items():
-            mismatches = _mismatches(first, found[section], section)
+            mismatches = find_mismatches(first, found[section], section)
             self._ledger.compared(names.STEPS, mismatches, where)
-
-
-def _mismatches(first: Snapshot, second: Snapshot, path: str) -> tuple[Mismatch, ...]:
-    found = []
-    for mismatch in find_mismatches(first, second, path):
-        found.append(mismatch)
-        if len(found) == MAX_SHOWN:
-            break
-    return tuple(found)
 
 
 def _load_strictly(source: Subject, target: Subject) -> None:

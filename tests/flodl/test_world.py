@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from flodl import FlowModule
 
@@ -98,6 +99,13 @@ class Holder:
     act = staticmethod(double)
 
 
+class Making(dict):
+    """Items are made when they are read, as the table of activations of transformers does it."""
+
+    def __getitem__(self, key):
+        return super().__getitem__(key)()
+
+
 class Mode(Enum):
     FAST = 1
     SLOW = 2
@@ -170,6 +178,18 @@ def replace_global(name, value):
     return lambda _: globals().__setitem__(name, value)
 
 
+def appending(self, x):
+    seen = self.cfg.sizes
+    seen.append(1.0)
+    return x * len(seen)
+
+
+def appending_tensors(self, x):
+    seen = self.cfg.sizes
+    seen.append(x * 2)
+    return x + seen[-1] * len(seen)
+
+
 CASES = {
     "class attribute of a config": configured(ByClass, lambda s, x: x * s.cfg.scale, put("cfg.scale", 5.0)),
     "property": configured(ByProperty, lambda s, x: x * s.cfg.scale, put("cfg._scale", 5.0)),
@@ -235,6 +255,19 @@ CASES = {
     ),
     "deque": configured(
         lambda: deque([2.0, 3.0]), lambda s, x: x * s.cfg[0], lambda m: m.cfg.rotate()
+    ),
+    "long list of objects": configured(
+        lambda: [Data() for _ in range(20)],
+        lambda s, x: x * sum(each.scale for each in s.cfg),
+        lambda m: setattr(m.cfg[15], "scale", 5.0),
+    ),
+    "long table of functions": configured(
+        lambda: {str(n): double for n in range(20)},
+        lambda s, x: s.cfg["7"](x),
+        lambda m: m.cfg.update({"7": triple}),
+    ),
+    "items that are made when they are read": configured(
+        lambda: Making(a=nn.Tanh, b=nn.ReLU), lambda s, x: s.cfg["a"](x), lambda m: m.cfg.update(a=nn.ReLU)
     ),
     "set": configured(
         lambda: {1, 2}, lambda s, x: x * (2.0 if 1 in s.cfg else 3.0), lambda m: m.cfg.discard(1)
@@ -361,7 +394,22 @@ CASES = {
     "random numbers": own(lambda s, x: x * random.random() if random.random() < 0.5 else x),
     "counter behind a method": configured(Counter, lambda s, x: x * s.cfg.tick()),
     "written attribute": configured(Data, writing),
+    "list that the flow fills": configured(Data, appending),
+    "list that the flow fills with tensors": configured(Data, appending_tensors),
+    "replaced method behind super": own(
+        lambda s, x: x * s.above(), lambda m: setattr(Above, "above", lambda _: 7.0)
+    ),
 }  # fmt: skip
+
+
+class Above:
+    def above(self):
+        return 3.0
+
+
+class Below(Above):
+    def above(self):
+        return super().above() + 1
 
 
 class Members:
@@ -394,7 +442,7 @@ class Members:
 
 def module_of(base, name, flow, make):
     members = {key: value for key, value in vars(Members).items() if not key.startswith("__")}
-    kind = type("Module", (base,), {**members, name: flow})
+    kind = type("Module", (Below, base), {**members, name: flow})
     module = kind()
     torch.manual_seed(0)
     module.prepare(make)
@@ -404,7 +452,11 @@ def module_of(base, name, flow, make):
 WORLD = {name: globals()[name] for name in ("SCALE", "CONFIG", "scaled", "scale_of")}
 
 
+ABOVE = Above.above
+
+
 def restore(world):
+    Above.above = ABOVE
     globals().update(world)
     ByClass.scale, FACTORS[0], TABLE["scale"] = 2.0, 2.0, 2.0
     vars(CONFIG).clear()
@@ -447,6 +499,15 @@ def test_free_variable_that_changes_is_read_in_every_call():
     assert torch.equal(module(X), X * 5)
 
 
+def test_items_that_are_made_when_they_are_read_are_traced_once():
+    flow, _, make = CASES["items that are made when they are read"]
+    module = module_of(FlowModule, "flow", flow, make)
+    for _ in range(3):
+        module(X)
+    (plans,) = module._plans.values()
+    assert len(plans.programs) == 1
+
+
 def test_clock_in_a_flow_is_read_in_every_call():
     module = module_of(FlowModule, "flow", lambda s, x: x * time.perf_counter(), None)
     assert not torch.equal(module(X), module(X))
@@ -471,3 +532,29 @@ def test_global_set_by_a_flow_is_an_error_with_its_place():
 
     with pytest.raises(Exception, match=r"test_world.py:\d+: the flow sets the global `SCALE`"):
         Counting()(X)
+
+
+@pytest.mark.parametrize(
+    ("layer", "owner", "name"),
+    [
+        (nn.Linear(4, 4), nn.Linear, "forward"),
+        (nn.Linear(4, 4), F, "linear"),
+        (nn.LayerNorm(4), F, "layer_norm"),
+        (nn.GELU(), nn.GELU, "forward"),
+        (nn.ReLU(), F, "relu"),
+    ],
+)
+def test_replaced_function_of_a_layer_is_used_by_flows(layer, owner, name, monkeypatch):
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def flow(self, x):
+            return x.through(self.layer)
+
+    net = Net()
+    net(X)
+    monkeypatch.setattr(owner, name, lambda *_, **__: torch.full((2, 4), 7.0))
+    assert torch.equal(net(X), layer(X))
+    assert net(X)[0, 0] == 7.0

@@ -9,7 +9,9 @@ from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block
 
-AttributeKind = Literal["module", "modules", "parameter", "value", "unknown"]
+AttributeKind = Literal[
+    "module", "modules", "parameter", "parameters", "tensors", "value", "unknown"
+]
 BaseKind = Literal["module", "flow", "local", "layer", "other"]
 
 

@@ -146,7 +146,13 @@ def _is_undecorable(method: MethodIR, block: Block | None = None) -> bool:
     """Say whether a helper needs flow words but cannot be a `@subflow`."""
     if method.name == "forward" or set(method.decorators) <= SUBFLOW_BELOW:
         return False
-    return bool(block_words(describe(method) if block is None else block))
+    words = block_words(describe(method) if block is None else block)
+    return bool(words) and not _needs_no_mark(method, words)
+
+
+def _needs_no_mark(method: MethodIR, words: set[str]) -> bool:
+    """Return True if a helper works with tensors as it does in a flow: `call` is just the call there."""
+    return "property" in method.decorators and words == {"apply"}
 
 
 def describe(method: MethodIR, sums_as_written: bool = False) -> Block:
@@ -206,7 +212,7 @@ def _class_edits(
                 yield ReplaceWord(span=span, word="flow")
             for span in method.around:
                 yield Wrap(span=span, word="on_forward")
-        elif describes:
+        elif describes and not _needs_no_mark(method, block_words(block)):
             yield Decorate(at=method.span.start, word="subflow")
         if method.name == "forward" or describes:
             for span in method.annotations:

@@ -47,6 +47,24 @@ def test_a_train_function_that_raises_tells_where():
     assert caught.value.__notes__ == ["in step 3 of the training (epoch 0, batch 3)"]
 
 
+def test_a_loss_of_several_numbers_is_named_with_its_shape():
+    def several(model, batch):
+        return (model(batch[0]) - batch[1]).square()
+
+    with pytest.raises(
+        TrainingError, match=r"the loss has the shape \[8, 1\].* `loss\.mean\(\)`"
+    ) as caught:
+        builder(fn=several).run()
+    assert caught.value.__notes__ == ["in step 0 of the training (epoch 0, batch 0)"]
+    with pytest.raises(TrainingError, match=r"returned 'loss' with the shape \[8, 1\]"):
+        builder().evaluate(BATCHES, several).run()
+    model = make()
+    session = Trainer.setup(model, sgd)
+    with pytest.raises(TrainingError, match=r"the loss has the shape \[8, 1\]"):
+        session.backward(several(model, BATCHES[0]))
+    builder(fn=lambda model, batch: several(model, batch).mean().reshape(1)).run()
+
+
 @pytest.mark.parametrize(("bad", "said"), [(math.nan, "nan"), (math.inf, "inf")])
 def test_a_bad_loss_names_step_batch_and_parameter(bad, said):
     def explodes(model, batch):

@@ -1,6 +1,6 @@
 import torch
 import torch.nn as nn
-from flodl import FlowModule
+from flodl import FlowModule, call, subflow
 
 
 class Frees(FlowModule):
@@ -23,11 +23,9 @@ class Frees(FlowModule):
         # the last one
         return self.names(parts), y.through(self.b), parts
 
+    @subflow
     def names(self, parts):
-        found = sorted(parts)
-        count = len(found)
-        del found
-        return count
+        return len(call(sorted, parts))
 
 
 class Between(FlowModule):
