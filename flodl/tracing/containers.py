@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _through(value: Any, stage: Stage, extra: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    from flodl.tracing.tracer import current_tracer
+    from flodl.tracing.active import current_tracer
     from flodl.vocabulary.stages import run_stage
 
     tracer = current_tracer()

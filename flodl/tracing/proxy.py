@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 import sys
 from collections.abc import Iterator, Sized
@@ -65,7 +66,7 @@ class Flow:
         torch.Size([2, 4])
     """
 
-    __slots__ = ("_known", "_node", "_tracer", "_value")
+    __slots__ = ("__weakref__", "_known", "_node", "_tracer", "_value")
 
     # Numbers and arrays of numpy leave their operators to us, as they do to a tensor.
     __array_priority__ = 1000
@@ -254,10 +255,14 @@ class Flow:
             return self._tracer.step(
                 "attribute", name, (self,), compute=lambda owner: getattr(owner, name)
             )
-        except AttributeError:
+        except AttributeError as error:
             # `hasattr(x, name)` goes on from here: what was not there is no step.
             del nodes[before:]
-            raise
+            near = difflib.get_close_matches(name, _FLOW_WORDS, n=1)
+            if not near:
+                raise
+            message = f"{error}; did you mean the flow word `{near[0]}`?"
+            raise AttributeError(message, name=name, obj=value) from error
 
     def _describe_attribute(self, name: str) -> Any:
         if name in _TENSOR_ATTRIBUTES and name not in (
@@ -357,6 +362,10 @@ class Method:
             "method", name, (flow, *args), kwargs,
             compute=lambda owner, /, *rest, **named: getattr(owner, name)(*rest, **named),
         )  # fmt: skip
+
+
+# What a misspelt word may have meant; operators and tensor methods are torch's to explain.
+_FLOW_WORDS = [name for name in vars(Flow) if not name.startswith("_")]
 
 
 def add(left: Any, right: Any) -> Flow:

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
-import dis
 import inspect
-from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import torch
-
+from flodl.bytecode.decode import instructions
+from flodl.bytecode.instruction import Instruction, Kind
 from flodl.tracing.object_mutation import is_written_in_python
 
 if TYPE_CHECKING:
@@ -24,13 +22,8 @@ if TYPE_CHECKING:
 
 Owners: TypeAlias = tuple[type, ...]
 
-_IDENTITY = frozenset({
-    "IS_OP", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
-    "POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE",
-    "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE",
-})  # fmt: skip
-_EFFECTS = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "SETUP_WITH",
-                      "BEFORE_WITH", "IMPORT_NAME"})  # fmt: skip
+_EFFECTS = frozenset({Kind.STORE_GLOBAL, Kind.DELETE_GLOBAL, Kind.STORE_ATTR, Kind.DELETE_ATTR,
+                      Kind.ENTER_WITH, Kind.IMPORT})  # fmt: skip
 _SWITCHES = frozenset(
     {"_set_grad_enabled", "set_grad_enabled", "manual_seed", "set_default_dtype"}
 )
@@ -40,33 +33,7 @@ _SAFE_BUILTINS = frozenset({
     "round", "getattr", "type", "__build_class__", "AssertionError", "ValueError", "TypeError",
     "RuntimeError", "NotImplementedError", "Exception", "filter", "iter", "next",
 })  # fmt: skip
-_FRAME = (torch.nn.Module, object)
 _SAFE_PACKAGES = ("torch", "flodl", "math", "operator", "functools", "itertools", "einops")
-
-
-@lru_cache(maxsize=4096)
-def mentioned_names(owner: type) -> frozenset[str]:
-    """Return every name and string that the methods of a class mention.
-
-    An attribute outside this set cannot have been read by the class's flow.
-    """
-    found: set[str] = set()
-    for kind in owner.__mro__:
-        if kind in _FRAME or kind.__module__.partition(".")[0] in ("flodl", "builtins", "abc"):
-            continue
-        for value in vars(kind).values():
-            if isinstance(value, FunctionType):
-                _collect_names(inspect.unwrap(value).__code__, found)
-    return frozenset(found)
-
-
-def _collect_names(code: CodeType, found: set[str]) -> None:
-    found.update(code.co_names)
-    for const in code.co_consts:
-        if isinstance(const, str):
-            found.add(const)
-        elif isinstance(const, CodeType):
-            _collect_names(const, found)
 
 
 def is_describable(function: Callable[..., Any], owners: Sequence[type]) -> bool:
@@ -95,36 +62,34 @@ def _code(code: CodeType, function: FunctionType, owners: Owners, seen: set[Code
     # What the caller of a flow left out is known; what a flow hands to a helper may be a handle.
     is_flow = len(seen) == 1
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if is_flow else ()
-    steps = _steps(code)
+    steps = instructions(code)
     # A parameter that is assigned again may be a handle when it is asked.
-    assigned = {step.argval for step in steps if step.opname in ("STORE_FAST", "DELETE_FAST")}
-    parameters = tuple(name for name in parameters if name not in assigned)
-    before = ""
-    for step in steps:
-        if step.opname in _EFFECTS:
+    assigned = {step.name for step in steps if step.kind in (Kind.STORE_LOCAL, Kind.DELETE_LOCAL)}
+    known = frozenset(parameters) - assigned
+    for position, step in enumerate(steps):
+        if step.kind in _EFFECTS or _SWITCHES & {step.name, str(step.value)}:
             return False
-        if step.opname in _IDENTITY and before not in parameters:
+        if not _is_known_identity(steps, position, known):
             return False
-        if step.opname == "LOAD_GLOBAL" and not _global(step.argval, function, owners, seen):
+        if step.kind is Kind.LOAD_GLOBAL and not _global(step.name, function, owners, seen):
             return False
-        if step.argval in _SWITCHES:
+        if step.kind is Kind.LOAD_ATTR and not _member(step.name, owners, seen):
             return False
-        if step.opname in ("LOAD_METHOD", "LOAD_ATTR") and not _member(step.argval, owners, seen):
-            return False
-        before = (
-            step.argval if step.opname == "LOAD_FAST" else before if step.argval is None else ""
-        )
     nested = (const for const in code.co_consts if isinstance(const, CodeType))
     return all(_code(inner, function, owners, seen) for inner in nested)
 
 
-@lru_cache(maxsize=1024)
-def _steps(code: CodeType) -> tuple[dis.Instruction, ...]:
-    # A deep model has many modules of few classes, each of which is asked about.
-    return tuple(
-        step
-        for step in dis.get_instructions(code)
-        if step.opname not in ("CACHE", "EXTENDED_ARG", "PRECALL")
+def _is_known_identity(
+    steps: tuple[Instruction, ...], position: int, known: frozenset[str]
+) -> bool:
+    """Return False if an instruction compares identities of anything but known parameters."""
+    kind = steps[position].kind
+    if kind not in (Kind.IS, Kind.IS_NONE):
+        return True
+    operands = steps[max(position - steps[position].pops, 0) : position]
+    return all(
+        (each.kind is Kind.LOAD_LOCAL and each.name in known) or each.kind is Kind.LOAD_CONST
+        for each in operands
     )
 
 

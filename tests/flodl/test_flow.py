@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from flodl import Cat, FlowModule, call, subflow
+from flodl import Cat, Flow, FlowModule, call, subflow
 
 pytestmark = pytest.mark.torch
 
@@ -391,3 +391,37 @@ def test_module_that_fills_a_list_of_the_owner_gets_that_list_in_every_call():
     module, x = Net(), torch.ones(2)
     assert [module(x)[0].item() for _ in range(3)] == [2, 3, 4]
     assert module.seen == [7, 1, 2, 3]
+
+
+def test_misspelt_flow_word_names_the_word():
+    class Misspelt(FlowModule):
+        def flow(self, x: Flow) -> Flow:
+            return x.trough(torch.relu)
+
+    with pytest.raises(
+        AttributeError, match="no attribute 'trough'; did you mean the flow word `through`"
+    ):
+        Misspelt()(torch.ones(2))
+
+
+@pytest.mark.parametrize("called", [False, True])
+def test_str_is_what_a_repr_of_the_class_says(called):
+    class Named(FlowModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+
+        def flow(self, x: Flow) -> Flow:
+            return x.through(self.linear)
+
+        def __repr__(self) -> str:
+            return "Named(2, 2)"
+
+    class Layered(nn.Sequential, FlowModule):
+        pass
+
+    model, layers = Named(), Layered(nn.ReLU())
+    if called:
+        model(torch.ones(1, 2)), layers(torch.ones(1, 2))
+    assert str(model) == repr(model) == f"{model}" == "Named(2, 2)"
+    assert str(layers) != repr(layers)  # without one, the flow
