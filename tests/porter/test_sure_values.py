@@ -164,7 +164,7 @@ CASES = {
     ),
     "question about a default": (
         "return self.lin(x) * self.go() + self.go(x)",
-        "def go(self, t=1.0):\n    ok = t > 1 if isinstance(t, float) else t.sum() > 0\n    return t if ok else 1",
+        "def go(self, t=1.0):\n    ok = t > 1 if isinstance(t, float) else t.sum() > 0\n    return t * ok",
     ),
     "unpacked": ("return self.go(*[self.beta, x])", "def go(self, a, b):\n    return self.two(a, b)"),
     "unpacked keywords": (

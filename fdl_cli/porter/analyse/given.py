@@ -48,10 +48,9 @@ def given_kinds(
         node = nodes.get(call.name)
         if node is not None:
             known = found.setdefault(call.name, {})
-            for name, kind in _bound(node, call).items():
-                if call.owner and kind in _PLAIN:
-                    # From elsewhere it may be a tensor; a flag and None are no traced values.
-                    kind = "maybe"
+            for name, written in _bound(node, call).items():
+                # From elsewhere it may be a tensor; a flag and None are no traced values.
+                kind = "maybe" if call.owner and written in _PLAIN else written
                 known[name] = join(known[name], kind) if name in known else kind
     for name in unknown & nodes.keys():
         found[name] = dict.fromkeys((each.arg for each in _parameters(nodes[name])), "maybe")
