@@ -126,7 +126,7 @@ WORDS = {
         [
             "x.map((self.a, self.drop, F.relu)).along(1, out_dim=-1)",
             "x.split(self.parts).merge(Cat(dim=-1))",
-            "x.split(self.parts).merge(sum).loop_body(self.a).for_n(self.rounds)",
+            "x = x.split(self.parts).merge(sum)",
         ],
     ),
     "EXPERTS": (

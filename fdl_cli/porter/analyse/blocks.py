@@ -11,7 +11,7 @@ from fdl_cli.porter.analyse.lower import ExpressionReader, operator_symbol
 from fdl_cli.porter.analyse.made import is_formatted, made_call
 from fdl_cli.porter.analyse.names import add_import
 from fdl_cli.porter.analyse.narrowing import narrowed, none_tests
-from fdl_cli.porter.analyse.nested import argument_names, is_called_only, is_plain
+from fdl_cli.porter.analyse.nested import argument_names, free_nonlocals, is_called_only, is_plain
 from fdl_cli.porter.analyse.new_objects import as_new_object
 from fdl_cli.porter.analyse.stores import as_call, is_elsewhere, is_recorded, paired
 from fdl_cli.porter.ir.expressions import Expr, Kind
@@ -74,17 +74,23 @@ class BlockReader:
                 plain = all(isinstance(target, ast.Name) for target in node.targets)
                 made = self._verbatim(node, "delete")
                 return replace(made, name="variables") if plain else made
+            case ast.Nonlocal():
+                return self._nonlocal(node)
             case ast.Pass():
                 return self._make(node, "pass")
-            case ast.Break():
-                return self._make(node, "break")
-            case ast.Continue():
-                return self._make(node, "continue")
+            case ast.Break() | ast.Continue():
+                return self._make(node, "break" if isinstance(node, ast.Break) else "continue")
             case ast.Import() | ast.ImportFrom():
                 add_import(node, self.env.names.aliases, set())
                 return self._make(node, "other")
             case _:
                 return self._refused(node)
+
+    def _nonlocal(self, node: ast.Nonlocal) -> Stmt:
+        """Note variables that a function sets: it runs where it is called while the flow is traced."""
+        self.env.shared |= set(node.names)
+        self.env.kinds |= dict.fromkeys(node.names, "maybe")
+        return self._make(node, "other", name="nonlocal")
 
     def _verbatim(self, node: ast.stmt, op: StmtOp) -> Stmt:
         return self._make(node, op, exprs=(self.expressions.verbatim(node, "other"),))
@@ -159,7 +165,7 @@ class BlockReader:
             kept: Kind = target.kind if target.kind in FLOWING else grown
             if {target.kind, value.kind} == {"flows", "parameters"}:
                 kept = "parameters"
-            self.env.kinds[target.name] = kept
+            self.env.bind(target.name, kept)
         self._check_target(target, value, node.lineno)
         symbol = operator_symbol(node.op)
         return self._make(node, "augment", targets=(target,), exprs=(value,), name=symbol)
@@ -293,6 +299,7 @@ class BlockReader:
             for name in argument_names(node):
                 env.kinds[name] = "maybe"
             body = self.read(node.body)
+        env.kinds |= dict.fromkeys(free_nonlocals(node), "maybe")
         result: Kind | None = None
         for kind in env.returns:
             result = kind if result is None else join(result, kind)
@@ -377,7 +384,6 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
     ast.Try: ("FDL304", "a `try` block"),
     ast.TryStar: ("FDL304", "a `try` block"),
     ast.Global: ("FDL311", "a `global` statement"),
-    ast.Nonlocal: ("FDL311", "a `nonlocal` statement"),
     ast.AsyncFunctionDef: ("FDL305", "an async function defined inside"),
     ast.ClassDef: ("FDL318", "a class defined inside"),
     ast.Match: ("FDL318", "a `match` statement"),

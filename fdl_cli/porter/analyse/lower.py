@@ -41,6 +41,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
 _COMPREHENSIONS: dict[type[ast.AST], str] = {
     ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict", ast.GeneratorExp: "generator",
 }  # fmt: skip
+_PLAIN = frozenset({"name", "constant"})
 _IDENTITY = frozenset({"is", "is not", "in", "not in"})
 
 
@@ -87,9 +88,11 @@ class ExpressionReader:
 
     def _ask(self, node: ast.expr, expr: Expr) -> Expr:
         """Note that Python needs the truth of a tensor."""
-        chained = expr.op == "compare" and len(expr.parts) > 2
-        if expr.kind in {"flow", "result"} and not chained and not self.env.names.is_own("bool"):
-            return replace(expr, asked="bool")
+        if expr.kind in {"flow", "result"} and not self.env.names.is_own("bool"):
+            # In `a < b < c` the middle one is read twice.
+            middle = expr.parts[1:-1] if expr.op == "compare" else ()
+            names = (each.name if each.op in _PLAIN else self._free_name() for each in middle)
+            return replace(expr, asked="bool", labels=tuple(names) or expr.labels)
         text = " ".join(self.env.source.slice(self.env.source.span(node)).split())
         self.env.refuse(node.lineno, "FDL301", f"`{text}` depends on the value of a tensor")
         return expr

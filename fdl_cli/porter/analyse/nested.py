@@ -28,14 +28,35 @@ def is_plain(inner: ast.FunctionDef | ast.Lambda) -> bool:
     if isinstance(inner, ast.FunctionDef) and inner.decorator_list:
         return False
     outside = _read_from_outside(inner)
+    if free_nonlocals(inner):
+        return False
     for node in ast.walk(inner):
-        if isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.Global | ast.Nonlocal):
+        if isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.Global):
             return False
         if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
             return False
         if _fills(node) in outside:
             return False
     return True
+
+
+def free_nonlocals(inner: ast.FunctionDef | ast.Lambda) -> set[str]:
+    """Return the variables around a function that it, or one inside of it, sets by `nonlocal`."""
+    own, declared, inside = argument_names(inner), set(), set()
+    body = [inner.body] if isinstance(inner, ast.Lambda) else inner.body
+    waiting: list[ast.AST] = [*body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            inside |= free_nonlocals(node)
+            own |= {node.name} if isinstance(node, ast.FunctionDef) else set()
+            continue
+        if isinstance(node, ast.Nonlocal):
+            declared |= set(node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            own.add(node.id)
+        waiting += ast.iter_child_nodes(node)
+    return declared | (inside - (own - declared))
 
 
 def _fills(node: ast.AST) -> str:

@@ -17,7 +17,7 @@ from fdl_cli.porter.ir.edits import (
 from fdl_cli.porter.ir.expressions import FLOW_WORDS, Expr
 from fdl_cli.porter.ir.findings import ClassStatus, Reason
 from fdl_cli.porter.ir.pretty import reading
-from fdl_cli.porter.ir.statements import Block, Stmt, expressions
+from fdl_cli.porter.ir.statements import Block, Stmt, expressions, statements
 from fdl_cli.porter.ir.symbols import MethodIR, ModelIR, ScriptIR, ValueFact
 from fdl_cli.porter.knowledge.torch_names import SUBFLOW_BELOW
 from fdl_cli.porter.plan import NAMELESS, PATTERNS, STRUCTURE
@@ -157,6 +157,9 @@ def describe(method: MethodIR) -> Block:
     written = write_words(method.body)
     if method.name == "forward" or block_words(written):
         written = without_deletes(written)
+    if any(stmt.name == "nonlocal" for stmt in statements(written)):
+        # A call may set variables: nothing is moved.
+        return written
     patterns = PATTERNS if _runs_once(method) else NAMELESS
     structured = shorten(written, STRUCTURE)
     return shorten(join_residuals(structured, method.params), patterns)
