@@ -12,6 +12,7 @@ from fdl_cli.porter.ir.evidence import (
     ScriptRequest,
     VerifyOutcome,
     VerifyRequest,
+    digest_of,
 )
 from fdl_cli.porter.ir.findings import FileWarning, Reason, ScriptFinding
 from fdl_cli.porter.pipeline import Draft
@@ -78,7 +79,7 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
     evidence: dict[str, ClassEvidence] = {}
     for _ in range(_MAX_ROUNDS):
         made = project.draft(path)
-        outcome = proving.verify(class_request(project, path, proving))
+        outcome = _verified(project, path, proving)
         evidence = {item.name: item for item in outcome.classes}
         warnings = _warnings(outcome)
         different = [name for name in outcome.different if name not in demoted]
@@ -102,6 +103,16 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
         if not ported_classes(project.draft(path)):
             break
     return Proof(evidence=evidence, warnings=warnings)
+
+
+def _verified(project: Project, path: Path, proving: Proving) -> VerifyOutcome:
+    """Verify a draft; what was found with another text of a neighbour proves nothing."""
+    outcome = proving.verify(class_request(project, path, proving))
+    changed = () if proving.bench is None else proving.bench.put_back()
+    if not changed:
+        return outcome
+    names = ", ".join(source.name for source in changed)
+    return outcome.unproved(f"{names} changed in the copy while it was verified", "port-changed")
 
 
 def prove_training(project: Project, path: Path, proving: Proving, proof: Proof) -> Proof:
@@ -206,10 +217,11 @@ def _demotion(item: ClassEvidence, line: int) -> Reason:
 def class_request(project: Project, path: Path, proving: Proving) -> VerifyRequest:
     """Put the port of a file, as it stands now, where its classes can be compared."""
     place = _placement(project, path, proving)
+    made = project.draft(path)
     return VerifyRequest(
         original=place.original,
         ported=place.ported,
-        classes=ported_classes(project.draft(path)),
+        classes=ported_classes(made),
         examples=proving.examples,
         python=proving.python,
         timeout_s=proving.timeout_s,
@@ -217,6 +229,7 @@ def class_request(project: Project, path: Path, proving: Proving) -> VerifyReque
         search_path=place.search_path,
         ported_search_path=place.ported_search_path,
         drawings=proving.drawings,
+        ported_sha256=digest_of(made.data),
     )
 
 
@@ -231,6 +244,7 @@ def script_request(project: Project, path: Path, proving: Proving) -> ScriptRequ
         workdir=proving.workdir,
         search_path=place.search_path,
         ported_search_path=place.ported_search_path,
+        ported_sha256=digest_of(project.draft(path).data),
     )
 
 

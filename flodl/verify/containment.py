@@ -40,7 +40,7 @@ class Containment:
     def __init__(self) -> None:
         self._workdir = ""
         self._scratch: Scratch | None = None
-        self._temporary = os.path.realpath(tempfile.gettempdir())
+        self._temporary = ""
         self._protected: tuple[str, ...] = ()
         self._installed = False
         self.on = False
@@ -48,6 +48,7 @@ class Containment:
     def install(self, workdir: Path, scratch: Scratch, protected: tuple[Path, ...]) -> None:
         """Set what may be written to; the hook itself is added once, since none can be removed."""
         self._workdir = os.path.realpath(workdir)
+        self._temporary = os.path.realpath(tempfile.gettempdir())
         self._scratch = scratch
         self._protected = tuple(os.path.realpath(folder) for folder in protected)
         if not self._installed:

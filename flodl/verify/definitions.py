@@ -21,12 +21,13 @@ _DEFINING = (
 )  # fmt: skip
 
 
-def define_rest(module: ModuleType, file: Path) -> None:
+def define_rest(module: ModuleType, file: Path, text: bytes | None = None) -> None:
     """Run the top-level statements that define names which the module does not have.
 
-    Nothing is raised: a statement that fails leaves its names undefined.
+    The statements are those of `text`; without one, of the file. Nothing is raised: a statement that
+    fails leaves its names undefined.
     """
-    tree = attempt(lambda: ast.parse(file.read_bytes()))
+    tree = attempt(lambda: ast.parse(file.read_bytes() if text is None else text))
     if isinstance(tree, Failure):
         return
     future = [item for item in tree.body if _is_future(item)]

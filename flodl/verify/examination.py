@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import final
 
-from torch import nn
-
-from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
-from flodl.verify.casebook import Casebook
+from flodl.verify.attempt import OutOfTimeError
 from flodl.verify.divergence import first_divergence
-from flodl.verify.drawing import draw
-from flodl.verify.eased_import import eased_words
 from flodl.verify.ledger import Ledger
-from flodl.verify.probe import UnusableCaseError
 from flodl.verify.protocol import ClassResult, Request, Response
-from flodl.verify.recorder import Case
-from flodl.verify.sides import Side
+from flodl.verify.remote import (
+    CaseRef,
+    Clock,
+    FailedError,
+    Found,
+    Opening,
+    RemoteSide,
+    UnusableAnswerError,
+)
 from flodl.verify.trial import Trial
 
 MAX_TRIALS = 4
@@ -31,35 +32,45 @@ HANGING_FACTOR = 20.0
 
 
 @final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """Both programs, and what importing them came to."""
+
+    original: RemoteSide
+    port: RemoteSide
+    original_opening: Opening
+    port_opening: Opening
+    clock: Clock
+
+
+@final
 class Examination:
     """The examination of one class."""
 
-    def __init__(
-        self, original: Side, port: Side, request: Request, response: Response, limit_s: float
-    ) -> None:
-        self._original = original
-        self._port = port
+    def __init__(self, sides: Sides, request: Request, response: Response, limit_s: float) -> None:
+        self._sides = sides
+        self._opening = sides.original_opening
         self._limit_s = limit_s
         self._draws = request.drawings
         self._response = response
 
-    def run(self, name: str, book: Casebook) -> ClassResult:
+    def run(self, name: str, book: Found) -> ClassResult:
         """Examine one class over all of its cases in the book."""
-        if name not in self._original.namespace():
+        kind = self._opening.kinds.get(name, "missing")
+        if kind == "missing":
             text = f"importing the original does not define `{name}`{self._ended()}"
             return _not_run(name, text, "not-importable", None)
-        known = self._original.namespace()[name]
-        if isinstance(known, type) and not issubclass(known, nn.Module):
-            # A base may be a placeholder: then nobody knows, and the class may not go unmentioned.
+        if kind == "class":
+            # A base may be a placeholder: then it may be one, and may not go unmentioned.
             return self._no_module(name)
-        if name not in self._port.namespace():
+        if self._sides.port_opening.kinds.get(name, "missing") == "missing":
             return ClassResult(
                 name=name,
                 status="different",
                 detail=f"the port does not define `{name}`",
                 error_code="missing-in-port",
             )
-        cases = book.cases.get(name, [])
+        cases = book.cases.get(name, ())
         if not cases:
             reasons = book.reasons
             text = reasons.get(name) or reasons.get("") or "no constructor arguments were found"
@@ -67,19 +78,19 @@ class Examination:
         return self._try_cases(name, cases[:MAX_TRIALS])
 
     def _no_module(self, name: str) -> ClassResult:
-        text, without = "it is no torch module", eased_words(self._original)
+        text, without = "it is no torch module", self._opening.words
         if without:
             return _not_run(name, f"{text} here{without}", "no-inputs-found", None)
         # Whoever calls its forward would look for it in vain.
         return ClassResult(name=name, status="different", detail=text, error_code="not-a-module")
 
     def _ended(self) -> str:
-        failure = self._original.failure
+        failure = self._opening.failure
         return "" if failure is None else f"; importing the original ends with {failure}"
 
-    def _try_cases(self, name: str, cases: list[Case]) -> ClassResult:
+    def _try_cases(self, name: str, cases: tuple[CaseRef, ...]) -> ClassResult:
         ledger = Ledger()
-        unusable: UnusableCaseError | None = None
+        unusable: UnusableAnswerError | None = None
         origins: dict[str, None] = {}
         started = time.monotonic()
         deadline = started + self._limit_s
@@ -88,16 +99,19 @@ class Examination:
             enough = ledger.num_cases > 0 and time.monotonic() - started > ENOUGH_S
             if enough and not asked_for:
                 break
-            trial = Trial(self._original, self._port, case, ledger, self._response)
+            original, port = self._sides.original, self._sides.port
+            trial = Trial(name, original, port, case, ledger, self._response)
             try:
-                with time_limit(deadline - time.monotonic()):
-                    problem = _compared(trial)
-                if isinstance(problem, Failure):
-                    text = f"it cannot be compared: {problem}"
-                    return _not_run(name, text, "not-comparable", problem.line)
-                if problem is not None:
-                    unusable = unusable or problem
-                    continue
+                with self._sides.clock.until(deadline):
+                    trial.run()
+            except FailedError as problem:
+                # A class that answers otherwise than modules do (`parameters()` without its argument): what
+                # was compared before it proves nothing.
+                text = f"it cannot be compared: {problem.failure}"
+                return _not_run(name, text, "not-comparable", problem.failure.line)
+            except UnusableAnswerError as problem:
+                unusable = unusable or problem
+                continue
             except OutOfTimeError:
                 if not ledger.differs and not ledger.has_seven:
                     return self._out_of_time(name, trial, case)
@@ -108,28 +122,38 @@ class Examination:
             if ledger.differs or ledger.cut:
                 break
         if unusable is not None and ledger.num_cases == 0:
-            return _not_run(name, unusable.reason, unusable.code, unusable.line)
-        origin = ("; ".join(origins) or cases[0].origin) + eased_words(self._original)
+            return _not_run(name, unusable.text, unusable.code, unusable.line)
+        origin = ("; ".join(origins) or cases[0].origin) + self._opening.words
         return self._drawn(ledger.result(name, origin), cases[0])
 
-    def _drawn(self, result: ClassResult, case: Case) -> ClassResult:
+    def _drawn(self, result: ClassResult, case: CaseRef) -> ClassResult:
         if not self._draws or result.status not in {"equal", "close"}:
             return result
-        return replace(result, drawing=draw(self._port, case))
+        try:
+            self._sides.port.take("case", case.number, self._sides.original)
+            return replace(result, drawing=self._sides.port.draw(case))
+        except (FailedError, UnusableAnswerError, OutOfTimeError):
+            return result
 
-    def _locate(self, ledger: Ledger, case: Case) -> None:
+    def _locate(self, ledger: Ledger, case: CaseRef) -> None:
         if ledger.crash:
             return
         try:
-            with time_limit(self._limit_s / 2):
-                found = first_divergence(self._original, self._port, case)
-        except OutOfTimeError:
+            with self._sides.clock.until(time.monotonic() + self._limit_s / 2):
+                for mode in ("eval", "train"):
+                    left = self._sides.original.trace(case, mode)
+                    right = self._sides.port.trace(case, mode)
+                    if left is None or right is None:
+                        return
+                    found = first_divergence(left, right, mode)
+                    if found is not None:
+                        ledger.divergence = found.text
+                        ledger.line = ledger.line or found.line
+                        return
+        except (FailedError, OutOfTimeError):
             return
-        if found is not None:
-            ledger.divergence = found.text
-            ledger.line = ledger.line or found.line
 
-    def _out_of_time(self, name: str, trial: Trial, case: Case) -> ClassResult:
+    def _out_of_time(self, name: str, trial: Trial, case: CaseRef) -> ClassResult:
         first, second = trial.seconds["original"], trial.seconds["port"]
         if trial.running == "port" and second > HANGING_FACTOR * max(first, 0.5):
             return ClassResult(
@@ -141,23 +165,6 @@ class Examination:
             )
         text = f"not finished within {self._limit_s:.0f} s"
         return _not_run(name, text, TIME_LIMIT, None)
-
-
-def _compared(trial: Trial) -> UnusableCaseError | Failure | None:
-    """Compare one case; return why the original cannot be run on it, if so.
-
-    A failure is a class that answers otherwise than modules do (`parameters()` without its argument): what
-    was compared before it proves nothing, and the other classes of the file go on.
-    """
-
-    def run() -> UnusableCaseError | None:
-        try:
-            trial.run()
-        except UnusableCaseError as problem:
-            return problem
-        return None
-
-    return attempt(run)
 
 
 def _not_run(name: str, detail: str, code: str, line: int | None) -> ClassResult:

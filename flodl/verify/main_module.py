@@ -11,8 +11,11 @@ from flodl.verify.seeds import seed_all
 from flodl.verify.sides import IMPORT_SEED
 
 
-def run_main(file: Path, name: str, shown: Path) -> Failure | None:
-    """Run a file as a script that says it is `shown`; return what it ended with, if badly."""
+def run_main(file: Path, name: str, shown: Path, text: bytes | None = None) -> Failure | None:
+    """Run a file as a script that says it is `shown`; return what it ended with, if badly.
+
+    What runs is `text`; without one, what the file holds.
+    """
     module = ModuleType("__main__")
     module.__file__ = str(shown)
     package, dot, _ = name.rpartition(".")
@@ -20,7 +23,7 @@ def run_main(file: Path, name: str, shown: Path) -> Failure | None:
     sys.modules["__main__"] = module
     sys.argv = [str(shown)]
     seed_all(IMPORT_SEED)
-    code = attempt(lambda: compile(file.read_bytes(), str(file), "exec"))
+    code = attempt(lambda: compile(file.read_bytes() if text is None else text, str(file), "exec"))
     if isinstance(code, Failure):
         return code
     ended = attempt(lambda: exec(code, vars(module)), file)
