@@ -11,7 +11,7 @@ from types import ModuleType
 
 import flodl
 
-_NAME = "flodl.verify"
+_NAMES = ("flodl.verify", "flodl.pytree")
 # By name; pickles that hold classes of stand-ins find them here.
 HIDDEN: dict[str, ModuleType] = {}
 
@@ -20,8 +20,9 @@ def hide() -> None:
     """Take the modules of the proof out of sight; those who have them keep them."""
     for name in [name for name in sys.modules if _is_own(name)]:
         HIDDEN[name] = sys.modules.pop(name)
-    vars(flodl).pop("verify", None)
+    for name in _NAMES:
+        vars(flodl).pop(name.partition(".")[2], None)
 
 
 def _is_own(name: str) -> bool:
-    return name == _NAME or name.startswith(f"{_NAME}.")
+    return any(name == own or name.startswith(f"{own}.") for own in _NAMES)

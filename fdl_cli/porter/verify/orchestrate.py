@@ -126,15 +126,17 @@ def _note_death(answer: Answer, pending: tuple[str, ...], found: dict[str, Class
     if name not in pending:
         name = next(item for item in pending if item not in found)
     crashed_port = side == "port" and not answer.timed_out
+    whose = "the port" if side == "port" else "the original"
     status: Status = "different" if crashed_port else "not-run"
     code = "time-limit" if answer.timed_out else f"{side}-crashes"
+    detail = f"the process ended while it ran {whose}: {answer.trouble}"
     if answer.malformed:
         status, code = "not-run", "malformed-answer"
-    whose = "the port" if side == "port" else "the original"
+        detail = f"the process that ran {whose} answered what was not asked: {answer.trouble}"
     found[name] = ClassEvidence(
         name=name,
         status=status,
-        detail=f"the process ended while it ran {whose}: {answer.trouble}",
+        detail=detail,
         checks=(),
         example="",
         error_code=code,
