@@ -75,6 +75,16 @@ class Session:
             point_at_nothing(2)
         return error.exit_code
 
+    def stopped_by_disk(self, problem: OSError) -> int:
+        """Say which place cannot be used or is full; other problems of the system are bugs of fdl."""
+        from fdl_cli.errors import storage_error
+
+        own = directories(self.environ)
+        error = storage_error(
+            problem, [str(each) for each in (own.config, own.cache, own.state, own.data)]
+        )
+        return self.crashed(problem) if error is None else self.failed(error)
+
     def crashed(self, problem: Exception) -> int:
         """Apologise in two lines and store a report."""
         from fdl_cli.crash import report_text, write_report
@@ -120,7 +130,7 @@ class Session:
         context = self._context()
         name, rest = leading.rest[0], leading.rest[1:]
         if context.project_root is None:
-            raise _unknown_command(name)
+            raise _unknown_command(name, context.cwd)
         command = find(rest[0]) if overlay_word and rest else None
         if command is not None and (context.project_root / f"fdl.{name}.yml").is_file():
             # `fdl ci config show` is `fdl --env ci config show`.
@@ -214,14 +224,17 @@ def _with_task_options(arguments: tuple[str, ...], task: tuple[str, ...]) -> tup
     return (*arguments[:end], *task, *arguments[end:])
 
 
-def _unknown_command(name: str) -> UsageError:
+def _unknown_command(name: str, folder: Path) -> UsageError:
     import difflib
 
+    from fdl_cli.manifest.discover import other_manifest_hint
+
     near = difflib.get_close_matches(name, [item.name for item in COMMANDS], n=1)
+    guess = f"did you mean `fdl {near[0]}`?" if near else "see `fdl --help`"
     return UsageError(
         error_id="command-unknown",
         message=f"there is no command `{name}`",
-        hint=f"did you mean `fdl {near[0]}`?" if near else "see `fdl --help`",
+        hint=other_manifest_hint(str(folder)) or guess,
     )
 
 

@@ -38,6 +38,7 @@ CATEGORIES: Final[tuple[tuple[str, str], ...]] = (
     ("Training", "flodl.runs"),
     ("Many devices", "flodl.distributed"),
     ("Proof of equality", "flodl.verify"),
+    ("Values and their parts", "flodl.pytree"),
     ("Errors", "flodl.errors"),
 )
 OTHER: Final = "Other"

@@ -10,10 +10,10 @@ from fdl_cli.commands.scaffold_report import ScaffoldData, show
 from fdl_cli.commands.scaffold_update import UpdateOptions, project_root, update_project
 from fdl_cli.context import Context
 from fdl_cli.result import CommandResult
-from fdl_cli.scaffold.answers import with_part
+from fdl_cli.scaffold.answers import Part, with_part
 from fdl_cli.scaffold.record import read_record
 
-AddedPart = Literal["docker", "devcontainer", "ci", "hf", "guide", "monitor"]
+AddedPart = Literal["docker", "devcontainer", "ci", "hf", "flodl-hf", "guide", "monitor"]
 
 
 @final
@@ -21,7 +21,7 @@ AddedPart = Literal["docker", "devcontainer", "ci", "hf", "guide", "monitor"]
 class AddOptions:
     """Which part, and how carefully."""
 
-    part: AddedPart
+    part: Part
     dry_run: bool
     allow_dirty: bool
 
@@ -42,10 +42,13 @@ def parse(
     """Add a part to the project you are in; what you edited is merged, not overwritten.
 
     docker: tasks run in containers. devcontainer: for editors (brings docker). ci: a workflow.
-    hf: a Hugging Face encoder as a graph node. guide: notes for assistants, editor settings.
+    hf (or flodl-hf): a Hugging Face encoder as a graph node. guide: notes for assistants, editor settings.
     monitor: every run is recorded, for `fdl monitor`.
     """
-    return AddOptions(part=part, dry_run=dry_run, allow_dirty=allow_dirty)
+    # The Rust framework has this part as a package of its own, `flodl-hf`.
+    return AddOptions(
+        part="hf" if part == "flodl-hf" else part, dry_run=dry_run, allow_dirty=allow_dirty
+    )
 
 
 def run(context: Context, options: AddOptions) -> CommandResult[ScaffoldData]:

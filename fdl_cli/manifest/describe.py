@@ -34,7 +34,9 @@ def summary(task: Tree) -> str:
         return described.strip().splitlines()[0]
     command = task.get("run") or task.get("entry") or ""
     words = " ".join(map(str, command)) if isinstance(command, list) else str(command)
-    return words.strip().splitlines()[0] if words.strip() else ""
+    if words.strip():
+        return words.strip().splitlines()[0]
+    return ", ".join(row.name for row in rows(task))
 
 
 def task_help(found: Found, schema: Schema | None, environ: Mapping[str, str]) -> list[str]:

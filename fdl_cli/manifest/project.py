@@ -14,7 +14,7 @@ from fdl_cli.errors import (
     NotFoundError,
     UsageError,
 )
-from fdl_cli.manifest.discover import find_root
+from fdl_cli.manifest.discover import find_root, other_manifest_hint
 from fdl_cli.manifest.load import Manifest, load
 from fdl_cli.manifest.model import LOCAL, MANIFEST, Stored, Trouble, overlay_name
 from fdl_cli.manifest.store import keep
@@ -50,7 +50,8 @@ def require_root(cwd: Path) -> Path:
         raise NotFoundError(
             error_id="project-missing",
             message=f"there is no `{MANIFEST}` in `{cwd}` or above it",
-            hint="go to a project, or make one with `fdl init NAME`",
+            hint=other_manifest_hint(str(cwd))
+            or "go to a project, or make one with `fdl init NAME`",
         )
     return Path(root)
 

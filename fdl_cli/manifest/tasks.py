@@ -44,7 +44,9 @@ def _problems(name: str, node: Node, *, in_entry: bool) -> Iterator[Problem]:
         names = " and ".join(f"`{kind}`" for kind in given)
         yield Problem(node.place, f"the task `{name}` has {names}", "keep one of them")
     kind = kind_of(node, in_entry=in_entry)
-    if kind is None or (kind == "path" and "entry" not in node.entries):
+    # A folder whose manifest has tasks and nothing to run itself: `fdl FOLDER TASK`.
+    is_group = kind == "path" and "entry" not in node.entries and "commands" in node.entries
+    if kind is None or (kind == "path" and "entry" not in node.entries and not is_group):
         hint = "add `run: ...`, `entry: ...` or `path: FOLDER`"
         yield Problem(node.place, f"the task `{name}` has nothing to run", hint)
         return
@@ -52,7 +54,7 @@ def _problems(name: str, node: Node, *, in_entry: bool) -> Iterator[Problem]:
     inner = node.entries.get("commands")
     if isinstance(inner, Table):
         for word, task in inner.entries.items():
-            yield from _problems(word, task, in_entry=True)
+            yield from _problems(word, task, in_entry=not is_group)
 
 
 def _misplaced(name: str, task: Table, kind: TaskKind) -> Iterator[Problem]:

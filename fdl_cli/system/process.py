@@ -5,11 +5,13 @@ import re
 import shlex
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, final
 
 from fdl_cli.errors import EnvironmentLackingError, FdlError, OperationFailedError
@@ -183,7 +185,8 @@ def _wait(
     child: subprocess.Popen[str], words: tuple[str, ...], timeout: float | None, *, group: bool
 ) -> tuple[str, str]:
     try:
-        stdout, stderr = child.communicate(timeout=timeout)
+        with _sigterm_raises():
+            stdout, stderr = child.communicate(timeout=timeout)
     except subprocess.TimeoutExpired as problem:
         _kill(child, group=group)
         child.communicate()
@@ -193,11 +196,29 @@ def _wait(
             hint="give it more time, or run it by itself to see where it hangs",
         ) from problem
     except BaseException:
-        # Ctrl-C must not leave the child behind: in its own session it does not see the key.
+        # Ctrl-C and SIGTERM must not leave the child behind: in its own session it sees neither.
         _kill(child, group=group)
         child.wait()
         raise
     return stdout or "", stderr or ""
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """Let SIGTERM unwind this process, as Ctrl-C does, instead of ending it on the spot."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def unwind(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _kill(child: subprocess.Popen[Any], *, group: bool) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, final
 
 import torch
 from torch import nn
 
 from flodl.builder.lowering import assemble
+from flodl.builder.word_checks import name_misfit
 from flodl.errors import BuildError, FlowError
 from flodl.graph.graph import Graph
+from flodl.spec.graph import Problem
 from flodl.tracing.callsite import call_site
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from flodl.spec.graph import Site
     from flodl.vocabulary.stages import Stage
 
@@ -39,7 +41,7 @@ class BuilderStep:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class FlowBuilder:
     """Describes a graph as a chain of words.  Each word returns a new builder; nothing runs until `build`.
 
@@ -60,29 +62,45 @@ class FlowBuilder:
         torch.Size([2, 8])
     """
 
-    steps: tuple[BuilderStep, ...] = ()
-    name: str = ""
-    is_verbose: bool = False
+    steps: tuple[BuilderStep, ...]
+    name: str
+    name_site: Site | None
+    is_verbose: bool
+
+    def __init__(self, stage: Stage = ()) -> None:
+        """Start with a stage that reads the graph's first input `x`; without one, with `x` itself."""
+        first = BuilderStep(word="from", args=(stage,), site=call_site())
+        self._set(steps=(first,), name="", name_site=None, is_verbose=False)
 
     @classmethod
     def from_(cls, stage: Stage) -> FlowBuilder:
         """Start with a stage that reads the graph's first input `x`."""
-        return cls((BuilderStep(word="from", args=(stage,), site=call_site()),))
+        return cls(stage)
 
     @classmethod
     def new(cls) -> FlowBuilder:
         """Start with the graph's first input itself."""
-        return cls((BuilderStep(word="from", args=((),), site=call_site()),))
+        return cls()
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)  # the way of frozen dataclasses
+
+    def _with(self, **changes: Any) -> FlowBuilder:
+        made = object.__new__(FlowBuilder)
+        held = {name: getattr(self, name) for name in FlowBuilder.__slots__}
+        made._set(**{**held, **changes})
+        return made
 
     def _say(self, word: Word, *args: Any, **named: Any) -> FlowBuilder:
         step = BuilderStep(word=word, args=args, named=tuple(named.items()), site=call_site())
-        return replace(self, steps=(*self.steps, step))
+        return self._with(steps=(*self.steps, step))
 
-    def through(self, stage: Stage, *extra: Any, **named: Any) -> FlowBuilder:
+    def through(self, stage: Stage, /, *extra: Any, **named: Any) -> FlowBuilder:
         """Pass the stream through a stage: `stage(x, *extra, **named)`."""
         return self._say("through", stage, *extra, **named)
 
-    def also(self, stage: Stage, *extra: Any, **named: Any) -> FlowBuilder:
+    def also(self, stage: Stage, /, *extra: Any, **named: Any) -> FlowBuilder:
         """Add a stage's result to the stream: `x + stage(x)`."""
         return self._say("also", stage, *extra, **named)
 
@@ -90,7 +108,7 @@ class FlowBuilder:
         """Add two paths, run in the order written: `skip(x) + main(x)`."""
         return self._say("also_with", *paths, **named)
 
-    def fork(self, stage: Stage, *extra: Any, **named: Any) -> FlowBuilder:
+    def fork(self, stage: Stage, /, *extra: Any, **named: Any) -> FlowBuilder:
         """Run a side branch; the stream goes on unchanged.  A `tag` right after names the side branch."""
         return self._say("fork", stage, *extra, **named)
 
@@ -123,8 +141,7 @@ class FlowBuilder:
         A tag that is given only further down is a forward reference: the value it had in the last call,
         at first what `initial` says, else zeros.  See `Graph.end_step` and `Graph.end_sequence`.
         """
-        flat = [each for name in names for each in ([name] if isinstance(name, str) else name)]
-        return self._say("using", *flat, **named)
+        return self._say("using", *_flat(names), **named)
 
     def initial(self, tag: str, value: Any) -> FlowBuilder:
         """Say what a forward reference to `tag` reads in the first call.
@@ -147,9 +164,12 @@ class FlowBuilder:
         """Run a stage on parts of the stream: `.along(dim)`, `.each()`, `.over(tag)` or `.slices(n)`."""
         return MapWord(self, stage, call_site())
 
-    def input(self, *names: str) -> FlowBuilder:
-        """Declare further inputs of the graph; each is tagged by its name."""
-        return self._say("input", *names)
+    def input(self, *names: str | Sequence[str]) -> FlowBuilder:
+        """Declare further inputs of the graph, one by one or in a list; each is tagged by its name.
+
+        An input has its value from the start, wherever in the chain it is declared.
+        """
+        return self._say("input", *_flat(names))
 
     def loop_body(self, stage: Stage) -> LoopWord:
         """Start a loop; say when it ends: `.for_n(n)`, `.while_cond(...)`, `.until_cond(...)`."""
@@ -157,7 +177,7 @@ class FlowBuilder:
 
     def label(self, name: str) -> FlowBuilder:
         """Name the whole graph, so that it can be addressed where it is nested."""
-        return replace(self, name=name)
+        return self._with(name=name, name_site=call_site())
 
     def internal(self, tag: str) -> FlowBuilder:
         """Hide a tag from graphs around this one."""
@@ -165,7 +185,7 @@ class FlowBuilder:
 
     def verbose(self, on: bool = True) -> FlowBuilder:  # the word of the API
         """Write the flow as text to standard error when the graph is built."""
-        return replace(self, is_verbose=on)
+        return self._with(is_verbose=on)
 
     def build(self, *example: torch.Tensor) -> Graph:
         """Check the whole chain and make the graph.
@@ -177,9 +197,15 @@ class FlowBuilder:
         Raises:
             BuildError: with every wiring problem of the chain, each at its file and line.
         """
-        assembled = assemble(self.steps, self.name, call_site())
-        if assembled.problems:
-            raise BuildError(assembled.problems)
+        site = call_site()
+        misfits = [
+            *(Problem(message=each, site=self.name_site or site) for each in _label_misfit(self)),
+            *(Problem(message=each, site=site) for each in _example_misfits(example)),
+        ]
+        label = "" if misfits else self.name
+        assembled = assemble(self.steps, label, site)
+        if assembled.problems or misfits:
+            raise BuildError((*assembled.problems, *misfits))
         graph = Graph(assembled.spec, assembled.modules, assembled.constants)
         if example:
             check_shapes(graph, example)
@@ -211,7 +237,7 @@ class LoopWord:
 
     def _finish(self, word: Word, *args: Any) -> FlowBuilder:
         step = BuilderStep(word=word, args=(self.stage, *args), site=self.site)
-        return replace(self.builder, steps=(*self.builder.steps, step))
+        return self.builder._with(steps=(*self.builder.steps, step))
 
 
 @final
@@ -226,7 +252,7 @@ class MapWord:
 
     def batched(self) -> MapWord:
         """Run the stage once on all parts together."""
-        return replace(self, is_batched=True)
+        return MapWord(self.builder, self.stage, self.site, is_batched=True)
 
     def each(self) -> FlowBuilder:
         """Run the stage on every element of dimension 0."""
@@ -247,7 +273,34 @@ class MapWord:
     def _finish(self, how: str, *arguments: Any) -> FlowBuilder:
         args = (self.stage, how, arguments, self.is_batched)
         step = BuilderStep(word="map", args=args, site=self.site)
-        return replace(self.builder, steps=(*self.builder.steps, step))
+        return self.builder._with(steps=(*self.builder.steps, step))
+
+
+def _flat(names: tuple[Any, ...]) -> list[Any]:
+    """Return names that are given one by one, in lists, or both; `build` refuses other things."""
+    return [
+        each
+        for name in names
+        for each in (
+            name if isinstance(name, (Sequence, AbstractSet)) and not _is_text(name) else (name,)
+        )
+    ]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, (str, bytes))
+
+
+def _label_misfit(builder: FlowBuilder) -> list[str]:
+    return [] if builder.name_site is None else list(name_misfit("label", builder.name))
+
+
+def _example_misfits(example: tuple[Any, ...]) -> list[str]:
+    return [
+        f"build: example input {position} is a {type(each).__name__}; give tensors"
+        for position, each in enumerate(example, start=1)
+        if not isinstance(each, torch.Tensor)
+    ]
 
 
 def check_shapes(graph: Graph, example: tuple[torch.Tensor, ...]) -> None:
@@ -263,7 +316,7 @@ def check_shapes(graph: Graph, example: tuple[torch.Tensor, ...]) -> None:
         twin(*(each.to("meta") for each in example))
 
 
-def call(function: Any, *args: Any, **named: Any) -> Any:
+def call(function: Any, /, *args: Any, **named: Any) -> Any:
     """Call a module or function as one step of the flow that is being described.
 
     For calls whose first argument is no flow: parameters, constants, keyword arguments only.  Outside a
@@ -287,7 +340,7 @@ def call(function: Any, *args: Any, **named: Any) -> Any:
         >>> Prior()(torch.ones(2, 4)).shape
         torch.Size([2, 4])
     """
-    from flodl.tracing.tracer import current_tracer
+    from flodl.tracing.active import current_tracer
     from flodl.vocabulary.stages import call_stage
 
     tracer = current_tracer()

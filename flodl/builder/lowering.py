@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from torch import nn
 
+from flodl.builder.word_checks import without_misfits
 from flodl.errors import FlowError
 from flodl.module.module_names import instantiated, named_modules, strip_site
 from flodl.spec.graph import GraphSpec, InputSpec, Problem, Site
@@ -39,7 +40,7 @@ class Assembled:
 @dataclass(slots=True)
 class _Assembly:
     tracer: Tracer
-    stream: Flow | Branches | None = None
+    stream: Flow | Branches
     problems: list[Problem] = field(default_factory=list)
     internal: set[str] = field(default_factory=set)
     opened: Site | None = None
@@ -55,16 +56,26 @@ def assemble(steps: Sequence[BuilderStep], label: str, build_site: Site) -> Asse
         label: name of the graph.
         build_site: where `build` was called.
     """
-    steps, problems = instantiated(steps)
+    fitting, misfits = without_misfits(steps)
+    steps, problems = instantiated(fitting)
     owner = nn.Module()
     for name, module in named_modules(steps):
         owner.add_module(name, module)
     tracer = Tracer(owner, valued=False, label=label)
-    assembly = _Assembly(tracer=tracer, problems=problems, all_tags=_all_tags(steps))
-    assembly.initial = {step.args[0]: step.args[1] for step in steps if step.word == "initial"}
     with tracer:
+        assembly = _Assembly(
+            tracer=tracer,
+            stream=_input(tracer, "x"),
+            problems=[*misfits, *problems],
+            all_tags=_all_tags(steps),
+            initial={step.args[0]: step.args[1] for step in steps if step.word == "initial"},
+        )
+        # An input is there before every stage: `from_(bert).input("mask").using("mask")`.
+        for step in steps:
+            if step.word == "input":
+                _run(assembly, step, [])
         for position, step in enumerate(steps):
-            if step.word not in ("using", "initial"):
+            if step.word not in ("using", "initial", "input"):
                 _run(assembly, step, _references(steps, position))
     tracer.forced_site = None
     if "." in label:
@@ -123,12 +134,13 @@ def _unknown_internal(assembly: _Assembly, build_site: Site) -> list[Problem]:
 
 
 def _references(steps: Sequence[BuilderStep], position: int) -> list[BuilderStep]:
-    """Return the `using` words that follow a step."""
+    """Return the `using` words that follow a step, behind the inputs that they may name."""
     found: list[BuilderStep] = []
     for step in steps[position + 1 :]:
-        if step.word != "using":
+        if step.word == "using":
+            found.append(step)
+        elif step.word != "input":
             break
-        found.append(step)
     return found
 
 
@@ -188,9 +200,6 @@ def _single(assembly: _Assembly, step: BuilderStep) -> Flow:
             "merge them first, e.g. .merge(Add())"
         )
         raise FlowError(message)
-    if assembly.stream is None:
-        message = f"{step.word} comes before from_; start with FlowBuilder.from_(stage)"
-        raise FlowError(message)
     return assembly.stream
 
 
@@ -248,14 +257,12 @@ def _using(assembly: _Assembly, x: Flow, using: list[BuilderStep]) -> Using:
 
 
 def _from(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
-    x = _input(assembly, "x")
-    assembly.stream = x
-    assembly.stream = _stage(assembly, x, step.args[0], using)
+    assembly.stream = _stage(assembly, _single(assembly, step), step.args[0], using)
 
 
-def _input(assembly: _Assembly, name: str) -> Flow:
-    assembly.tracer.inputs.append(InputSpec(name=name))
-    return assembly.tracer.input(name, UNKNOWN, None)
+def _input(tracer: Tracer, name: str) -> Flow:
+    tracer.inputs.append(InputSpec(name=name))
+    return tracer.input(name, UNKNOWN, None)
 
 
 def _through(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:
@@ -338,7 +345,7 @@ def _inputs(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) ->
                 f"`{name}` cannot be the name of an input; use a Python name that is not taken"
             )
             raise FlowError(message)
-        assembly.tracer.tag(name, _input(assembly, name))
+        assembly.tracer.tag(name, _input(assembly.tracer, name))
 
 
 def _loop(assembly: _Assembly, step: BuilderStep, using: list[BuilderStep]) -> None:

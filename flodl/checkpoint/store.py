@@ -237,7 +237,7 @@ def load(
         strict_hash: whether another architecture is an error.
 
     Raises:
-        CheckpointError: the file is damaged, its architecture differs, or a shape does.
+        CheckpointError: the file is damaged, its architecture differs, a shape does, or no name matches.
     """
     contents = open_contents(source)
     if not strict_hash or prefix or rename:
@@ -249,7 +249,7 @@ def load_contents(module: nn.Module, contents: AbstractContents) -> LoadReport:
     """Load an opened file of the same architecture into a module.
 
     Raises:
-        CheckpointError: the file is damaged, its architecture differs, or a shape does.
+        CheckpointError: the file is damaged, its architecture differs, a shape does, or no name matches.
     """
     compared = _compare(contents, module)
     return _load(contents, tensors_of(module), "", {}, compared=compared)
@@ -267,6 +267,17 @@ def load_checkpoint(
     if isinstance(tensors, nn.Module):
         return load(tensors, source, prefix=prefix, rename=rename, strict_hash=strict_hash)
     return _load(open_contents(source), dict(tensors), prefix, rename or {}, compared=False)
+
+
+def load_named(
+    tensors: Mapping[str, Tensor], contents: AbstractContents, *, compared: bool = False
+) -> LoadReport:
+    """Load an opened file into bare tensors by name; `compared` is for the report.
+
+    Raises:
+        CheckpointError: the file is damaged, a shape differs, or no name matches.
+    """
+    return _load(contents, dict(tensors), "", {}, compared=compared)
 
 
 def _compare(contents: AbstractContents, module: nn.Module) -> bool:
@@ -323,6 +334,7 @@ def _load(
     compared: bool,
 ) -> LoadReport:
     wanted = _wanted(contents, prefix, rename)
+    _require_match(contents.path, wanted, targets)
     contents.prepare_copy()
     places = _places(contents, {new: old for new, old in wanted.items() if new in targets})
     values = {name: contents.tensor(place) for name, place in places.items()}
@@ -362,6 +374,28 @@ def _places(contents: AbstractContents, wanted: Mapping[str, str]) -> dict[str, 
             )
         places[new] = place
     return places
+
+
+def _require_match(
+    path: str | None, wanted: Mapping[str, str], targets: Mapping[str, Tensor]
+) -> None:
+    """Refuse a load that would change nothing: the model would train on from its random values."""
+    if wanted.keys() & targets.keys() or not (wanted or targets):
+        return
+    raise CheckpointError(
+        "no name of the file is a name of the model, so nothing would be loaded; prefix= takes what is below "
+        "a name of the file, rename= gives single names, and load_subgraph loads into a part",
+        path=path,
+        differences=(
+            f"the file has {_some(tuple(wanted.values()))}",
+            f"the model has {_some(tuple(targets))}",
+        ),
+    )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    return f"{len(names)} names ({shown})" if names else "no names"
 
 
 def _require_shapes(path: str | None, pairs: Mapping[str, tuple[Tensor, Tensor]]) -> None:

@@ -1,1 +1,10 @@
 """Batches for training: any data set, an order that is a pure function, on the device or on its way there."""
+
+from flodl.data.batch import Batch as Batch
+from flodl.data.builder import DataLoaderBuilder as DataLoaderBuilder
+from flodl.data.loader import DataLoader as DataLoader
+from flodl.data.protocols import BatchDataSet as BatchDataSet
+from flodl.data.protocols import DataSet as DataSet
+from flodl.data.protocols import Sampler as Sampler
+from flodl.data.samplers import RandomSampler as RandomSampler
+from flodl.data.samplers import SequentialSampler as SequentialSampler

@@ -128,7 +128,9 @@ class Graph(
         return self._plans[MAIN].programs
 
     def __str__(self) -> str:
-        """Return the flow as text."""
+        """Return the flow as text; of a class that brings a `__repr__`, what that says."""
+        if type(self).__repr__ is not nn.Module.__repr__:
+            return repr(self)
         programs = self._programs()
         if not programs:
             return f"{type(self).__name__}: the flow is recorded at the first call"

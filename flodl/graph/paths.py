@@ -36,6 +36,9 @@ class PathKind(StrEnum):
 
     SUBGRAPH = "subgraph"
     TAG = "tag"
+    # The names of the Rust framework: aliases of the same two members.
+    Subgraph = "subgraph"
+    Tag = "tag"
 
 
 @final

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MAX_PLANS = 64
 MAX_PATHS = 512
+_STALE = "(AttributeError, LookupError, TypeError, ValueError)"
 
 
 @final
@@ -22,6 +23,7 @@ class Plans:
 
     Attributes:
         programs: the plans.
+        names: the attributes of the module that some plan has read.
         watch: what is noted while they run.
         dispatch: `dispatch(module, *inputs)` runs the first plan that admits the call, else records one.
         dispatch_plainly: the same with ordinary module calls.
@@ -41,6 +43,7 @@ class Plans:
         ] = {}
         self._parameters = parameters
         self.programs: tuple[Program, ...] = ()
+        self.names: frozenset[str] = frozenset()
         self.watch = Watch()
         self.dispatch: Callable[..., Any] = record
         self.dispatch_plainly: Callable[..., Any] = record
@@ -48,6 +51,7 @@ class Plans:
     def add(self, program: Program) -> None:
         """Add a plan; the oldest one goes when there are more than `MAX_PLANS`."""
         self.programs = (*self.programs[-MAX_PLANS + 1 :], program)
+        self.names |= program.names
         self._rebuild()
 
     def clear(self) -> None:
@@ -93,12 +97,16 @@ class Plans:
     def _go_on(self, left: Divergence, module: Any, inputs: tuple[Any, ...], form: int) -> Any:
         """Do what follows where a pass left its plan; what has not been seen yet is recorded."""
         program = self._paths.get(left.key)
-        if program is None:
+        if program is None or not program.holds(module, left.program):
             assert self._record_path is not None, "only a recorded flow has ways to choose from"
             if len(self._paths) >= MAX_PATHS:
                 self._paths.clear()
                 self._resumed.clear()
             self._paths[left.key], result = self._record_path(module, inputs, left)
+            self.names |= self._paths[left.key].names
+            self._resumed.pop((self._paths[left.key], left.node), None)
+            if self.watch.profiler is not None:
+                self.watch.profiler.forget()
             return result
         key = (program, left.node)
         if key not in self._resumed:
@@ -118,6 +126,11 @@ class Plans:
             else:
                 namespace[f"admits_{position}"] = guard
                 condition = f"admits_{position}({names})"
+            if program.spec.checks:
+                # A guard reads objects that may have lost an attribute or an item since.
+                lines.append(f"    try:\n        admitted = {condition}")
+                lines.append(f"    except {_STALE}:\n        admitted = False")
+                condition = "admitted"
             lines.append(f"    if {condition}:")
             lines.append(f"        return plan_{position}({names})")
         lines.append(f"    return record({names})")

@@ -32,14 +32,22 @@ class Profiler:
         self._nodes: list[int] = []
         self._times: list[Any] = []
 
-    def marker(self, spec: GraphSpec) -> Callable[[int], None]:
-        """Return the function that code of a description calls after each node."""
+    def marker(self, spec: GraphSpec, start: int = -1) -> Callable[[int], None]:
+        """Return the function that code of a description calls after each node.
+
+        Args:
+            spec: the description.
+            start: the node at which a side exit has left another plan, -1 for code that starts a
+                forward.  The descriptions of both plans agree up to that node, so its marks stay.
+        """
         note = self._cuda_event if self.clock == "cuda events" else time.perf_counter
 
         def mark(node: int) -> None:
             if node < 0:
                 self._spec = spec
-                self._nodes, self._times = [], []
+                if start < 0:
+                    self._nodes, self._times = [], []
+                node = start  # the plan that was left could not mark the node that it stopped at
             self._times.append(note())
             self._nodes.append(node)
 
@@ -50,6 +58,11 @@ class Profiler:
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's
         event.record()
         return event
+
+    def forget(self) -> None:
+        """Drop the marks of a forward that tracing has finished, which is not timed."""
+        self._spec = None
+        self._nodes, self._times = [], []
 
     def profile(self) -> Profile | None:
         """Return the times of the last forward, `None` before the first one."""

@@ -72,6 +72,7 @@ class Program:
         start: the last node that has run before this code does, see `resumed`.
         is_tied: whether sizes asked inside tie it to the shapes of its inputs.
         entry: what the attributes that the flow changes were when it was recorded.
+        names: the attributes of the module that the flow has read.
     """
 
     def __init__(
@@ -87,10 +88,12 @@ class Program:
         self.portable = portable
         self.code: Code = generate(spec, self.constants)
         self._names: Mapping[str, object] = {}
+        self._extra: dict[int, Callable[[Any], bool]] = {}
         self.origin = self
         self.start = -1
         self.entry: Mapping[str, object] = {}
         self.is_tied = True
+        self.names: frozenset[str] = frozenset()
         self.run = self._bind(run)
         self.run_plainly = self._bind(run_plainly)
 
@@ -134,6 +137,25 @@ class Program:
             **self.constants,
             **self._names,
         }
+
+    def holds(self, module: Any, parent: Program) -> bool:
+        """Return True if what this plan has read beyond its parent is still so.
+
+        Args:
+            module: the module that is called.
+            parent: the plan that the call has left; its own guards held at entry.
+        """
+        key = id(parent.origin)
+        if key not in self._extra:
+            checks = [each for each in self.spec.checks if each not in parent.spec.checks]
+            text = " and ".join(checks) or "True"
+            namespace = self.namespace()
+            exec(f"def holds(self):\n    return {text}\n", namespace)
+            self._extra[key] = namespace["holds"]
+        try:
+            return bool(self._extra[key](module))
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return False
 
     def admission(self, names: str) -> Callable[..., bool]:
         """Return what tells, given the module and inputs by these names, whether this serves a call."""

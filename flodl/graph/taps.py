@@ -95,7 +95,7 @@ class Watch:
             plain = program.variant(_unless_exporting(code), names | exporting)
         if self.profiler is not None:
             # Tracers get the code without marks: a time is nothing that a compiled graph could return.
-            mark = self.profiler.marker(program.spec)
+            mark = self.profiler.marker(program.spec, program.start)
             fast = program.variant(with_marks(code), {**names, "_mark": mark})
         else:
             fast = program.variant(code, names) if taps else program

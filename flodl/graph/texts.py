@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from flodl.errors import GraphError
@@ -10,6 +11,10 @@ from flodl.visual.dot import dot_text
 if TYPE_CHECKING:
     from flodl.graph.program import Program
     from flodl.spec.graph import GraphSpec
+
+
+# A guard on a number also tells 1 from 1.0 and True; a reader need not see that.
+_GUARD = re.compile(r"\(_v := (\S+)\) == (\S+) and type\(_v\) is \w+")
 
 
 def spec_of(graph: Any) -> GraphSpec:
@@ -30,7 +35,7 @@ def code_of(graph: Any) -> str:
     """
     parts = []
     for program in _recorded(graph):
-        condition = program.code.accepts
+        condition = _GUARD.sub(r"\1 == \2", program.code.accepts)
         head = "" if condition == "True" else f"# when {condition}\n"
         parts.append(head + program.code.source)
     return "\n".join(dict.fromkeys(parts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABCMeta
+from contextlib import contextmanager
 from dataclasses import replace
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final
@@ -18,21 +19,22 @@ from flodl.graph.plans import Plans
 from flodl.graph.program import Program
 from flodl.module.generate_forward import install_definitions, layer_behind
 from flodl.module.plan_methods import PlanMixin
+from flodl.tracing.active import current_tracer
 from flodl.tracing.call_inputs import Definition, admit, describe_parameter
 from flodl.tracing.context_managers import recorded_scopes
-from flodl.tracing.external_reads import checks_of, look
 from flodl.tracing.fx_interop import is_symbolic, run_symbolically
 from flodl.tracing.guards import NeedsValueError
-from flodl.tracing.live_attributes import live_reads
 from flodl.tracing.mutated_attributes import live_names
 from flodl.tracing.patching import intercept_calls
-from flodl.tracing.purity import is_describable, mentioned_names
+from flodl.tracing.process_state import traced_process_state
+from flodl.tracing.purity import is_describable
 from flodl.tracing.pytrees import map_leaves
 from flodl.tracing.readings import unwrap
-from flodl.tracing.tracer import Tracer, current_tracer
+from flodl.tracing.sources import traced_reads
+from flodl.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from flodl.spec.graph import GraphSpec, NodeSpec
 
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
 
 # From so many plans on, a size asked inside a flow no longer ties a plan to the shapes of its inputs.
 MANY_PLANS = 8
-_PLAIN = (bool, int, float, str)
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
@@ -71,9 +72,8 @@ class FlowModule(PlanMixin, Graph, metaclass=FlowMeta):
 
     `forward` is generated, with the parameters of `flow`.  What `flow` asks in plain Python - the
     training flag, whether an input is `None`, a size - is answered from the call at hand and guards the
-    recorded plan; another combination records another plan.  Plain attributes are read when the flow is
-    recorded; setting one on the module records anew, changing something deeper inside one needs
-    `rebuild()`.
+    plan; another combination traces another plan.  Everything that `flow` reads from objects, globals and
+    functions is guarded as well, see `flodl.tracing.sources`.
 
     A layer or container of torch is extended by `class Block(nn.Sequential, FlowModule)`, in either order:
     where the class has no `flow`, the forward of the layer is what it describes.
@@ -129,17 +129,17 @@ class FlowModule(PlanMixin, Graph, metaclass=FlowMeta):
         if tracer is not None and tracer.module is self:
             tracer.attributes.write(name, value)
             return
-        is_same = _is_same(self.__dict__.get(name), value)
+        before = _current(self, name)
         super().__setattr__(name, value)
-        if (
-            is_same
-            or name == "training"
-            or name in _live(type(self))
-            or (isinstance(value, torch.Tensor) and not _is_new(self, name))
-        ):
+        if name in _live(type(self)):
             return
-        if isinstance(value, nn.Module) or name in mentioned_names(type(self)):
+        if isinstance(value, nn.Module) or isinstance(before, nn.Module):
             self._forget()
+        elif not _is_same_kind(before, value):
+            # Guards tell values of one kind apart; nodes were made for the kind that was read.
+            for plans in self._plans.values():
+                if name in plans.names:
+                    plans.clear()
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
@@ -202,14 +202,17 @@ def subflow(method: Method) -> Method:
     return method
 
 
-def _is_same(before: Any, value: Any) -> bool:
-    """Say whether setting an attribute to a plain value changes nothing: no plan has to go."""
-    return type(before) is type(value) and type(value) in _PLAIN and bool(before == value)
+def _current(module: nn.Module, name: str) -> Any:
+    own = vars(module)
+    tables = (own.get("_parameters"), own.get("_buffers"), own.get("_modules"), own)
+    return next((table[name] for table in tables if table and name in table), None)
 
 
-def _is_new(module: nn.Module, name: str) -> bool:
-    tables = (module._parameters, module._buffers, module.__dict__)
-    return not any(isinstance(table.get(name), torch.Tensor) for table in tables)
+def _is_same_kind(before: Any, value: Any) -> bool:
+    """Return True if the guards of the plans tell an attribute's new value from the old one."""
+    return type(before) is type(value) or (
+        isinstance(before, torch.Tensor) and isinstance(value, torch.Tensor)
+    )
 
 
 def _new_plans(definition: Definition) -> Plans:
@@ -257,6 +260,19 @@ def _with_children(spec: GraphSpec, module: nn.Module) -> GraphSpec:
     return replace(spec, inputs=(replace(first, check=check.removeprefix(" and ")), *rest))
 
 
+@contextmanager
+def _tracing(tracer: Tracer, definition: Definition) -> Iterator[None]:
+    """Let the tracer listen in this thread until the block ends."""
+    with (
+        tracer,
+        intercept_calls(),
+        recorded_scopes(),
+        traced_process_state(),
+        traced_reads(tracer, definition.function),
+    ):
+        yield
+
+
 def describe(module: Any) -> bool:
     """Describe the flow of a module without values, where that is possible; see `FlowModule.describe`."""
     definition = module._main()
@@ -270,13 +286,14 @@ def describe(module: Any) -> bool:
     both = [each for each in described if each is not None]
     if len(both) != 2:
         return False
-    (first, constants), (second, _) = both
     plans = module._plans[definition.key]
-    if first == second:
-        plans.add(Program(first, constants, definition.title))
-        return True
-    for training, (spec, table) in zip((True, False), both, strict=True):
-        plans.add(Program(_for_mode(spec, training), table, definition.title))
+    if both[0][0] == both[1][0]:
+        both = both[:1]
+    for training, (spec, constants, names) in zip((True, False), both, strict=False):
+        held = spec if len(both) == 1 else _for_mode(spec, training)
+        program = Program(held, constants, definition.title)
+        program.names = names
+        plans.add(program)
     return True
 
 
@@ -289,18 +306,16 @@ def rebuild(module: Any) -> None:
 
 def _described(
     module: FlowModule, definition: Definition, training: bool
-) -> tuple[GraphSpec, dict[str, object]] | None:
+) -> tuple[GraphSpec, dict[str, object], frozenset[str]] | None:
     """Describe a flow in one mode without values; `None` if it asks for any."""
     before = module.training
     module.__dict__["training"] = training
     tracer = Tracer(module, valued=False)
-    outside = look(module, definition.function, _live(type(module)))
     try:
-        with tracer, intercept_calls(), recorded_scopes():
+        with _tracing(tracer, definition):
             parameters = definition.signature.parameters.values()
             values = tuple(describe_parameter(tracer, each) for each in parameters)
             output = definition.call(module, values)
-        tracer.attributes.checks += checks_of(outside, tracer.encoder)
         spec = _with_children(tracer.finish(output), module)
     except NeedsValueError:
         return None
@@ -309,7 +324,9 @@ def _described(
     finally:
         module.__dict__["training"] = before
         tracer.release()
-    return (spec, tracer.encoder.constants) if tracer.encoder.portable else None
+    if not tracer.encoder.portable:
+        return None
+    return spec, tracer.encoder.constants, frozenset(tracer.sources.names)
 
 
 def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, ...]) -> Any:
@@ -363,18 +380,17 @@ def _record(
 ) -> tuple[Program, Any]:
     live = _live(type(module))
     tracer = Tracer(module, valued=True, live=live, replay=replay)
-    outside = look(module, definition.function, live)
     tracer.guards.is_tied = is_tied
-    with tracer, intercept_calls(), recorded_scopes(), live_reads(tracer):
+    with _tracing(tracer, definition):
         values = tuple(
             admit(tracer, name, value)
             for name, value in zip(definition.parameters, inputs, strict=True)
         )
         output = definition.call(module, values)
-    tracer.attributes.checks += checks_of(outside, tracer.encoder)
     spec = _with_children(tracer.finish(output, module.training), module)
     program = Program(spec, tracer.encoder.constants, definition.title, tracer.encoder.portable)
     program.entry = tracer.attributes.entry
+    program.names = frozenset(tracer.sources.names)
     program.is_tied = is_tied
     watch = module._plans[definition.key].watch
     watch.keep({name: unwrap(flow) for name, (_, flow) in tracer.tags.items()})

@@ -11,13 +11,13 @@ from torch import nn
 
 from flodl.graph.notes import explain
 from flodl.nodes.fastcalls import must_run_plainly
+from flodl.tracing.active import current_tracer
 from flodl.tracing.call_inputs import Definition
 from flodl.tracing.callsite import GENERATED
 from flodl.tracing.decorators import decorated, decorators_of, only_described, refuse_elsewhere
 from flodl.tracing.patching import RECORDINGS, WITH_VALUES, recorded_forward
 from flodl.tracing.proxy import Flow
 from flodl.tracing.signature_text import signature_text
-from flodl.tracing.tracer import current_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

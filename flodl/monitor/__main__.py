@@ -33,6 +33,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--allow-host", action="append", default=[])
     parser.add_argument("--detach", action="store_true", help="go on in the background")
     parser.add_argument("--idle", type=float, default=0, help="end after seconds without a reader")
+    parser.add_argument("--with-parent", action="store_true", help="end when the parent has ended")
     parser.add_argument("--text", action="store_true", help="say it for people")
     asked = parser.parse_args(argv)
     return _detached(asked) if asked.detach else serve(asked, text if asked.text else line)
@@ -45,6 +46,7 @@ def serve(asked: argparse.Namespace, ready: Callable[[dict[str, Any]], None]) ->
         asked: the command line.
         ready: is told where and what.
     """
+    parent = os.getppid()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -66,6 +68,9 @@ def serve(asked: argparse.Namespace, ready: Callable[[dict[str, Any]], None]) ->
     )
     looked = time.monotonic()
     while not stop.wait(1):
+        # A parent that was killed said nothing, and this process has another one now.
+        if asked.with_parent and os.getppid() != parent:
+            break
         if gallery.hub.audience:
             looked = time.monotonic()
         elif asked.idle and time.monotonic() - looked > asked.idle:

@@ -7,6 +7,7 @@ import contextlib
 import sys
 import time
 import weakref
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, final
 
@@ -140,25 +141,26 @@ class Monitor:
         """Store and show what was recorded up to now, and wait until that is done."""
         self._pump.drain()
 
-    def log(self, epoch: int, elapsed: float, metrics: Metrics = None) -> None:
+    def log(self, epoch: int, elapsed: float | timedelta, metrics: Metrics = None) -> None:
         """Log an epoch: a line in the terminal, a row in the table, a point in the charts.
 
         Args:
             epoch: its index, from 0.
-            elapsed: how long it took, in seconds.
+            elapsed: how long it took, in seconds or as a `timedelta`.
             metrics: a table of numbers, a graph whose latest metrics are taken, or both in a tuple.
 
         Raises:
             ValueError: a metric is not one number.
         """
+        seconds = elapsed.total_seconds() if isinstance(elapsed, timedelta) else float(elapsed)
         now = time.monotonic()
         # What is done between epochs takes its time, too.
-        self._eta.add(max(elapsed, now - self._last_log if self._last_log is not None else 0.0))
+        self._eta.add(max(seconds, now - self._last_log if self._last_log is not None else 0.0))
         self._last_log = now
         rest = self._eta.remaining(self.total_epochs - epoch - 1) if self.total_epochs else None
         record = EpochRecord(
             epoch=epoch,
-            duration=float(elapsed),
+            duration=seconds,
             metrics={name: number(name, value) for name, value in pairs_of(metrics)},
             resources=self._sampler.mean() if self._sampler is not None else {},
             time=time.time(),

@@ -170,9 +170,10 @@ class _Handler(BaseHTTPRequestHandler):
         extra = {"Content-Security-Policy": content_policy()}
         if packed:
             extra["Content-Encoding"] = "gzip"
-        if query.get("token"):
+        access = self.http.access
+        # Readers on this machine need no token, so being allowed to read is no reason to get one.
+        if any(map(access.is_right, query.get("token", ()))):
             # No path: the browser takes the folder of the address that it knows, proxy included.
-            access = self.http.access
             extra["Set-Cookie"] = f"{access.cookie}={access.token}; HttpOnly; SameSite=Strict"
         self._answer(HTTPStatus.OK, "text/html; charset=utf-8", body, extra)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, final
 
 import torch
 from torch import Tensor, nn, optim
 
+from flodl.errors import TrainingError
 from flodl.nn.stateful import StatefulMixin
 
 if TYPE_CHECKING:
@@ -130,6 +132,11 @@ class SGD(OptimizerMixin, optim.SGD):
     ) -> None:
         super().__init__(_listed(params), lr=lr, momentum=momentum, **settings)
 
+    @classmethod
+    def with_groups(cls, momentum: float = 0.0, **defaults: Any) -> GroupBuilder[Self]:
+        """Begin an optimizer of several parameter groups: `SGD.with_groups(0.9).group(body, lr=0.1)`."""
+        return GroupBuilder(cls, {"momentum": momentum, **defaults})
+
 
 @final
 class Adam(OptimizerMixin, optim.Adam):
@@ -164,6 +171,11 @@ class AdamW(OptimizerMixin, optim.AdamW):
         super().__init__(
             listed, lr=lr, weight_decay=weight_decay, fused=_fused(listed, fused), **settings
         )
+
+    @classmethod
+    def with_groups(cls, weight_decay: float = 1e-2, **defaults: Any) -> GroupBuilder[Self]:
+        """Begin an optimizer of several parameter groups: `AdamW.with_groups(0.1).group(body, lr=1e-4)`."""
+        return GroupBuilder(cls, {"weight_decay": weight_decay, **defaults})
 
 
 @final
@@ -209,4 +221,35 @@ def check_trains(optimizer: torch.optim.Optimizer, module: nn.Module) -> tuple[s
         name
         for name, each in module.named_parameters()
         if each.requires_grad and id(each) not in held
+    )
+
+
+def require_trains(optimizer: torch.optim.Optimizer, module: nn.Module) -> None:
+    """Refuse an optimizer of other parameters than the module's.
+
+    A module whose parameters are all frozen trains nothing by choice: the optimizer may hold an input.
+
+    Raises:
+        TrainingError: the module has trainable parameters, and the optimizer holds none of them.
+
+    Warns:
+        UserWarning: the optimizer holds some of the trainable parameters.
+    """
+    missing = check_trains(optimizer, module)
+    if not missing:
+        return
+    shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+    own = {id(each) for each in module.parameters()}
+    held = {id(each) for group in optimizer.param_groups for each in group["params"]}
+    kind, name = type(optimizer).__name__, type(module).__name__
+    if held.isdisjoint(own):
+        raise TrainingError(
+            f"this {kind} holds no parameter of the {name}, so training would change nothing; make the "
+            f"optimizer from the parameters of the model that is trained ({shown})"
+        )
+    warnings.warn(
+        f"this {kind} does not hold {len(missing)} trainable parameters of the {name} ({shown}), so they do "
+        "not train; make the optimizer after the last change of the model, or freeze() them",
+        UserWarning,
+        stacklevel=3,
     )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from flodl.iterables import listed
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -14,12 +16,19 @@ Parameters: TypeAlias = "nn.Module | Tensor | Iterable[Tensor]"
 
 
 def parameters_of(target: Parameters) -> list[Tensor]:
-    """Return the parameters of a module, or the given ones as a list."""
+    """Return the parameters of a module, or the given ones as a list.
+
+    Raises:
+        ValueError: the parameters are a generator that was read to its end before.
+
+    Warns:
+        UserWarning: another iterator gives no parameters.
+    """
     if isinstance(target, nn.Module):
         return list(target.parameters())
     if isinstance(target, Tensor):
         return [target]
-    return list(target)
+    return listed(target, "parameters", callers=2)
 
 
 def clip_grad_norm(parameters: Parameters, max_norm: float, norm_type: float = 2.0) -> Tensor:
@@ -85,7 +94,7 @@ def freeze_names(module: nn.Module, names: Iterable[str]) -> tuple[str, ...]:
     parameters = dict(module.named_parameters(remove_duplicate=False))
     known = set(parameters) | set(module.state_dict(keep_vars=True))
     frozen = []
-    for name in names:
+    for name in listed(names, "names"):
         if name not in known:
             raise KeyError(f"{type(module).__name__} has no parameter or buffer {name!r}")
         if name in parameters:
@@ -101,7 +110,8 @@ def trainable_parameters(module: nn.Module) -> list[nn.Parameter]:
 
 def collect_parameters(modules: Iterable[nn.Module]) -> list[nn.Parameter]:
     """Return the parameters of several modules in order, a shared one only once."""
-    found = {id(each): each for module in modules for each in module.parameters()}
+    given = listed(modules, "modules")
+    found = {id(each): each for module in given for each in module.parameters()}
     return list(found.values())
 
 

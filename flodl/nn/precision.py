@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
 import torch
@@ -22,7 +23,16 @@ def _default_device() -> str:
 
 @final
 class AutocastGuard(torch.autocast):
-    """A scope of mixed precision: `with AutocastGuard(torch.bfloat16):`."""
+    """A scope of mixed precision: `with AutocastGuard(torch.bfloat16):`.
+
+    In Rust a guard works while its variable lives. In Python it works inside `with` only; one that ends
+    without having been entered warns.
+
+    Warns:
+        RuntimeWarning: the guard was kept in a variable and never entered.
+    """
+
+    _used = True  # until it is made: one whose construction failed was not forgotten
 
     def __init__(
         self,
@@ -32,6 +42,26 @@ class AutocastGuard(torch.autocast):
         enabled: bool = True,
     ) -> None:
         super().__init__(device_type or _default_device(), dtype=dtype, enabled=enabled)
+        self._used = False
+
+    def __enter__(self) -> Any:
+        self._used = True
+        return super().__enter__()  # type: ignore[no-untyped-call]
+
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function as one that runs in mixed precision."""
+        self._used = True
+        decorated: Callable[..., Any] = super().__call__(func)  # type: ignore[no-untyped-call]
+        return decorated
+
+    def __del__(self) -> None:
+        if not self._used:
+            warnings.warn(
+                "an AutocastGuard was never entered, so full precision was used; write "
+                "`with AutocastGuard(...):`",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 @overload

@@ -5,7 +5,8 @@ Shape suffixes: B batch, D features, N experts or branches, ... any dimensions i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import torch
 from torch import nn
@@ -207,7 +208,10 @@ class Reshape(nn.Module):
     """Gives the value a fixed shape; one size may be -1.
 
     Args:
-        *shape: the new shape, the batch included.
+        *shape: the new shape, the batch included: `Reshape(-1, 2, 2)` or `Reshape([-1, 2, 2])`.
+
+    Raises:
+        TypeError: a size is no whole number.
 
     Example:
         >>> import torch
@@ -216,9 +220,14 @@ class Reshape(nn.Module):
         torch.Size([3, 2, 2])
     """
 
-    def __init__(self, *shape: int) -> None:
+    def __init__(self, *shape: int | Sequence[int]) -> None:
         super().__init__()
-        self.shape = shape
+        listed = len(shape) == 1 and isinstance(shape[0], Sequence)
+        sizes: Any = shape[0] if listed else shape
+        for each in sizes:
+            if not isinstance(each, SupportsIndex):
+                raise TypeError(f"Reshape takes whole numbers, not {each!r}")
+        self.shape: tuple[int, ...] = tuple(sizes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the value in the new shape."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
@@ -35,11 +35,14 @@ class LSTM(nn.LSTM):
 class MultiheadAttention(nn.MultiheadAttention):
     """`nn.MultiheadAttention` as self-attention on one stream `[B, T, D]`.
 
-    With `key` (and `value`) it attends to another sequence.  Parameters and keys are torch's.
+    With `key` (and `value`) it attends to another sequence.  Parameters and keys are torch's, and so are
+    the settings, but for `batch_first`, which is always true.
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0) -> None:
-        super().__init__(embed_dim, num_heads, dropout=dropout, batch_first=True)
+    def __init__(
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, **settings: Any
+    ) -> None:
+        super().__init__(embed_dim, num_heads, dropout=dropout, batch_first=True, **settings)
 
     def forward(  # type: ignore[override]
         self,

@@ -10,6 +10,17 @@ Mode = Literal["min", "max"]
 
 
 @final
+class Figure(float):
+    """A number that may also be called, as code ported from Rust does: `trend.mean` or `trend.mean()`."""
+
+    __slots__ = ()
+
+    def __call__(self) -> float:
+        """Return the number."""
+        return float(self)
+
+
+@final
 @dataclass(frozen=True, slots=True)
 class Trend:
     """The epoch values of one metric.
@@ -25,6 +36,8 @@ class Trend:
         >>> loss = Trend((10.0, 8.0, 6.0, 4.0, 2.0))
         >>> loss.slope(), loss.improving(3), loss.stalled(5, 0.01)
         (-2.0, True, False)
+        >>> loss.mean == loss.mean() == 6.0
+        True
     """
 
     values: tuple[float, ...] = ()
@@ -42,27 +55,27 @@ class Trend:
         return not self.values
 
     @property
-    def latest(self) -> float:
+    def latest(self) -> Figure:
         """The last value, 0 if there is none."""
-        return self.values[-1] if self.values else 0.0
+        return Figure(self.values[-1] if self.values else 0.0)
 
     @property
-    def mean(self) -> float:
+    def mean(self) -> Figure:
         """The mean of all values, 0 if there is none."""
-        return sum(self.values) / len(self.values) if self.values else 0.0
+        return Figure(sum(self.values) / len(self.values) if self.values else 0.0)
 
     @property
-    def min(self) -> float:
+    def min(self) -> Figure:
         """The smallest value, infinity if there is none."""
-        return min(self.values, default=float("inf"))
+        return Figure(min(self.values, default=float("inf")))
 
     @property
-    def max(self) -> float:
+    def max(self) -> Figure:
         """The largest value, minus infinity if there is none."""
-        return max(self.values, default=float("-inf"))
+        return Figure(max(self.values, default=float("-inf")))
 
     @property
-    def best(self) -> float:
+    def best(self) -> Figure:
         """The smallest or the largest value, as the mode says."""
         return self.min if self.mode == "min" else self.max
 

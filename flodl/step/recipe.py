@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 import torch
 from torch import Tensor, nn, optim
 
+from flodl.errors import TrainingError
+
 if TYPE_CHECKING:
     from flodl.step.ema import Ema
 
@@ -71,14 +73,26 @@ def loss_and_metrics(result: Any) -> tuple[Tensor, Mapping[str, Tensor]]:
 
     Raises:
         TypeError: it is neither a loss nor a loss with metrics.
+        TrainingError: the loss is not one number.
     """
-    if isinstance(result, Tensor):
-        return result, {}
-    if isinstance(result, tuple) and len(result) == 2:
-        loss, metrics = result
-        if isinstance(loss, Tensor) and isinstance(metrics, Mapping):
-            return loss, metrics
-    raise TypeError(
-        "train_fn(model, batch) must return the loss, or (loss, {name: tensor}); "
-        f"it returned {type(result).__name__}"
-    )
+    loss, metrics = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
+    if not isinstance(loss, Tensor) or not isinstance(metrics, Mapping):
+        raise TypeError(
+            "train_fn(model, batch) must return the loss, or (loss, {name: tensor}); "
+            f"it returned {type(result).__name__}"
+        )
+    require_one_number(loss)
+    return loss, metrics
+
+
+def require_one_number(loss: Tensor) -> None:
+    """Refuse a loss of several numbers, of which no gradient can be taken.
+
+    Raises:
+        TrainingError: the loss has not exactly one element.
+    """
+    if loss.numel() != 1:
+        raise TrainingError(
+            f"the loss has the shape {list(loss.shape)}, and training needs one number; reduce it, for "
+            "example with `loss.mean()` or `reduction='mean'`"
+        )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final, get_args
 
 import torch
 
+from flodl.nn.optimizers import require_trains
 from flodl.step.captured import require_cuda
 from flodl.step.eager import EagerStep
 from flodl.step.fusing import fuse
@@ -173,6 +174,7 @@ def make_step(  # noqa: PLR0913  # each is one decision of the caller
     Raises:
         ValueError: an argument is out of range.
         DeviceError: `mode="graph"` without a GPU.
+        TrainingError: the optimizer holds parameters of another model.
 
     Example:
         >>> import torch
@@ -185,6 +187,7 @@ def make_step(  # noqa: PLR0913  # each is one decision of the caller
         (True, 'eager')
     """
     _check(mode, precision, accumulate, clip_norm)
+    require_trains(optimizer, model)
     recipe = Recipe(
         model=model, optimizer=optimizer, train_fn=train_fn, clip_norm=clip_norm,
         precision=precision, accumulate=accumulate, ema=ema, scaler=scaler,

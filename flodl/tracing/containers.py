@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _through(value: Any, stage: Stage, extra: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    from flodl.tracing.tracer import current_tracer
+    from flodl.tracing.active import current_tracer
     from flodl.vocabulary.stages import run_stage
 
     tracer = current_tracer()
@@ -94,7 +94,7 @@ class FlowList(list[Any]):
     origin: Origin | None = None
     __class__ = property(lambda _: list)
 
-    def through(self, stage: Stage, *extra: Any, **named: Any) -> Any:
+    def through(self, stage: Stage, /, *extra: Any, **named: Any) -> Any:
         """Pass the whole list to a stage: `stage(values, *extra, **named)`."""
         return _through(self, stage, extra, named)
 
@@ -118,7 +118,7 @@ class FlowTuple(tuple[Any, ...]):
     __slots__ = ()
     __class__ = property(lambda _: tuple)
 
-    def through(self, stage: Stage, *extra: Any, **named: Any) -> Any:
+    def through(self, stage: Stage, /, *extra: Any, **named: Any) -> Any:
         """Pass the whole tuple to a stage: `stage(values, *extra, **named)`."""
         return _through(self, stage, extra, named)
 
@@ -130,7 +130,7 @@ class FlowDict(dict[Any, Any]):
     origin: Origin | None = None
     __class__ = property(lambda _: dict)
 
-    def through(self, stage: Stage, *extra: Any, **named: Any) -> Any:
+    def through(self, stage: Stage, /, *extra: Any, **named: Any) -> Any:
         """Pass the whole dict to a stage: `stage(values, *extra, **named)`."""
         return _through(self, stage, extra, named)
 

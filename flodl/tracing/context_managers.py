@@ -7,7 +7,6 @@ the same `with` block around the nodes in between.  Any other context manager is
 from __future__ import annotations
 
 import inspect
-import sys
 import threading
 import warnings
 from contextlib import contextmanager
@@ -19,12 +18,11 @@ from torch.amp.autocast_mode import autocast
 
 from flodl.errors import FlowError
 from flodl.graph.entered import swallowing
-from flodl.tracing.callsite import is_user_frame
+from flodl.tracing.active import current_tracer
 from flodl.tracing.guards import NeedsValueError
 from flodl.tracing.proxy import UNKNOWN, Flow
 from flodl.tracing.pytrees import map_leaves, tracer_of
 from flodl.tracing.readings import flow_value, grad_modes, unwrap
-from flodl.tracing.tracer import current_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +58,6 @@ _CONTEXTS: dict[type, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     warnings.catch_warnings: ("", _warnings_arguments),
 }
 _FILTERS = ("simplefilter", "filterwarnings")
-_MODES = ("is_grad_enabled", "is_inference_mode_enabled")
 
 
 def _entering(kind: type, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -179,19 +176,6 @@ def _filtering(original: Callable[..., Any]) -> Callable[..., Any]:
     return change
 
 
-def _reading(name: str, original: Callable[..., bool]) -> Callable[..., bool]:
-    @wraps(original)
-    def ask() -> bool:
-        answer = original()
-        tracer = current_tracer()
-        if tracer is not None and not tracer.scopes and is_user_frame(sys._getframe(1)):
-            # Known before the call: another answer needs another plan.
-            tracer.attributes.checks.append(f"torch.{name}() is {answer}")
-        return answer
-
-    return ask
-
-
 def _autocast_init(self: Any, *args: Any, **kwargs: Any) -> None:
     """Make the context of what is known only from an input: `torch.autocast(x.device.type)`."""
     bound = _AUTOCAST_SIGNATURE.bind(self, *args, **kwargs)
@@ -216,12 +200,10 @@ _lock = threading.Lock()
 _depth: list[int] = []
 _ORIGINALS = {kind: (kind.__enter__, kind.__exit__) for kind in _CONTEXTS}  # type: ignore[attr-defined]
 _FILTER_ORIGINALS = {name: vars(warnings)[name] for name in _FILTERS}
-_MODE_ORIGINALS = {name: vars(torch)[name] for name in _MODES}
 _RECORDED = {
     kind: (_entering(kind, enter), _leaving(leave)) for kind, (enter, leave) in _ORIGINALS.items()
 }
 _FILTERS_RECORDED = {name: _filtering(each) for name, each in _FILTER_ORIGINALS.items()}
-_MODES_RECORDED = {name: _reading(name, each) for name, each in _MODE_ORIGINALS.items()}
 
 
 @contextmanager
@@ -244,7 +226,6 @@ def _replace() -> None:
     for kind, (enter, leave) in _RECORDED.items():
         _set(kind, enter, leave)
     vars(warnings).update(_FILTERS_RECORDED)
-    vars(torch).update(_MODES_RECORDED)
     vars(torch.random)["fork_rng"] = _fork_rng
     _set_init(_autocast_init)
 
@@ -253,7 +234,6 @@ def _restore() -> None:
     for kind, (enter, leave) in _ORIGINALS.items():
         _set(kind, enter, leave)
     vars(warnings).update(_FILTER_ORIGINALS)
-    vars(torch).update(_MODE_ORIGINALS)
     vars(torch.random)["fork_rng"] = _FORK_RNG
     _set_init(_AUTOCAST_INIT)
 

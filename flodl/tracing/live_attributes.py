@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
-from contextlib import contextmanager
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, final
 
@@ -18,7 +16,7 @@ from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from flodl.spec.graph import Site
     from flodl.tracing.tracer import Tracer
@@ -171,53 +169,3 @@ class LiveAttributes:
 def _members(value: Any) -> tuple[int, ...]:
     members = [*value, *value.values()] if type(value) in DICTS else value
     return tuple(id(each) for each in members)
-
-
-_lock = threading.Lock()
-_hooked: dict[type, int] = {}
-
-
-@contextmanager
-def live_reads(tracer: Tracer) -> Iterator[None]:
-    """Hand reads of live attributes of the recorded module to its tracer until the block ends."""
-    names, kind = tracer.attributes.names, type(tracer.module)
-    if not names:
-        yield
-        return
-    with _lock:
-        _hooked[kind] = _hooked.get(kind, 0) + 1
-        if _hooked[kind] == 1:
-            _hook(kind)
-    try:
-        yield
-    finally:
-        with _lock:
-            _hooked[kind] -= 1
-            if not _hooked[kind]:
-                del _hooked[kind]
-                del kind.__getattribute__
-
-
-def _hook(kind: type) -> None:
-    from flodl.tracing.tracer import current_tracer
-
-    def read(self: Any, name: str) -> Any:
-        if not name.startswith("__"):
-            tracer = current_tracer()
-            if tracer is not None and tracer.module is self and name in tracer.attributes.names:
-                tracer.listening = False
-                try:
-                    value = _plain_read(self, name)
-                finally:
-                    tracer.listening = True
-                return tracer.attributes.read(name, value)
-        return object.__getattribute__(self, name)
-
-    kind.__getattribute__ = read  # type: ignore[assignment]
-
-
-def _plain_read(owner: Any, name: str) -> Any:
-    try:
-        return getattr(owner, name)
-    except AttributeError:
-        return MISSING

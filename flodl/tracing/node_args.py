@@ -42,6 +42,7 @@ class Encoder:
 
     Attributes:
         constants: objects that no literal can express, by the name that generated code uses.
+        in_nodes: the names of those that nodes use; the others are there for guards.
         portable: whether every constant is safe to share between copies of the module.
     """
 
@@ -49,6 +50,7 @@ class Encoder:
         # Not a strong reference: the tracer owns us, and a cycle would keep activations alive.
         self._tracer_of = weakref.ref(tracer)
         self.constants: dict[str, object] = {}
+        self.in_nodes: set[str] = set()
         self.portable = True
         self._paths: dict[int, str] | None = None
         self._tensor_paths: dict[int, str] | None = None
@@ -143,18 +145,35 @@ class Encoder:
         )
         return named.key
 
-    def constant(self, value: object, wanted: str, *, portable: bool = True) -> Named:
-        """Put an object into the constant table and return its name there."""
+    def constant(
+        self, value: object, wanted: str, *, portable: bool = True, guarded: bool = True
+    ) -> Named:
+        """Put an object into the constant table and return its name there.
+
+        Args:
+            value: the object.
+            wanted: the name to begin with.
+            portable: whether a copy of the module may use the same object.
+            guarded: whether the plan holds only while the object is where the flow has read it.
+        """
         for key, known in self.constants.items():
             if known is value:
+                if guarded and key not in self.in_nodes:
+                    self._use(value, key, portable=portable)
                 return Named(key)
         key, count = f"{wanted}_", 1
         while key in self.constants:
             count += 1
             key = f"{wanted}_{count}"
         self.constants[key] = value
-        self.portable = self.portable and portable
+        if guarded:
+            self._use(value, key, portable=portable)
         return Named(key)
+
+    def _use(self, value: object, key: str, *, portable: bool) -> None:
+        self.in_nodes.add(key)
+        self.portable = self.portable and portable
+        self._tracer.sources.bound(value, key)
 
     def module_path(self, module: nn.Module) -> str | None:
         """Return the dotted path of a module below the owner, `None` if it is not there."""
@@ -166,21 +185,26 @@ class Encoder:
                 return name
         if self._paths is None:
             self._paths = {}
-            for path, each in owner.named_modules(remove_duplicate=False):
-                self._paths.setdefault(id(each), path)
+            with self._tracer.paused():
+                for path, each in owner.named_modules(remove_duplicate=False):
+                    self._paths.setdefault(id(each), path)
         return self._paths.get(id(module))
 
     def tensor_path(self, tensor: torch.Tensor) -> str | None:
         """Return the attribute path of a parameter, buffer or tensor attribute, `None` if it has none."""
         if self._tensor_paths is None:
             self._tensor_paths = {}
-            for path, module in self._tracer.module.named_modules(remove_duplicate=False):
-                prefix = f"{path}." if path else ""
-                tables = (module._parameters, module._buffers, module.__dict__)
-                for name, value in ((n, v) for table in tables for n, v in table.items()):
-                    if isinstance(value, torch.Tensor):
-                        self._tensor_paths.setdefault(id(value), prefix + name)
+            with self._tracer.paused():
+                self._find_tensors(self._tensor_paths)
         return self._tensor_paths.get(id(tensor))
+
+    def _find_tensors(self, found: dict[int, str]) -> None:
+        for path, module in self._tracer.module.named_modules(remove_duplicate=False):
+            prefix = f"{path}." if path else ""
+            tables = (module._parameters, module._buffers, module.__dict__)
+            for name, value in ((n, v) for table in tables for n, v in table.items()):
+                if isinstance(value, torch.Tensor):
+                    found.setdefault(id(value), prefix + name)
 
 
 def _field(value: Any, name: str) -> Any:

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from flodl.errors import FlowError
+from flodl.tracing.active import current_tracer
 from flodl.tracing.decorators import decorators_of, undecorated
 from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import leaves
-from flodl.tracing.tracer import current_tracer
 from flodl.vocabulary.stages import call_module, call_stage
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _has_flow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return any(type(leaf) is Flow for value in values for leaf in leaves(value))
 
 
-def _intercepted_call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+def _intercepted_call(module: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
     tracer = current_tracer()
     if tracer is None or not _has_flow(args, kwargs):
         return _call(module, *args, **kwargs)
@@ -62,7 +62,7 @@ def _compiled(module: nn.Module) -> Any:
     return known if known is None or current_tracer() is None else partial(_call_compiled, module)
 
 
-def _call_compiled(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+def _call_compiled(module: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
     if _has_flow(args, kwargs):
         return _intercepted_call(module, *args, **kwargs)
     return vars(module)["_compiled_call_impl"](*args, **kwargs)
@@ -86,26 +86,27 @@ def _intercepted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-_ORIGINALS: dict[str, Callable[..., Any]] = {name: vars(math)[name] for name in _MATH}
-_INTERCEPTED = {name: _intercepted(f"math.{name}", each) for name, each in _ORIGINALS.items()}
-# Classes of torch that take a dtype and know nothing of `__torch_function__`; and functions that
-# take a number in place of a tensor: torch's parser finds no signature there for a Flow.
-_OF_TORCH: dict[str, Callable[..., Any]] = {
-    name: vars(torch)[name]
-    for name in (
+# Python functions of torch that hand no call to `__torch_function__`: classes that take a dtype, functions
+# that take a number in place of a tensor (torch's parser finds no signature there for a Flow), and those
+# that build a nested tensor from its parts.
+_FUNCTIONS: Final[tuple[tuple[Any, str, tuple[str, ...]], ...]] = (
+    (math, "math", _MATH),
+    (torch, "torch", (
         "finfo", "iinfo", "where", "pow", "float_power", "remainder", "xlogy", "isin", "result_type",
         "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
-    )
-}  # fmt: skip
-_OF_SPECIAL: dict[str, Callable[..., Any]] = {
-    name: vars(torch.special)[name] for name in ("xlog1py", "xlogy", "zeta")
-}
-_INTERCEPTED_OF_TORCH = {
-    name: _intercepted(f"torch.{name}", each) for name, each in _OF_TORCH.items()
-}
-_INTERCEPTED_OF_SPECIAL = {
-    name: _intercepted(f"torch.special.{name}", each) for name, each in _OF_SPECIAL.items()
-}
+    )),
+    (torch.special, "torch.special", ("xlog1py", "xlogy", "zeta")),
+    (torch.nested, "torch.nested", (
+        "nested_tensor", "as_nested_tensor", "nested_tensor_from_jagged", "masked_select", "narrow",
+    )),
+)  # fmt: skip
+_ORIGINALS: Final = [
+    (module, {name: vars(module)[name] for name in names}) for module, _, names in _FUNCTIONS
+]
+_INTERCEPTED: Final = [
+    (module, {name: _intercepted(f"{text}.{name}", vars(module)[name]) for name in names})
+    for module, text, names in _FUNCTIONS
+]
 
 
 # No forward of a flow was recorded: it is called with values.
@@ -139,7 +140,7 @@ def intercept_calls() -> Iterator[None]:
     """
     with _lock:
         RECORDINGS.append(threading.get_ident())
-        _set(_INTERCEPTED, _INTERCEPTED_OF_TORCH, _INTERCEPTED_OF_SPECIAL)
+        _set(_INTERCEPTED)
         _set_call(_intercepted_call, _COMPILED)
     try:
         yield
@@ -147,7 +148,7 @@ def intercept_calls() -> Iterator[None]:
         with _lock:
             RECORDINGS.pop()
             if not RECORDINGS:
-                _set(_ORIGINALS, _OF_TORCH, _OF_SPECIAL)
+                _set(_ORIGINALS)
                 _set_call(_call, None)
 
 
@@ -156,11 +157,6 @@ def _set_call(call: Any, compiled: property | None) -> None:
     nn.Module._compiled_call_impl = compiled  # type: ignore[assignment]
 
 
-def _set(
-    of_math: dict[str, Callable[..., Any]],
-    of_torch: dict[str, Callable[..., Any]],
-    of_special: dict[str, Callable[..., Any]],
-) -> None:
-    vars(math).update(of_math)
-    vars(torch).update(of_torch)
-    vars(torch.special).update(of_special)
+def _set(tables: list[tuple[Any, dict[str, Callable[..., Any]]]]) -> None:
+    for module, table in tables:
+        vars(module).update(table)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 import sys
+from collections.abc import Iterator, Sized
 from typing import TYPE_CHECKING, Any, final
 
 import torch
 
 from flodl.errors import FlowError
 from flodl.graph.metadata import METADATA_ATTRIBUTES
+from flodl.nodes.iteration import advance
 from flodl.tracing.callsite import assigned_names, call_site, unpack_size, user_frame
 from flodl.tracing.isinstance_checks import answers_class
 from flodl.tracing.operators import install_operators
@@ -18,7 +21,7 @@ from flodl.vocabulary import control_flow as composites
 from flodl.vocabulary import stages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from flodl.tracing.tracer import Tracer
     from flodl.vocabulary.control_flow import MapBody, Scan
@@ -63,7 +66,7 @@ class Flow:
         torch.Size([2, 4])
     """
 
-    __slots__ = ("_known", "_node", "_tracer", "_value")
+    __slots__ = ("__weakref__", "_known", "_node", "_tracer", "_value")
 
     # Numbers and arrays of numpy leave their operators to us, as they do to a tensor.
     __array_priority__ = 1000
@@ -76,7 +79,7 @@ class Flow:
 
     # ---- flow words ---------------------------------------------------------------------------
 
-    def through(self, stage: Stage, *extra: Any, **named: Any) -> Flow:
+    def through(self, stage: Stage, /, *extra: Any, **named: Any) -> Flow:
         """Pass the value through a stage: `stage(x, *extra, **named)`.
 
         Args:
@@ -90,7 +93,7 @@ class Flow:
         result: Flow = stages.run_stage(self._tracer, stage, self, extra, named)
         return result
 
-    def also(self, stage: Stage | Flow, *extra: Any, **named: Any) -> Flow:
+    def also(self, stage: Stage | Flow, /, *extra: Any, **named: Any) -> Flow:
         """Add a stage's result to the value (a residual connection): `x + stage(x)`.
 
         A flow in the place of the stage is a result that is there already: `x.also(y)` is `x + y`.
@@ -111,7 +114,7 @@ class Flow:
         """
         return stages.run_also_with(self, paths, named)
 
-    def fork(self, stage: Stage, *extra: Any, tag: str | None = None, **named: Any) -> Flow:
+    def fork(self, stage: Stage, /, *extra: Any, tag: str | None = None, **named: Any) -> Flow:
         """Run a side branch and go on with the value itself; `tag` names the side branch's result."""
         side = self.through(stage, *extra, **named)
         if tag is not None:
@@ -157,7 +160,7 @@ class Flow:
             self, stages.tagged(self, names), {key: keyed[tag] for key, tag in named.items()}
         )
 
-    def loop_body(self, stage: Stage, *extra: Any, **named: Any) -> Loop:
+    def loop_body(self, stage: Stage, /, *extra: Any, **named: Any) -> Loop:
         """Start a loop: `x.loop_body(stage).for_n(3)` is `stage(stage(stage(x)))`.
 
         Args:
@@ -252,10 +255,14 @@ class Flow:
             return self._tracer.step(
                 "attribute", name, (self,), compute=lambda owner: getattr(owner, name)
             )
-        except AttributeError:
+        except AttributeError as error:
             # `hasattr(x, name)` goes on from here: what was not there is no step.
             del nodes[before:]
-            raise
+            near = difflib.get_close_matches(name, _FLOW_WORDS, n=1)
+            if not near:
+                raise
+            message = f"{error}; did you mean the flow word `{near[0]}`?"
+            raise AttributeError(message, name=name, obj=value) from error
 
     def _describe_attribute(self, name: str) -> Any:
         if name in _TENSOR_ATTRIBUTES and name not in (
@@ -284,12 +291,19 @@ class Flow:
         tracer = self._tracer
         frame = user_frame(1)
         count = unpack_size(frame)
+        if isinstance(object.__getattribute__(self, "_value"), Iterator):
+            return _items_of(self)
         if count is None:
             length = tracer.step("method", "__len__", (self,), compute=len)
             count = tracer.guards.ask(length, int, "the length")
         return iter(tracer.unpack(self, count, assigned_names(frame)))
 
     def __len__(self) -> int:
+        kind = type(object.__getattribute__(self, "_value"))
+        if kind is not _Unknown and not issubclass(kind, Sized):
+            # `list(values)` asks for a hint first; what cannot tell is no step.
+            message = f"object of type {kind.__name__!r} has no len()"
+            raise TypeError(message)
         length = self._tracer.step("method", "__len__", (self,), compute=len)
         return int(self._tracer.guards.ask(length, int, "the length"))
 
@@ -346,8 +360,12 @@ class Method:
         stages.refuse_value_method(flow, name)
         return tracer.step(
             "method", name, (flow, *args), kwargs,
-            compute=lambda owner, *rest, **named: getattr(owner, name)(*rest, **named),
+            compute=lambda owner, /, *rest, **named: getattr(owner, name)(*rest, **named),
         )  # fmt: skip
+
+
+# What a misspelt word may have meant; operators and tensor methods are torch's to explain.
+_FLOW_WORDS = [name for name in vars(Flow) if not name.startswith("_")]
 
 
 def add(left: Any, right: Any) -> Flow:
@@ -360,6 +378,17 @@ def vars_of(value: object) -> dict[str, Any]:
     """Return the instance dictionary of a value, empty if it has none."""
     found: dict[str, Any] = getattr(value, "__dict__", {})
     return found
+
+
+def _items_of(iterator: Flow) -> Iterator[Any]:
+    """Yield what an iterator gives in a call, asking it for one item after the other as Python does."""
+    tracer: Tracer = object.__getattribute__(iterator, "_tracer")
+    name = tracer.encoder.callable_name(advance)
+    while True:
+        there, item = tracer.unpack(tracer.step("function", name, (iterator,), compute=advance), 2)
+        if not tracer.guards.ask(there, bool, "the end"):
+            return
+        yield item
 
 
 def _need_value() -> None:

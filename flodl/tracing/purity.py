@@ -10,11 +10,8 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import inspect
-from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
-
-import torch
 
 from flodl.bytecode.decode import instructions
 from flodl.bytecode.instruction import Instruction, Kind
@@ -36,33 +33,7 @@ _SAFE_BUILTINS = frozenset({
     "round", "getattr", "type", "__build_class__", "AssertionError", "ValueError", "TypeError",
     "RuntimeError", "NotImplementedError", "Exception", "filter", "iter", "next",
 })  # fmt: skip
-_FRAME = (torch.nn.Module, object)
 _SAFE_PACKAGES = ("torch", "flodl", "math", "operator", "functools", "itertools", "einops")
-
-
-@lru_cache(maxsize=4096)
-def mentioned_names(owner: type) -> frozenset[str]:
-    """Return every name and string that the methods of a class mention.
-
-    An attribute outside this set cannot have been read by the class's flow.
-    """
-    found: set[str] = set()
-    for kind in owner.__mro__:
-        if kind in _FRAME or kind.__module__.partition(".")[0] in ("flodl", "builtins", "abc"):
-            continue
-        for value in vars(kind).values():
-            if isinstance(value, FunctionType):
-                _collect_names(inspect.unwrap(value).__code__, found)
-    return frozenset(found)
-
-
-def _collect_names(code: CodeType, found: set[str]) -> None:
-    found.update(code.co_names)
-    for const in code.co_consts:
-        if isinstance(const, str):
-            found.add(const)
-        elif isinstance(const, CodeType):
-            _collect_names(const, found)
 
 
 def is_describable(function: Callable[..., Any], owners: Sequence[type]) -> bool:

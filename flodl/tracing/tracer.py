@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+from contextlib import contextmanager
 from dataclasses import replace
+from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -26,11 +27,12 @@ from flodl.spec.graph import (
     Tag,
     TagGroup,
 )
+from flodl.tracing.active import ACTIVE
 from flodl.tracing.callsite import assigned_names, site_of, user_frame
 from flodl.tracing.closures import Closures
 from flodl.tracing.container_mutation import Handed, follow, handed
 from flodl.tracing.guards import Guards
-from flodl.tracing.live_attributes import LiveAttributes
+from flodl.tracing.live_attributes import MISSING, LiveAttributes
 from flodl.tracing.naming import Names
 from flodl.tracing.node_args import Encoder
 from flodl.tracing.object_mutation import OwnObjects
@@ -45,27 +47,12 @@ from flodl.tracing.readings import (
     unwrap,
     without_place,
 )
+from flodl.tracing.sources import Sources
 from flodl.tracing.torch_function import record_torch_call
 from flodl.vocabulary.control_flow import keep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-@final
-class _Active(threading.local):
-    """The tracer that listens in this thread, if one does."""
-
-    tracer: Tracer | None = None
-
-
-_active = _Active()
-
-
-def current_tracer() -> Tracer | None:
-    """Return the tracer that listens in this thread, if one does."""
-    tracer = _active.tracer
-    return tracer if tracer is not None and tracer.listening else None
+    from collections.abc import Callable, Iterator
 
 
 @final
@@ -109,20 +96,30 @@ class Tracer(TorchFunctionMode):
         self.scopes = 0
         self.replay = replay
         self.attributes = LiveAttributes(self, live, replay.entry)
+        self.sources = Sources(self, module)
 
     # ---- being the tracer of a thread -------------------------------------------------------
 
     def __enter__(self) -> Tracer:
-        self._previous = _active.tracer
-        _active.tracer = self
+        self._previous = ACTIVE.tracer
+        ACTIVE.tracer = self
         self.listening = True
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.listening = False
-        _active.tracer = self._previous
+        ACTIVE.tracer = self._previous
         super().__exit__(*exc)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not listen until the block ends: what it does is no part of the flow."""
+        before, self.listening = self.listening, False
+        try:
+            yield
+        finally:
+            self.listening = before
 
     def release(self) -> None:
         """Let go of every flow and value, which refer to the tracer: memory is freed at once."""
@@ -132,6 +129,7 @@ class Tracer(TorchFunctionMode):
         self.guards.release()
         self.closures.release()
         self.attributes.release()
+        self.sources.release()
 
     def __torch_function__(
         self,
@@ -144,6 +142,47 @@ class Tracer(TorchFunctionMode):
         if not self.listening:
             return func(*args, **(kwargs or {}))
         return record_torch_call(self, func, args, kwargs or {})
+
+    # ---- reads and writes of attributes --------------------------------------------------------
+
+    def read_attribute(self, owner: Any, name: str, plain: Callable[[Any, str], Any]) -> Any:
+        """Read an attribute for the flow: live where the flow changes it, else guarded.
+
+        Args:
+            owner: the traced module, or an object that it leads to.
+            name: the attribute.
+            plain: the `__getattribute__` of its class.
+
+        Raises:
+            AttributeError: there is none.
+        """
+
+        def read() -> Any:
+            try:
+                return plain(owner, name)
+            except AttributeError:
+                fallback = getattr_static(type(owner), "__getattr__", None)
+                if fallback is None:
+                    raise
+                return fallback(owner, name)
+
+        if owner is self.module and name in self.attributes.names:
+            self.listening = False
+            try:
+                value = read()
+            except AttributeError:
+                value = MISSING
+            finally:
+                self.listening = True
+            return self.attributes.read(name, value)
+        return self.sources.read(owner, name, read)
+
+    def write_attribute(self, owner: Any, name: str, value: Any) -> None:
+        """Record that the flow sets an attribute of an object which it has not made."""
+        self.step(
+            "setattr", name, (owner, value), compute=lambda each, new: setattr(each, name, new)
+        )
+        self.sources.write(owner, name, value)
 
     # ---- nodes --------------------------------------------------------------------------------
 
@@ -309,6 +348,12 @@ class Tracer(TorchFunctionMode):
             for name, (node, _) in self.tags.items()
         )
 
+    def _checks(self) -> tuple[str, ...]:
+        encoder = self.encoder
+        nodes = frozenset(id(encoder.constants[key]) for key in encoder.in_nodes)
+        checks = (*self.attributes.checks, *self.sources.checks_without(nodes))
+        return tuple(dict.fromkeys(checks))
+
     def finish(self, output: Any, training: bool | None = None) -> GraphSpec:
         """Return the description of everything recorded, with its output and the mode it holds for."""
         self.guards.settle(None)
@@ -329,7 +374,7 @@ class Tracer(TorchFunctionMode):
             output=encoded,
             tags=self._tag_specs(),
             groups=tuple(self.groups),
-            checks=tuple(dict.fromkeys(self.attributes.checks)),
+            checks=self._checks(),
         )
         guards = self.guards.guard_specs(spec)
         inputs = spec.inputs

@@ -93,11 +93,12 @@ class TrainerBuilder:
         """Evaluate after every epoch, or every few; the metrics are called `val_...`.
 
         Args:
-            data: a loader, a list of batches, or with `batch_size` a data set.
+            data: what `dataset` takes: a loader, a list of batches, or with a batch size a data set, such as
+                `[x, y]`; a data set is read in its order, to its end.
             fn: `fn(model, batch)` returns a loss, `(loss, {"name": value})` or the table; the train
                 function if not given.
             every: epochs between two evaluations.
-            batch_size: samples per batch, for a data set; it is read in its order, to its end.
+            batch_size: samples per batch, for a data set; that of the training if not given.
         """
         if batch_size is not None:
             data = DataLoader(data, batch_size, shuffle=False, drop_last=False)

@@ -42,7 +42,11 @@ class Evaluation:
     prefix: str = "val_"
 
     def run(self, model: nn.Module) -> dict[str, float]:
-        """Evaluate and return the means by name."""
+        """Evaluate and return the means by name.
+
+        Raises:
+            TrainingError: the function returns something else than numbers.
+        """
         sums: dict[str, Tensor | float] = {}
         weights: dict[str, int] = {}
         batches = self.source.epoch(0)
@@ -53,6 +57,7 @@ class Evaluation:
                         values = _table(self.fn(model, batch))
                     size = size_of(batch)
                     for name, value in values.items():
+                        _require_one_number(name, value)
                         held = value.detach().double() if isinstance(value, Tensor) else value
                         sums[name] = sums.get(name, 0.0) + held * size
                         weights[name] = weights.get(name, 0) + size
@@ -90,6 +95,14 @@ def _table(result: Any) -> Mapping[str, Tensor | float]:
         f"the evaluation function returned {type(result).__name__}; "
         'return a loss, (loss, {"name": value}), or the table alone'
     )
+
+
+def _require_one_number(name: str, value: Tensor | float) -> None:
+    if isinstance(value, Tensor) and value.numel() != 1:
+        raise TrainingError(
+            f"the evaluation function returned {name!r} with the shape {list(value.shape)}; return one "
+            "number, such as its mean"
+        )
 
 
 def size_of(batch: Any) -> int:

@@ -15,11 +15,12 @@ from flodl.errors import TrainingError
 from flodl.graph.graph import Graph
 from flodl.graph.state import detach_state, graphs_below, has_state
 from flodl.graph.training_methods import attach_training
+from flodl.nn.optimizers import require_trains
 from flodl.nn.parameters import clip_grad_norm
 from flodl.nn.torch_schedules import apply_rate
 from flodl.step.ema import Ema
 from flodl.step.fusing import fuse
-from flodl.step.recipe import Precision
+from flodl.step.recipe import Precision, require_one_number
 from flodl.train.builder import optimizer_of
 from flodl.train.evaluation import autocast_of
 from flodl.train.schedules import Every, Schedule, Wanted, schedule_of
@@ -102,6 +103,7 @@ class TrainingSession:
     def __init__(
         self, model: nn.Module, optimizer: optim.Optimizer, options: SessionOptions
     ) -> None:
+        require_trains(optimizer, model)
         self.model = model
         self.optimizer = optimizer
         self.device = next((each.device for each in model.parameters()), torch.device("cpu"))
@@ -130,7 +132,12 @@ class TrainingSession:
         return autocast_of(self._options.precision, self.device)
 
     def backward(self, loss: Tensor) -> None:
-        """Compute gradients; with `fp16` or `accumulate` use this instead of `loss.backward()`."""
+        """Compute gradients; with `fp16` or `accumulate` use this instead of `loss.backward()`.
+
+        Raises:
+            TrainingError: the loss is not one number.
+        """
+        require_one_number(loss)
         shared = loss if self._options.accumulate == 1 else loss / self._options.accumulate
         torch.autograd.backward(shared if self._scaler is None else self._scaler.scale(shared))
 
@@ -310,15 +317,21 @@ def set_up(model: Any, factories: tuple[Any, ...], options: Mapping[str, Any]) -
 def set_up_head(
     head: Any, factories: tuple[Any, ...], options: Mapping[str, Any]
 ) -> TrainingSession:
-    """Make the session of `Trainer.setup_head`: the head is trained, its graph has the step."""
-    if not isinstance(head, HasGraph):
+    """Make the session of `Trainer.setup_head`: the head is trained, the graphs inside have the step.
+
+    A class of transformers, such as `BertForSequenceClassification`, is a head without a graph: its step is
+    `session.step()`.
+    """
+    inner = head.graph() if isinstance(head, HasGraph) else None
+    graph = inner if isinstance(inner, Graph) else None
+    if not isinstance(head, nn.Module) and graph is None:
         raise TrainingError(
-            f"{type(head).__name__} has no graph(): use Trainer.setup for a plain module"
+            f"setup_head prepares a module, or an object whose graph() is one; this is a "
+            f"{type(head).__name__}"
         )
-    graph = head.graph()
-    model = head if isinstance(head, nn.Module) else graph
-    session = set_up(model, factories, options)
-    attach_training(graph, session)
+    session = set_up(head if isinstance(head, nn.Module) else graph, factories, options)
+    for each in graphs_below(session.model) if graph is None else (graph,):
+        attach_training(each, session)
     return session
 
 

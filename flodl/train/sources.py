@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, final
 
@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset
 
 from flodl.data.loader import DataLoader
+from flodl.data.protocols import BatchDataSet, DataSet
 from flodl.errors import TrainingError
 from flodl.train.seams import Batches, Source
 
@@ -52,6 +53,31 @@ def source_of(
     if callable(data):
         return FunctionSource(data, device)
     raise TrainingError(f"{type(data).__name__} gives no batches: it cannot be iterated")
+
+
+def evaluation_source_of(data: Any, *, batch_size: int | None, device: torch.device) -> Source:
+    """Return a source for evaluation, which reads a data set as training does, but in its order.
+
+    Args:
+        data: as for `source_of`.
+        batch_size: samples per batch of the training, if it is known.
+        device: where batches are wanted.
+
+    Raises:
+        TrainingError: the data does not say how to make batches.
+    """
+    if batch_size is not None and _holds_samples(data):
+        data = DataLoader(data, batch_size, device=device, shuffle=False, drop_last=False)
+    return source_of(data, batch_size=None, seed=None, device=device)
+
+
+def _holds_samples(data: Any) -> bool:
+    """Return True for a data set: tensors by position or by name, or an object that gives samples."""
+    if isinstance(data, Mapping):
+        return True
+    if isinstance(data, list | tuple):
+        return bool(data) and all(isinstance(each, Tensor) for each in data)
+    return isinstance(data, Tensor | Dataset | DataSet | BatchDataSet)
 
 
 def moved(batch: Any, device: torch.device) -> Any:

@@ -24,7 +24,7 @@ from flodl.train.progress import Progress, progress_for
 from flodl.train.schedules import Every, schedule_of
 from flodl.train.seams import MonitorLike, Source
 from flodl.train.settings import Settings, chosen_device, require_one_process
-from flodl.train.sources import source_of
+from flodl.train.sources import evaluation_source_of, source_of
 from flodl.train.state import TrainedState, weights_of
 from flodl.train.stopping import StopRule
 from flodl.train.training import Training
@@ -97,6 +97,7 @@ class Trainer:
         self._evaluate_on = evaluate_on
         self._evaluate_fn = evaluate_fn
         self._scaler = scaler
+        self._batch_size: int | None = None
         self._training = Training(model, optimizer, self.device)
         self._training.rules = tuple(stop_rules)
         self._training.schedule = schedule_of(
@@ -134,7 +135,14 @@ class Trainer:
 
     @classmethod
     def setup_head(cls, head: Any, *factories: Any, **options: Any) -> TrainingSession:
-        """Prepare a task head whose `graph()` returns the graph inside; the same otherwise as `setup`."""
+        """Prepare a task head: `session.step()` ends a step, and so does `step()` of the graph inside.
+
+        Args:
+            head: a module around an encoder, such as `BertForSequenceClassification`, or an object whose
+                `graph()` returns the graph that is trained.
+            *factories: as for `setup`.
+            **options: see `TrainingSession`.
+        """
         from flodl.train.session import set_up_head
 
         return set_up_head(head, factories, options)
@@ -163,7 +171,7 @@ class Trainer:
                 run directory to continue from that.
 
         Raises:
-            TrainingError: there is no data, or it gives no batches.
+            TrainingError: there is no data, it gives no batches, or the optimizer is another model's.
             DeviceError: this is one of several processes.
             NonFiniteError: a loss is infinite or not a number.
             Interrupted: a signal asked to end; a checkpoint is written.
@@ -172,6 +180,7 @@ class Trainer:
             self.settings = Settings(**{**_fields(self.settings), "epochs": epochs})
         require_one_process()
         source = self._source(data, batch_size)
+        self._batch_size = batch_size
         if self.directory is None:
             return self._fit(source, resume)
         with self.directory.held():
@@ -256,7 +265,9 @@ class Trainer:
         if self._evaluate_on is None:
             return None
         return Evaluation(
-            source=source_of(self._evaluate_on, batch_size=None, seed=None, device=self.device),
+            source=evaluation_source_of(
+                self._evaluate_on, batch_size=self._batch_size, device=self.device
+            ),
             fn=self._evaluate_fn or self._train_fn,
             ema=ema,
             precision=self.settings.precision,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import keyword
 import linecache
@@ -22,6 +23,7 @@ from flodl.verify.handed_arguments import handed_on, of_other_length
 from flodl.verify.lighter_sizes import lighter_defaults
 from flodl.verify.misfit_arguments import fitting
 from flodl.verify.refused_conditions import accepted
+from flodl.verify.settings_classes import SettingsMemory
 from flodl.verify.settings_guesses import Declared, Settings, guess_settings, settings_read
 from flodl.verify.text_options import Option, options_compared
 
@@ -79,11 +81,12 @@ _FLAG_PREFIXES = ("use_", "with_", "is_", "has_", "return_")
 
 
 def guess_constructor_arguments(
-    made: type, declared: Declared = lambda _: ()
+    made: type, declared: Declared = lambda _: (), memory: SettingsMemory | None = None
 ) -> Iterator[dict[str, object]]:
     """Yield keyword arguments with which a class might be constructed, likeliest first.
 
-    `declared` returns what command lines of the program say about names.
+    `declared` returns what command lines of the program say about names, `memory` knows the settings of
+    other classes of the file.
     """
     try:
         required = _required(made)
@@ -92,7 +95,7 @@ def guess_constructor_arguments(
         return
     for given in (offline, {}) if offline else ({},):
         lighter: dict[str, object] | None = None
-        for each in _guesses(made, required, declared):
+        for each in _guesses(made, required, declared, memory):
             if lighter is None:  # a model that is large is so for every guess
                 lighter = lighter_defaults(made, {**given, **each})
             if lighter:
@@ -101,7 +104,10 @@ def guess_constructor_arguments(
 
 
 def _guesses(
-    made: type, required: list[inspect.Parameter], declared: Declared
+    made: type,
+    required: list[inspect.Parameter],
+    declared: Declared,
+    memory: SettingsMemory | None,
 ) -> Iterator[dict[str, object]]:
     if not required:
         yield {}
@@ -110,7 +116,7 @@ def _guesses(
     # differ show more when they do. A network may be made for one kind of blocks only.
     for size, choice in ((16, 0), (16, 1), (8, 0), (3, 0), (64, 0), (1, 0)):
         guess = _guesser(made, choice=choice)
-        yield from _with_settings(made, required, size, declared, guess)
+        yield from _with_settings(made, required, size, declared, guess, memory)
         yield {item.name: guess(item, size) for item in required}
 
 
@@ -250,7 +256,8 @@ def _all_options(made: type) -> dict[str, list[Option]]:
     return options
 
 
-def _options(kind: type) -> dict[str, list[Option]]:
+@functools.lru_cache(maxsize=512)  # every class of a file has the same few classes above it
+def _options(kind: type) -> Mapping[str, list[Option]]:
     """Return what the class, and the functions of its file that it calls, compare their names with."""
     module, node = sys.modules.get(kind.__module__), class_node(kind)
     if node is None:
@@ -279,6 +286,7 @@ def _with_settings(
     size: int,
     declared: Declared,
     guess_one: Callable[[inspect.Parameter, int], object],
+    memory: SettingsMemory | None,
 ) -> Iterator[dict[str, object]]:
     """Yield arguments of which one is an object full of settings."""
 
@@ -291,8 +299,8 @@ def _with_settings(
     for item in required:
         if module_wanted(made, item) is not None:
             continue
-        for settings in guess_settings(made, item, guess, declared):
-            others = {other.name: guess_one(other, size) for other in required}
+        for settings in guess_settings(made, item, guess, declared, memory):
+            others = {other.name: guess_one(other, size) for other in required if other != item}
             yield {**others, item.name: settings}
 
 

@@ -20,8 +20,8 @@ from flodl.verify.containment import StopRunError, contained, stop_after_steps
 from flodl.verify.main_module import run_main
 from flodl.verify.memory import tensor_bytes
 from flodl.verify.protocol import Request
+from flodl.verify.raw import dense_copy
 from flodl.verify.sides import locate
-from flodl.verify.snapshot import dense_copy
 from flodl.verify.standins.install import STANDINS
 
 NUM_STEPS = 12

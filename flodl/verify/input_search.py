@@ -28,6 +28,7 @@ from flodl.verify.layer_shapes import guess_arguments, optional_names, required_
 from flodl.verify.list_inputs import guess_lists
 from flodl.verify.reach import Reach, reach_of
 from flodl.verify.recipes import Arguments
+from flodl.verify.shipped_inputs import names_its_inputs, shipped_inputs
 from flodl.verify.size_hints import Hints, hints_of, sequence_shape
 
 MAX_CALLS = 300
@@ -38,6 +39,8 @@ MAX_ALIKE = 6
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DIGITS = re.compile(r"\d+")
 _MAX_KNOWN_SIZES = 12
+# So often a model that names its inputs may ask for one more.
+_MAX_NAMED = 4
 
 Try = Callable[[Arguments], Reach]
 
@@ -88,6 +91,7 @@ def _find(
 
     hints = hints_of(model, made_of)
     likeliest = (
+        _shipped(model, refusal, file),
         () if bundles else guess_lists(model, made_of),
         guess_arguments(model, hints, bundles=bundles),
         _with_optional(model, hints, bundles, refusal, file),
@@ -103,6 +107,33 @@ def _find(
     sizes = known_sizes(model, hints)
     found = search_arguments(sizes, refused[:MAX_STARTS], attempt, is_over)
     return refusal() if found is None else bundled(found, names, bundles)
+
+
+def _shipped(
+    model: nn.Module, refused: Callable[[], Failure | None], file: Path
+) -> Iterator[Arguments]:
+    """Yield the inputs that a model says itself, with further ones as long as a refusal names them."""
+    if not names_its_inputs(model):
+        return
+    names = [*itertools.chain(*required_names(model)), *optional_names(model)]
+    wanted: list[str] = []
+    for _ in range(_MAX_NAMED):
+        yield from shipped_inputs(model, names, wanted)
+        refusal = refused()
+        more = [] if refusal is None else _named_in(refusal, names, file)
+        if set(more) <= set(wanted):
+            return
+        wanted = list(dict.fromkeys((*wanted, *more)))
+
+
+def _named_in(refusal: Failure, names: Sequence[str], file: Path) -> list[str]:
+    """Return the arguments that a refusal names: in its words, or where something is None, by its line."""
+    said = set(_WORD.findall(refusal.text))
+    if "None" in refusal.text and refusal.line is not None:
+        lines = file.read_text("utf-8", "replace").splitlines()
+        if refusal.line <= len(lines):
+            said |= set(_WORD.findall(lines[refusal.line - 1]))
+    return [name for name in names if name in said]
 
 
 def _with_optional(

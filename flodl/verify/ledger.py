@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import final
 
-from flodl.verify.compare import Mismatch
+from flodl.verify.compare import Grade, Mismatch, worst_of
 from flodl.verify.protocol import SEVERITY, CheckResult, ClassResult, Status
 
 EVAL = "eval output"
@@ -23,6 +24,12 @@ METHODS = "methods"
 # The seven checks that "verified" means, the loss curve, and what shapes and signatures allow.
 SEVEN = (EVAL, BATCH, TRAIN, GRADIENTS, STATE, INITIAL, BUFFERS)
 ALL_CHECKS = (*SEVEN, STEPS, SIZES, OPTIONAL, METHODS)
+
+# The code of a class that holds or returns what the comparison cannot look into.
+NOT_COMPARED = "not-compared"
+_STATUS_OF: dict[Grade, Status] = {
+    "close": "close", "unseen": "not-run", "different": "different",
+}  # fmt: skip
 
 
 @final
@@ -47,15 +54,19 @@ class Ledger:
     divergence: str = ""
     crash: str = ""
     cut: str = ""
+    unread: dict[str, None] = field(default_factory=dict)
 
-    def compared(self, check: str, mismatches: tuple[Mismatch, ...], where: str) -> None:
+    def compared(self, check: str, mismatches: Iterable[Mismatch], where: str) -> None:
         """Note one comparison of a check."""
         entry = self.entries.setdefault(check, Entry())
         entry.num_compared += 1
-        for mismatch in mismatches:
-            if entry.worst is None or (entry.worst.close and not mismatch.close):
-                entry.worst = mismatch
-                entry.where = where
+        worst = worst_of(mismatches)
+        if worst is not None and (entry.worst is None or worst.rank > entry.worst.rank):
+            entry.worst, entry.where = worst, where
+
+    def left_out(self, names: Iterable[str]) -> None:
+        """Note attributes that no call has set, and that cannot be looked into."""
+        self.unread.update(dict.fromkeys(names))
 
     def not_run(self, check: str, reason: str) -> None:
         """Note why a check did not run; a comparison noted for the same check outweighs it."""
@@ -71,17 +82,15 @@ class Ledger:
     @property
     def differs(self) -> bool:
         """Tell whether any check found more than rounding."""
-        return any(e.worst is not None and not e.worst.close for e in self.entries.values())
+        return self._has("different")
+
+    def _has(self, grade: Grade) -> bool:
+        return any(e.worst is not None and e.worst.grade == grade for e in self.entries.values())
 
     @property
     def has_seven(self) -> bool:
         """Tell whether each of the seven checks compared something, or cannot."""
         return all(check in self.entries for check in SEVEN)
-
-    @property
-    def only_close(self) -> bool:
-        """Tell whether there are mismatches, all of them rounding."""
-        return not self.differs and any(e.worst is not None for e in self.entries.values())
 
     def result(self, name: str, example: str) -> ClassResult:
         """Return the result: never equal unless something was compared in both modes."""
@@ -94,6 +103,16 @@ class Ledger:
         for check in checks:
             if check.status in SEVERITY and SEVERITY.index(check.status) > SEVERITY.index(status):
                 status = check.status
+        if self._has("unseen") and not self.differs:
+            # Never equal, nor close: the rest may be anything.
+            return ClassResult(
+                name=name,
+                status="not-run",
+                detail=self._unseen_detail(),
+                checks=checks,
+                example=example,
+                error_code=NOT_COMPARED,
+            )
         status_of = {check.name: check.status for check in checks}
         if status == "equal" and "not-run" in {status_of[EVAL], status_of[TRAIN]}:
             return ClassResult(
@@ -117,10 +136,18 @@ class Ledger:
     def _detail(self, checks: tuple[CheckResult, ...], status: Status) -> str:
         if status == "equal":
             missing = [f"{c.name} not run ({c.detail})" for c in checks if c.status == "not-run"]
-            return "; ".join([*missing, *([self.cut] if self.cut else [])])
+            unread = [f"attributes not compared: {', '.join(self.unread)}"] if self.unread else []
+            return "; ".join([*missing, *unread, *([self.cut] if self.cut else [])])
         worst = next(check for check in checks if check.status == status)
         text = f"{worst.name}: {worst.detail}"
         return f"{text}; {self.divergence}" if self.divergence else text
+
+    def _unseen_detail(self) -> str:
+        return next(
+            f"{name}: {entry.worst} [{entry.where}]"
+            for name, entry in self.entries.items()
+            if entry.worst is not None and entry.worst.grade == "unseen"
+        )
 
     def _error_code(self, status: Status) -> str | None:
         if status == "equal":
@@ -132,7 +159,7 @@ class Ledger:
 
 def _check_result(name: str, entry: Entry) -> CheckResult:
     if entry.worst is not None:
-        status: Status = "close" if entry.worst.close else "different"
+        status = _STATUS_OF[entry.worst.grade]
         return CheckResult(name=name, status=status, detail=f"{entry.worst} [{entry.where}]")
     if entry.num_compared == 0:
         return CheckResult(name=name, status="not-run", detail=entry.not_run or "not reached")

@@ -19,8 +19,8 @@ _HEAVY_PARAMETERS = 10_000_000
 _LARGE = 256
 # Heads and groups still divide what is left.
 _PARTS = 16
-_FEW = 2
-_REPEATED = re.compile(
+FEW = 2
+REPEATED = re.compile(
     r"depth|(n|num|number)_?(of_)?\w*(layers?|blocks?|stages?)|layers|repeats?(_num)?|\w+_(depth|layers)"
 )
 
@@ -47,7 +47,7 @@ def smaller_setting(name: str, value: object) -> object:
         return value
     if value >= _LARGE and value % _PARTS == 0:
         return value // _PARTS
-    return _FEW if value > _FEW and _REPEATED.fullmatch(name.lower()) else value
+    return FEW if value > FEW and REPEATED.fullmatch(name.lower()) else value
 
 
 def _is_heavy(made: type, given: Mapping[str, object]) -> bool:

@@ -48,7 +48,9 @@ def other_methods(
     args, kwargs = unpack(call.inputs, subject.side)
     given = [item for _, item in tensors_in((args, kwargs))]
     output = attempt(lambda: subject.model.eval()(*args, **kwargs))
-    made = [] if isinstance(output, Failure) else [item.detach() for _, item in tensors_in(output)]
+    made = []
+    if not isinstance(output, Failure):
+        made = [item.detach() for _, item in tensors_in(output, draw=True)]
     pools = [given, made]
     found = []
     for name in names[:MAX_METHODS]:
@@ -121,4 +123,4 @@ def _results(build: Callable[[], Subject], name: str, arguments: Arguments) -> l
     result = attempt(answer)
     if isinstance(result, Failure):
         return []
-    return [item.detach() for _, item in tensors_in(result)]
+    return [item.detach() for _, item in tensors_in(result, draw=True)]

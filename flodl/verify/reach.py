@@ -56,7 +56,7 @@ def reach_of(call: Callable[[], object], file: Path) -> Reach:
 
 def _nothing_in(outcome: object) -> Failure | None:
     """Say why there is nothing to compare in what a model returns, if so."""
-    found = [item for _, item in tensors_in(outcome)]
+    found = [item for _, item in tensors_in(outcome, draw=True)]
     if not found:
         return _NO_TENSOR
     floats = [item for item in found if item.is_floating_point() and item.numel()]

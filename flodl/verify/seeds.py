@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import sys
+from hashlib import blake2b
 
 import torch
 
@@ -14,8 +14,8 @@ from flodl.verify.memory import tensor_bytes
 def seed_all(seed: int) -> None:
     """Seed torch, `random`, and numpy when it is loaded."""
     # Not `torch.manual_seed`: on a machine without a GPU it formats a stack trace every time.
-    torch.default_generator.manual_seed(seed)
-    random.seed(seed)
+    _GENERATOR.manual_seed(seed)
+    _SEED(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(seed)
@@ -24,8 +24,8 @@ def seed_all(seed: int) -> None:
 def random_state() -> dict[str, str]:
     """Return a digest per generator: equal digests mean that equally many numbers were drawn."""
     state = {
-        "torch": _digest(tensor_bytes(torch.get_rng_state())),
-        "random": _digest(repr(random.getstate()).encode()),
+        "torch": _digest(tensor_bytes(_GENERATOR.get_state())),
+        "random": _digest(repr(_STATE()).encode()),
     }
     numpy = sys.modules.get("numpy")
     if numpy is not None:
@@ -35,4 +35,9 @@ def random_state() -> dict[str, str]:
 
 
 def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=12).hexdigest()
+    return blake2b(data, digest_size=12).hexdigest()
+
+
+# Bound before user code runs, which may put others in their place.
+_GENERATOR = torch.default_generator
+_SEED, _STATE = random.seed, random.getstate

@@ -3,58 +3,189 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import sys
-from collections.abc import Iterator
+import typing
+from collections.abc import Iterator, Mapping
 from functools import partial
+from types import ModuleType
+from typing import Any, final
 
 from torch import nn
 
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.lighter_sizes import smaller_setting
+from flodl.verify.tiny_settings import self_contained, tiny_values
 
 _ENDINGS = ("Config", "Configuration", "Settings", "HParams", "Options")
+# Of several classes in a module that have the names which a constructor reads.
+_MAX_KINDS = 3
+# Settings inside of settings, as of a text and an image model in one.
+_MAX_DEPTH = 3
 
 
-def own_settings(made: type, parameter: inspect.Parameter, read: set[str]) -> Iterator[object]:
+@final
+class SettingsMemory:
+    """The recipes of settings that a model was made of: all classes of a file mostly share one.
+
+    A recipe is what a class of settings is called with. The one that fitted first is tried first for
+    the next model, before those that are as small.
+    """
+
+    def __init__(self) -> None:
+        self._made: list[tuple[object, type, int]] = []
+        self._fitting: dict[type, int] = {}
+
+    def ordered(self, kind: type, count: int) -> list[int]:
+        """Return the numbers of the recipes of a class, in the order to try them."""
+        first = self._fitting.get(kind)
+        return sorted(range(count), key=lambda number: number != first)
+
+    def note_made(self, settings: object, kind: type, number: int) -> None:
+        """Keep which recipe some settings are made by."""
+        self._made.append((settings, kind, number))
+
+    def note_fitting(self, arguments: Mapping[str, object]) -> None:
+        """Keep that a model took some arguments, and ran."""
+        for value in arguments.values():
+            for settings, kind, number in self._made:
+                if settings is value:
+                    self._fitting.setdefault(kind, number)
+
+
+def own_settings(
+    made: type,
+    parameter: inspect.Parameter,
+    read: frozenset[str],
+    memory: SettingsMemory | None = None,
+) -> Iterator[object]:
     """Yield small settings of the class that the parameter, the model or its module names for them.
 
-    `read` are the names that the module reads from settings: one of several classes in it must have half
-    of them, and be the only one.
+    `read` are the names that the module reads from settings: a class that only stands in the module must
+    have half of them.
     """
+    memory = SettingsMemory() if memory is None else memory
     for kind in dict.fromkeys(_kinds(made, parameter, read)):
-        settings = attempt(kind)
-        if isinstance(settings, Failure):
+        recipes = _recipes(kind)
+        for number in memory.ordered(kind, len(recipes)):
+            # Each model gets settings of its own: some constructors write into them.
+            settings = attempt(partial(kind, **recipes[number]))
+            if not isinstance(settings, Failure):
+                memory.note_made(settings, kind, number)
+                yield settings
+
+
+@functools.lru_cache(maxsize=256)
+def _recipes(kind: type, depth: int = 0) -> tuple[dict[str, Any], ...]:
+    """Return arguments for a class of settings that make it small, the likeliest first."""
+    settings = attempt(kind)
+    if isinstance(settings, Failure):
+        return ()
+    alone = self_contained(_values(settings, kind))
+    found: list[dict[str, Any]] = []
+    for base in (alone, {}) if alone else ({},):
+        known = attempt(partial(kind, **base))
+        if isinstance(known, Failure):
             continue
-        taken = _parameters(kind)
-        values = {
-            name: smaller_setting(name, value)
-            for name, value in _values(settings).items()
-            if name in taken and smaller_setting(name, value) != value
-        }
-        small = attempt(partial(kind, **values))
+        values = _values(known, kind)
+        sixteenth = {n: smaller_setting(n, v) for n, v in values.items()}
+        less = {n: v for n, v in sixteenth.items() if v != values[n]}
+        for smaller in (tiny_values(values), less):
+            for inner in _inner(values, depth):
+                recipe = {**base, **smaller, **inner}
+                works = not isinstance(attempt(partial(kind, **recipe)), Failure)
+                if works and recipe not in found:
+                    found.append(recipe)
+    return tuple(found)
+
+
+def _inner(values: Mapping[str, object], depth: int) -> Iterator[dict[str, object]]:
+    """Yield the settings inside of settings, made small: as they are, then with all of their stages.
+
+    A head on several feature maps needs a backbone that returns as many.
+    """
+    kinds: dict[str, type] = {
+        name: type(value)
+        for name, value in values.items()
+        if depth < _MAX_DEPTH
+        and _is_settings(type(value))
+        and type(value).__name__.endswith(_ENDINGS)
+    }
+    plain: dict[str, object] = {}
+    staged: dict[str, object] = {}
+    for name, kind in kinds.items():
+        recipes = _recipes(kind, depth + 1)
+        given = {**_texts_given(values[name], kind), **(recipes[0] if recipes else {})}
+        small = attempt(partial(kind, **given))
+        stages = getattr(small, "stage_names", None)
         if not isinstance(small, Failure):
-            yield small
+            plain[name] = _as_taken(small)
+        if isinstance(stages, list) and "out_features" in _parameters(kind):
+            wider = attempt(partial(kind, **{**given, "out_features": stages[1:]}))
+            if not isinstance(wider, Failure):
+                staged[name] = _as_taken(wider)
+    yield plain
+    if staged:
+        yield {**plain, **staged}
 
 
-def _kinds(made: type, parameter: inspect.Parameter, read: set[str]) -> Iterator[type]:
+def _texts_given(settings: object, kind: type) -> dict[str, object]:
+    """Return the texts, and lists of texts, that some settings were made of: `out_features=["stage4"]`."""
+    defaults = _values(attempt(kind), kind)
+    return {
+        name: value
+        for name, value in _values(settings, kind).items()
+        if isinstance(value, str | list)
+        and all(isinstance(item, str) for item in value)
+        and value != defaults.get(name)
+    }
+
+
+def _as_taken(settings: object) -> object:
+    """Return settings as those around them take them: transformers wants a table."""
+    table = getattr(settings, "to_dict", None)
+    return table() if callable(table) else settings
+
+
+def _kinds(made: type, parameter: inspect.Parameter, read: frozenset[str]) -> Iterator[type]:
     module = vars(sys.modules.get(made.__module__)) if made.__module__ in sys.modules else {}
     wanted = parameter.annotation
     if isinstance(wanted, str):
-        wanted = module.get(wanted.strip("'\""))
+        wanted = _named(wanted, module)
     # transformers keeps the class of a model's settings in an attribute of the model's class.
-    for kind in (wanted, inspect.getattr_static(made, "config_class", None)):
-        if _is_settings(kind):
+    own = inspect.getattr_static(made, "config_class", None)
+    for kind in (*_alternatives(wanted), own):
+        if isinstance(kind, type) and _is_settings(kind):
             yield kind
-    suits = [
-        value
-        for value in module.values()
-        if _is_settings(value)
-        and value.__name__.endswith(_ENDINGS)
-        and 2 * len(read & _values(attempt(value)).keys()) >= len(read)
+    known = [
+        (kind, len(read & names)) for kind, names in _settings_in(sys.modules.get(made.__module__))
     ]
-    if len(suits) == 1:
-        yield suits[0]
+    known.sort(key=lambda item: -item[1])
+    yield from (kind for kind, count in known[:_MAX_KINDS] if 2 * count >= len(read) > 0)
+
+
+@functools.lru_cache(maxsize=64)
+def _settings_in(module: ModuleType | None) -> tuple[tuple[type, frozenset[str]], ...]:
+    """Return the classes of settings that stand in a module, and the names that each knows."""
+    return tuple(
+        (kind, _names_known(kind))
+        for kind in ({} if module is None else vars(module)).values()
+        if isinstance(kind, type) and _is_settings(kind) and kind.__name__.endswith(_ENDINGS)
+    )
+
+
+def _named(annotation: str, module: Mapping[str, Any]) -> object:
+    """Return what the text of an annotation stands for: a name of the module, or several."""
+    for text in annotation.strip("'\"").replace("Optional[", "").rstrip("]").split("|"):
+        if isinstance(module.get(text.strip()), type):
+            return module[text.strip()]
+    return None
+
+
+def _alternatives(annotation: object) -> tuple[object, ...]:
+    """Return the classes of a union, or the annotation itself."""
+    return typing.get_args(annotation) or (annotation,)
 
 
 def _is_settings(kind: object) -> bool:
@@ -74,6 +205,17 @@ def _parameters(kind: type) -> frozenset[str]:
         return frozenset()
 
 
-def _values(settings: object) -> dict[str, object]:
-    found = attempt(partial(vars, settings))
-    return {} if isinstance(found, Failure) or isinstance(settings, Failure) else dict(found)
+def _values(settings: object, kind: type) -> dict[str, object]:
+    """Return the values of what a class of settings takes; some are properties of other names."""
+    if isinstance(settings, Failure):
+        return {}
+    found = {name: attempt(partial(getattr, settings, name, None)) for name in _parameters(kind)}
+    return {name: value for name, value in found.items() if not isinstance(value, Failure)}
+
+
+def _names_known(kind: type) -> frozenset[str]:
+    settings = attempt(kind)
+    if isinstance(settings, Failure):
+        return frozenset()
+    own = attempt(partial(vars, settings))
+    return _parameters(kind) | (frozenset() if isinstance(own, Failure) else own.keys())

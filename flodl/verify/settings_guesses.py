@@ -17,7 +17,7 @@ from torch import nn
 
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.class_sources import class_node, constructor_node, module_node
-from flodl.verify.settings_classes import own_settings
+from flodl.verify.settings_classes import SettingsMemory, own_settings
 
 NAMES = frozenset({
     "args", "cfg", "conf", "config", "configs", "configuration", "hp", "hparams", "hps",
@@ -49,7 +49,11 @@ class Settings(dict[str, Any]):
 
 
 def guess_settings(
-    made: type, parameter: inspect.Parameter, guess: Guess, declared: Declared
+    made: type,
+    parameter: inspect.Parameter,
+    guess: Guess,
+    declared: Declared,
+    memory: SettingsMemory | None = None,
 ) -> Iterator[object]:
     """Yield what might be the settings for one parameter, if it looks like some.
 
@@ -60,9 +64,9 @@ def guess_settings(
         yield from _filled(kind, guess)
     if parameter.name.lower() in NAMES:
         names = _names_read(made)
-        yield from own_settings(made, parameter, names)
+        yield from own_settings(made, parameter, names, memory)
         yield from _made_by_default(made, guess)
-        for known in declared(frozenset(names)) if names else ():
+        for known in declared(names) if names else ():
             others = {name: guess(name) for name in sorted(names - known.keys())}
             values = known | others
             small = {name: _smaller(value) for name, value in values.items()}
@@ -177,25 +181,34 @@ def _attributes_read(tree: ast.AST, owner: str) -> frozenset[str]:
     )
 
 
-def _names_read(made: type) -> set[str]:
+def _names_read(made: type) -> frozenset[str]:
     """Return the names that constructors of the module read from settings."""
-    found: set[str] = set()
     module = sys.modules.get(made.__module__)
-    for value in (made, *vars(module).values()) if module is not None else (made,):
-        if not isinstance(value, type) or value.__module__ != made.__module__:
-            continue
-        tree = class_node(value)
-        for node in ast.walk(tree) if tree is not None else ():
-            match node:
-                case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner in NAMES:
+    values = (made, *vars(module).values()) if module is not None else (made,)
+    return frozenset().union(
+        *(
+            _names_read_by(value)
+            for value in values
+            if isinstance(value, type) and value.__module__ == made.__module__
+        )
+    )
+
+
+@functools.lru_cache(maxsize=512)  # every class of a file is searched for each of them
+def _names_read_by(kind: type) -> frozenset[str]:
+    found: set[str] = set()
+    tree = class_node(kind)
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner in NAMES:
+                found.add(name)
+            case ast.Attribute(
+                value=ast.Attribute(value=ast.Name(id="self"), attr=owner), attr=name
+            ) if owner in NAMES:
+                found.add(name)
+            case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(name))):
+                if owner in NAMES:
                     found.add(name)
-                case ast.Attribute(
-                    value=ast.Attribute(value=ast.Name(id="self"), attr=owner), attr=name
-                ) if owner in NAMES:
-                    found.add(name)
-                case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(name))):
-                    if owner in NAMES:
-                        found.add(name)
-                case _:
-                    pass
-    return {name for name in found if not name.startswith("__")}
+            case _:
+                pass
+    return frozenset(name for name in found if not name.startswith("__"))

@@ -97,6 +97,7 @@ class Side:
         When it is the `__init__` of a package around the module that fails, `failed_parent` is its name.
         """
         seed_all(IMPORT_SEED)
+        importlib.invalidate_caches()
         with self.active(), PLACEHOLDERS.during_import():
             for parent in _parents(self.name):
                 outcome = attempt(lambda parent=parent: self._load_parent(parent), self.file)  # type: ignore[misc]
@@ -135,6 +136,7 @@ class Side:
     def load_other(self, file: Path) -> ModuleType | Failure:
         """Import another file of the program, as far as its first backward pass at most."""
         place = locate(file)
+        importlib.invalidate_caches()
         with self.active(), PLACEHOLDERS.during_import():
             sys.path.insert(0, str(place.root))
 
@@ -159,7 +161,6 @@ class Side:
         sys.modules.update(self._modules)
         sys.path[:0] = [str(folder) for folder in self._folders]
         sys.meta_path.insert(0, self._finder)
-        importlib.invalidate_caches()
         try:
             yield
         finally:
@@ -193,10 +194,14 @@ class Side:
 
     def _take_out(self, before: set[str]) -> None:
         known = self._modules
-        # Thousands of modules, dozens of times for a class: most are told by one look-up.
-        for name in [name for name in sys.modules if name not in before or name in known]:
-            if name in known or self._belongs(name, sys.modules[name]):
-                known[name] = sys.modules.pop(name)
+        # Thousands of modules, hundreds of times for a class: the sets are compared in C.
+        new = [name for name in sys.modules.keys() - before if name not in known]
+        known.update((name, sys.modules[name]) for name in known.keys() & sys.modules.keys())
+        known.update(
+            (name, sys.modules[name]) for name in new if self._belongs(name, sys.modules[name])
+        )
+        for name in known:
+            sys.modules.pop(name, None)
 
     def _belongs(self, name: str, module: ModuleType) -> bool:
         if name == self.name:

@@ -1,24 +1,46 @@
-"""Freezes what a model returns, holds or was given, so that runs can be compared bit by bit.
+"""Snapshots of values that a model returns, holds or was given, to be compared bit by bit.
 
-A snapshot keeps copies of the tensors, so that later in-place writes cannot change what was seen.
+A snapshot is the flat tree of a value (see `flodl.pytree`) with a copy in place of every tensor, so
+that later in-place writes cannot change what was seen.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import types
-from collections.abc import Iterable, Iterator, Mapping
-from typing import final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, final, runtime_checkable
 
 import torch
 from torch import nn
 
+from flodl.module.flow_module import FlowModule
+from flodl.pytree import (
+    Branch,
+    Code,
+    Known,
+    Leaf,
+    Node,
+    Plain,
+    SameAs,
+    Tree,
+    Unseen,
+    Walker,
+)
+from flodl.verify import raw
 from flodl.verify.memory import tensor_checksum
 
-MAX_ITEMS = 5000
 DIGESTED_BYTES = 1 << 20
-MAX_DEPTH = 12
+MODULE_FIELDS = frozenset(vars(nn.Module()))
+# What a flow keeps in its module, beside what the author does.
+FLOW_FIELDS = frozenset(vars(FlowModule())) - MODULE_FIELDS
+_COMPRESSED = frozenset({torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
+# Numbers of numpy that torch knows; all others are compared as bytes.
+_NUMBERS = {
+    "|b1": torch.bool, "|u1": torch.uint8, "|i1": torch.int8, "<i2": torch.int16,
+    "<i4": torch.int32, "<i8": torch.int64, "<f2": torch.float16, "<f4": torch.float32,
+    "<f8": torch.float64, "<c8": torch.complex64, "<c16": torch.complex128,
+}  # fmt: skip
 
 
 @final
@@ -26,39 +48,64 @@ MAX_DEPTH = 12
 class TensorSnapshot:
     """One tensor: its bits, and everything else that later code could notice.
 
-    `alias` names the input, parameter or earlier output whose memory it shares, or is empty.
+    `data` lies in memory without gaps. `alias` names the input, parameter or earlier output whose
+    memory it shares, or is empty.
     """
 
     data: torch.Tensor
-    kind: str
     requires_grad: bool
     layout: str
     strides: tuple[int, ...]
     alias: str
 
 
+Content = TensorSnapshot | Plain | Code | Branch | SameAs | Known | Unseen
+Pieces = Sequence[tuple[str, TensorSnapshot]]
+
+
+@runtime_checkable
+class _ShowsTensors(Protocol):
+    """A tensor subclass that names the attributes which hold its numbers."""
+
+    def __tensor_flatten__(self) -> object:
+        """Return the names of those attributes, and what else a copy needs."""
+
+
 @final
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSnapshot:
-    """A container or object, by the name of its type and its items in order."""
+class Part(NamedTuple):
+    """A node of a snapshot: its parent's index, its label there, the name of its type, its content."""
 
+    parent: int
+    key: str
     kind: str
-    items: tuple[tuple[str, Snapshot], ...]
+    content: Content
 
 
 @final
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PlainSnapshot:
-    """A value without tensors, by type and text."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The parts of a value, each before its own parts."""
 
-    kind: str
-    text: str
+    parts: tuple[Part, ...]
 
+    def children(self) -> list[list[int]]:
+        """Return for every part the indices of its own parts."""
+        found: list[list[int]] = [[] for _ in self.parts]
+        for index, part in enumerate(self.parts):
+            if part.parent >= 0:
+                found[part.parent].append(index)
+        return found
 
-Snapshot = TensorSnapshot | NodeSnapshot | PlainSnapshot
+    def resolved(self, index: int) -> int:
+        """Return where a part is that may be a reference; -1 when in another snapshot."""
+        content = self.parts[index].content
+        return content.index if isinstance(content, SameAs) else index
 
-_ATOMS = (bool, int, float, complex, str, bytes, type(None), type(...))
-_CALLABLES = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
+    def tensors(self) -> Iterator[TensorSnapshot]:
+        """Yield the tensors."""
+        for part in self.parts:
+            if isinstance(part.content, TensorSnapshot):
+                yield part.content
 
 
 @final
@@ -72,165 +119,228 @@ class Freezer:
     def __init__(self, *, aliases: bool = True) -> None:
         self._aliases = aliases
         self._owners: dict[int, str] = {}
-        self._inside: set[int] = set()
+        self._walker = Walker(internal=FLOW_FIELDS)
 
     def know(self, named: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Register tensors by name, so that what shares memory with them is recognised."""
         for name, tensor in named:
-            address = storage_address(tensor)
+            address = raw.storage_address(tensor)
             if address:
                 self._owners.setdefault(address, name)
 
+    def name(self, values: Iterable[tuple[str, object]]) -> None:
+        """Register values that are compared elsewhere: a reference to them is compared by its name."""
+        for name, value in values:
+            self._walker.know(value, name)
+
     def freeze(self, value: object, path: str) -> Snapshot:
         """Return the snapshot of a value; `path` is how it is called in messages and aliases."""
-        if isinstance(value, torch.Tensor):
-            return self._freeze_tensor(value, path)
-        plain = _plain_text(value)
-        if plain is not None:
-            return PlainSnapshot(kind=type(value).__name__, text=plain)
-        if id(value) in self._inside or path.count("/") > MAX_DEPTH:
-            return PlainSnapshot(kind="cycle", text=type(value).__qualname__)
-        self._inside.add(id(value))
-        try:
-            return self._freeze_container(value, path)
-        finally:
-            self._inside.discard(id(value))
+        return self.freeze_tree(self.flatten(value, path))
 
-    def _freeze_container(self, value: object, path: str) -> Snapshot:
-        kind = type(value).__qualname__
-        items: Iterable[tuple[object, object]]
-        if isinstance(value, Mapping):
-            items = value.items()
-        elif isinstance(value, list | tuple):
-            items = enumerate(value)
-        elif isinstance(value, set | frozenset):
-            items = enumerate(sorted(value, key=repr))
+    def flatten(self, value: object, path: str, *, draw: bool = False) -> Tree:
+        """Return the live parts of a value; with `draw`, generators are run to their end."""
+        return self._walker.flatten(value, root=path, draw=draw)
+
+    def freeze_tree(self, tree: Tree) -> Snapshot:
+        """Return the snapshot of the parts of a value."""
+        parts: list[Part] = []
+        places: list[int] = []
+        for index, node in enumerate(tree.nodes):
+            places.append(len(parts))
+            self._freeze_node(tree, index, node, parts, places)
+        return Snapshot(tuple(parts))
+
+    def _freeze_node(
+        self, tree: Tree, index: int, node: Node, parts: list[Part], places: list[int]
+    ) -> None:
+        parent = places[node.parent] if node.parent >= 0 else -1
+        content: Content
+        pieces: Pieces = ()
+        if isinstance(node.content, SameAs):
+            content = self._refer(node.content, tree, parts, places)
+        elif isinstance(node.content, Leaf):
+            content, pieces = self._freeze_leaf(node.content.value, tree.path(index))
         else:
-            items = fields_of(value)
-        frozen = []
-        for number, (key, item) in enumerate(items):
-            if number == MAX_ITEMS:
-                break
-            frozen.append((str(key), self.freeze(item, f"{path}/{key}")))
-        return NodeSnapshot(kind=kind, items=tuple(frozen))
+            content = node.content
+        parts.append(Part(parent, node.key, node.kind, content))
+        own = len(parts) - 1
+        parts.extend(Part(own, key, "torch.Tensor", piece) for key, piece in pieces)
+
+    def _refer(
+        self, to: SameAs, tree: Tree, parts: list[Part], places: list[int]
+    ) -> SameAs | TensorSnapshot:
+        """Return a reference; a tensor that comes again is one that shares all of its memory."""
+        if to.index < 0:
+            return to
+        known = parts[places[to.index]].content
+        if not isinstance(known, TensorSnapshot):
+            return SameAs(places[to.index])
+        owner = known.alias or (tree.path(to.index) if self._aliases else "")
+        return dataclasses.replace(known, alias=owner)
+
+    def _freeze_leaf(self, value: Any, path: str) -> tuple[Content, Pieces]:
+        """Return what stands for a tensor or an array, and its pieces where it has several."""
+        try:
+            if not isinstance(value, torch.Tensor):
+                return self._freeze_array(value, path), ()
+            if _is_dense(value):
+                return self._freeze_tensor(value, path), ()
+            facts, pieces = _pieces(value)
+        except (RuntimeError, ValueError, TypeError, NotImplementedError) as problem:
+            return Unseen(f"its data cannot be read: {problem}"), ()
+        frozen = [(key, self._freeze_tensor(piece, "")) for key, piece in pieces]
+        return Branch(facts), frozen
 
     def _freeze_tensor(self, tensor: torch.Tensor, path: str) -> TensorSnapshot:
-        address = storage_address(tensor) if self._aliases else 0
-        alias = self._owners.setdefault(address, path) if address else ""
-        strided = self._aliases and tensor.layout == torch.strided and not tensor.is_nested
+        layout = raw.layout(tensor)
+        strided = self._aliases and layout == torch.strided and not raw.is_nested(tensor)
         return TensorSnapshot(
-            data=dense_copy(tensor),
-            kind=type(tensor).__name__,
-            requires_grad=tensor.requires_grad,
-            layout=str(tensor.layout),
-            strides=tuple(tensor.stride()) if strided else (),
-            alias="" if alias == path else alias,
+            data=raw.dense_copy(tensor),
+            requires_grad=raw.requires_grad(tensor),
+            layout=str(layout),
+            strides=tuple(raw.stride(tensor)) if strided else (),
+            alias=self._alias(raw.storage_address(tensor), path),
         )
 
+    def _freeze_array(self, array: Any, path: str) -> TensorSnapshot:
+        dtype = _NUMBERS.get(array.dtype.str)
+        memory = bytearray(array.tobytes())
+        whole = torch.frombuffer(memory, dtype=dtype or torch.uint8) if memory else torch.empty(0)
+        return TensorSnapshot(
+            data=whole.to(dtype or torch.uint8).reshape(array.shape if dtype else -1),
+            requires_grad=False,
+            layout=f"{array.dtype.str} {array.shape}",
+            strides=tuple(array.strides) if self._aliases else (),
+            alias=self._alias(_array_address(array), path),
+        )
 
-def _plain_text(value: object) -> str | None:
-    """Return the text that stands for a value without parts, or None for one with parts."""
-    if isinstance(value, _ATOMS):
-        return repr(value)
-    if isinstance(value, torch.dtype | torch.device | torch.Size | torch.layout):
-        return str(value)
-    if isinstance(value, nn.Module):
-        return type(value).__qualname__
-    if isinstance(value, _CALLABLES):
-        return str(getattr(value, "__qualname__", type(value).__qualname__))
-    return None
+    def _alias(self, address: int, path: str) -> str:
+        if not address or not self._aliases or not path:
+            return ""
+        owner = self._owners.setdefault(address, path)
+        return "" if owner == path else owner
+
+
+def joined(kind: str, snapshots: Iterable[tuple[str, Snapshot]]) -> Snapshot:
+    """Return one snapshot with others below it."""
+    parts = [Part(-1, "", kind, Branch())]
+    for key, snapshot in snapshots:
+        start = len(parts)
+        for part in snapshot.parts:
+            content = part.content
+            if isinstance(content, SameAs) and content.index >= 0:
+                content = SameAs(content.index + start)
+            root = part.parent < 0
+            parent = 0 if root else part.parent + start
+            parts.append(Part(parent, key if root else part.key, part.kind, content))
+    return Snapshot(tuple(parts))
 
 
 def digested(snapshot: Snapshot) -> Snapshot:
     """Return a snapshot that only tells whether another one is equal: large tensors become digests."""
-    if isinstance(snapshot, NodeSnapshot):
-        items = tuple((key, digested(item)) for key, item in snapshot.items)
-        return dataclasses.replace(snapshot, items=items)
-    if isinstance(snapshot, PlainSnapshot) or snapshot.data.nbytes < DIGESTED_BYTES:
-        return snapshot
-    data = snapshot.data
+    return Snapshot(
+        tuple(part._replace(content=_digested(part.content)) for part in snapshot.parts)
+    )
+
+
+def _digested(content: Content) -> Content:
+    if not isinstance(content, TensorSnapshot) or content.data.nbytes < DIGESTED_BYTES:
+        return content
+    data = content.data
+    if data.is_meta:
+        return content
     if data.is_floating_point() and data.isnan().any():
         data = data.masked_fill(data.isnan(), math.nan)  # of whatever sign
     checksum = tensor_checksum(data.contiguous())
-    text = f"{snapshot.kind} {data.dtype} {tuple(data.shape)}"
     return dataclasses.replace(
-        snapshot, data=torch.frombuffer(bytearray(checksum), dtype=torch.uint8), kind=text
+        content,
+        data=torch.frombuffer(bytearray(checksum), dtype=torch.uint8),
+        layout=f"{content.layout} {data.dtype} {tuple(data.shape)}",
     )
 
 
 def is_all_nan(snapshot: Snapshot) -> bool:
     """Tell whether a snapshot holds floating point tensors and not one number in them."""
-    found = [item for item in _tensor_data(snapshot) if item.is_floating_point() and item.numel()]
+    held = [item.data for item in snapshot.tensors()]
+    found = [item for item in held if item.is_floating_point() and item.numel()]
     return bool(found) and all(bool(torch.isnan(item.double()).all()) for item in found)
 
 
-def _tensor_data(snapshot: Snapshot) -> Iterator[torch.Tensor]:
-    if isinstance(snapshot, TensorSnapshot):
-        yield snapshot.data
-    elif isinstance(snapshot, NodeSnapshot):
-        for _, item in snapshot.items:
-            yield from _tensor_data(item)
+def _array_address(array: Any) -> int:
+    """Return where the memory of an array's owner begins: a tensor's, or its own."""
+    while array.base is not None:
+        if isinstance(array.base, torch.Tensor):
+            return raw.storage_address(array.base)
+        if type(array.base).__module__ != "numpy":
+            break
+        array = array.base
+    return int(array.__array_interface__["data"][0])
 
 
-def fields_of(value: object) -> Iterator[tuple[str, object]]:
-    """Yield the named fields of an object that is no container."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            yield field.name, getattr(value, field.name)
-        return
-    try:
-        yield from vars(value).items()
-    except TypeError:
-        yield "text", type(value).__qualname__
+def _is_dense(tensor: torch.Tensor) -> bool:
+    plain = raw.layout(tensor) == torch.strided
+    plain = plain and not raw.is_nested(tensor) and not raw.is_quantized(tensor)
+    return plain and not _is_wrapper(tensor) and not _is_uninitialized(tensor)
 
 
-def storage_address(tensor: torch.Tensor) -> int:
-    """Return where a tensor's memory begins, or 0 when it has none to share."""
-    if tensor.layout != torch.strided or tensor.is_nested or tensor.device.type == "meta":
-        return 0
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except RuntimeError:
-        return 0
+def _is_uninitialized(tensor: torch.Tensor) -> bool:
+    return isinstance(tensor, nn.UninitializedParameter | nn.UninitializedBuffer)
 
 
-def dense_copy(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a detached copy that no later write can reach."""
-    with torch.no_grad():
-        copy = tensor.detach()
-        if copy.is_nested:
-            copy = torch.cat([part.reshape(-1) for part in copy.unbind()])
-        if copy.is_quantized:
-            return copy.int_repr().clone()
-        if copy.layout != torch.strided:
-            copy = copy.to_dense()
-        return copy.resolve_conj().resolve_neg().clone()
+def _is_wrapper(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor has its numbers in others, which are its attributes."""
+    if raw.is_meta(tensor) or not raw.numel(tensor) or raw.layout(tensor) != torch.strided:
+        return False
+    return raw.storage_address(tensor) == 0
 
 
-def tensors_in(value: object) -> list[tuple[str, torch.Tensor]]:
-    """Return every tensor of a nest with its path, each once, in order."""
-    found: dict[int, tuple[str, torch.Tensor]] = {}
-    _collect(value, "", found, set())
-    return list(found.values())
+def _pieces(tensor: torch.Tensor) -> tuple[str, Sequence[tuple[str, torch.Tensor]]]:
+    """Return the facts about a tensor of several pieces, and those pieces."""
+    wants_gradient = raw.requires_grad(tensor)
+    if _is_uninitialized(tensor):
+        return f"not initialized, {wants_gradient}", ()
+    facts = f"{raw.dtype(tensor)} {raw.layout(tensor)} requires_grad={wants_gradient}"
+    with raw.without_gradients():
+        if raw.is_nested(tensor):
+            return facts, _numbered("part", raw.unbind(tensor))
+        facts += f" {tuple(raw.shape(tensor))}"
+        if raw.is_quantized(tensor):
+            return _quantized_pieces(tensor, facts)
+        if tensor.layout == torch.sparse_coo:
+            coo = ("indices", tensor._indices()), ("values", tensor._values())
+            return f"{facts} {tensor.is_coalesced()}", coo
+        if tensor.layout in _COMPRESSED:
+            by_row = tensor.layout in {torch.sparse_csr, torch.sparse_bsr}
+            first = tensor.crow_indices() if by_row else tensor.ccol_indices()
+            second = tensor.col_indices() if by_row else tensor.row_indices()
+            return facts, (("first", first), ("second", second), ("values", tensor.values()))
+        if tensor.layout != torch.strided:
+            return facts, (("dense", raw.to_dense(tensor)),)
+    if not isinstance(tensor, _ShowsTensors):
+        raise TypeError("its numbers lie where its type does not show them")
+    return facts, ()  # its tensors are attributes, which are parts of the same tree
 
 
-def _collect(
-    value: object, path: str, found: dict[int, tuple[str, torch.Tensor]], seen: set[int]
-) -> None:
-    if isinstance(value, torch.Tensor):
-        found.setdefault(id(value), (path or "value", value))
-        return
-    if isinstance(value, (*_ATOMS, *_CALLABLES, nn.Module)) or id(value) in seen:
-        return
-    if path.count("/") > MAX_DEPTH:
-        return
-    seen.add(id(value))
-    items: Iterable[tuple[object, object]]
-    if isinstance(value, Mapping):
-        items = value.items()
-    elif isinstance(value, list | tuple | set | frozenset):
-        items = enumerate(value)
-    else:
-        items = fields_of(value)
-    for key, item in items:
-        _collect(item, f"{path}/{key}", found, seen)
+def _quantized_pieces(
+    tensor: torch.Tensor, facts: str
+) -> tuple[str, Sequence[tuple[str, torch.Tensor]]]:
+    facts += f" {tensor.qscheme()}"
+    numbers = [("integers", tensor.int_repr())]
+    if tensor.qscheme() in {torch.per_tensor_affine, torch.per_tensor_symmetric}:
+        return f"{facts} {tensor.q_scale()!r} {tensor.q_zero_point()}", numbers
+    scales, zeros = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
+    facts += f" {tensor.q_per_channel_axis()}"
+    return facts, [*numbers, ("scales", scales), ("zero points", zeros)]
+
+
+def _numbered(name: str, tensors: Iterable[torch.Tensor]) -> Sequence[tuple[str, torch.Tensor]]:
+    return [(f"{name} {number}", item) for number, item in enumerate(tensors)]
+
+
+def tensors_in(value: object, *, draw: bool = False) -> list[tuple[str, torch.Tensor]]:
+    """Return every tensor of a nest with its path, each once, in order.
+
+    Modules are not looked into. With `draw`, generators are run to their end.
+    """
+    tree = Walker(into_modules=False).flatten(value, root="", draw=draw)
+    return [(path or "value", tensor) for path, tensor in tree.tensors()]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,14 +13,25 @@ from typing import Literal, final
 import torch
 from torch import nn
 
+from flodl.pytree import Plain, Tree, Unseen
+from flodl.verify import raw
 from flodl.verify.recipes import Arguments, Construction, Packed, replace_tensors, unpack
 from flodl.verify.seeds import random_state, seed_all
 from flodl.verify.sides import Side
-from flodl.verify.snapshot import Freezer, NodeSnapshot, Snapshot, tensors_in
+from flodl.verify.snapshot import (
+    FLOW_FIELDS,
+    MODULE_FIELDS,
+    Freezer,
+    Snapshot,
+    joined,
+    tensors_in,
+)
 
 BUILD_SEED = 4321
 LEARNING_RATE = 0.01
-_MODULE_FIELDS = frozenset(vars(nn.Module()))
+_NO_STATE = MODULE_FIELDS | FLOW_FIELDS
+# Noise of so many numbers is kept for the next call; a large one is drawn anew, to save memory.
+_KEPT_NOISE = 1 << 15
 _MISSING = "<missing>"
 
 AttributeNames = tuple[tuple[str, tuple[str, ...]], ...]
@@ -42,14 +55,16 @@ class Call:
 class Observation:
     """What one call showed, by section: output, inputs, random draws, buffers, gradients ...
 
-    `attribute_names` are the plain attributes that were looked at. `num_differentiable` counts the
-    output tensors that a backward pass could start from.
+    `attribute_names` are the plain attributes that were looked at, `unread` those that the call did not
+    set, and that cannot be looked into. `num_differentiable` counts the output tensors that a backward
+    pass could start from.
     """
 
     sections: Mapping[str, Snapshot]
     attribute_names: AttributeNames
     num_tensors: int
     num_differentiable: int
+    unread: tuple[str, ...]
 
 
 @final
@@ -89,26 +104,38 @@ class Subject:
         self.model.train(call.mode == "train")
         nn.Module.zero_grad(self.model)  # one of its own may take no arguments
         arguments, leaves = self._arguments(call)
+        before = {path: dict(vars(module)) for path, module in self.model.named_modules()}
+        freezer = self._freezer_of(arguments)
         seed_all(call.seed)
         with torch.set_grad_enabled(call.grad_mode):
             args, kwargs = arguments
             output = self.model(*args, **kwargs)
-        sections = self._freeze_call(arguments, output)
-        differentiable = [item for _, item in tensors_in(output) if item.requires_grad]
+            sections = {"random draws": Freezer().freeze(random_state(), "random draws")}
+            sections["grad mode"] = Freezer().freeze(
+                [torch.is_grad_enabled(), torch.get_default_dtype()], ""
+            )
+            # A caller runs a generator to its end.
+            tree = freezer.flatten(output, "output", draw=True)
+        sections["output"] = freezer.freeze_tree(tree)
+        sections["inputs"] = freezer.freeze(arguments, "inputs")
+        del freezer
+        returned = tree.tensors()
+        differentiable = [item for _, item in returned if item.requires_grad]
         if call.backward and differentiable:
-            loss = scalar_loss(output)
+            loss = scalar_loss(tree)
             sections["loss"] = Freezer().freeze(loss, "loss")
-            torch.autograd.backward(loss)
+            raw.backward(loss)
             sections["gradients"] = freeze_gradients(self.model.named_parameters())
             sections["input gradients"] = freeze_gradients(leaves)
         names = attribute_names if attribute_names is not None else self._attribute_names()
         sections["buffers"] = Freezer().freeze(dict(self.model.named_buffers()), "buffers")
-        sections["attributes"] = self._freeze_attributes(names)
+        sections["attributes"], unread = self._freeze_attributes(names, before)
         return Observation(
             sections=sections,
             attribute_names=names,
-            num_tensors=len(tensors_in(output)),
+            num_tensors=len(returned),
             num_differentiable=len(differentiable),
+            unread=unread,
         )
 
     def call_method(self, name: str, arguments: Packed) -> dict[str, Snapshot]:
@@ -117,9 +144,11 @@ class Subject:
         args, kwargs = unpack(arguments, self.side)
         method = getattr(self.model, name)
         seed_all(7000)
+        freezer = Freezer()
         result = method(*args, **kwargs)
         draws = Freezer().freeze(random_state(), "random draws")
-        return {"result": Freezer().freeze(result, "result"), "random draws": draws}
+        tree = freezer.flatten(result, "result", draw=True)
+        return {"result": freezer.freeze_tree(tree), "random draws": draws}
 
     def train_steps(self, inputs: Packed, num_steps: int) -> dict[str, Snapshot]:
         """Take steps of SGD with momentum on the scalar loss; return losses and weights."""
@@ -129,9 +158,11 @@ class Subject:
         for step in range(num_steps):
             args, kwargs = _as_inside(unpack(inputs, self.side))
             seed_all(9000 + step)
-            loss = scalar_loss(self.model(*args, **kwargs))
+            output = self.model(*args, **kwargs)
+            loss = scalar_loss(Freezer().flatten(output, "output", draw=True))
+            del output
             nn.Module.zero_grad(self.model)
-            torch.autograd.backward(loss)
+            raw.backward(loss)
             self._descend(velocity)
             losses.append(loss.detach())
         velocity.clear()
@@ -143,15 +174,18 @@ class Subject:
 
     def _descend(self, velocity: dict[str, torch.Tensor]) -> None:
         # By hand: torch.optim would import the compiler, which costs seconds.
-        with torch.no_grad():
+        with raw.without_gradients():
             for name, parameter in self.model.named_parameters():
-                if parameter.grad is None:
+                gradient = raw.grad(parameter)
+                if gradient is None:
                     continue
-                gradient, parameter.grad = parameter.grad, None
+                raw.set_grad(parameter, None)
                 known = velocity.get(name)
-                moved = gradient.clone() if known is None else known.mul_(0.9).add_(gradient)
-                velocity[name] = moved
-                parameter.add_(moved, alpha=-LEARNING_RATE)
+                if known is None:
+                    velocity[name] = moved = raw.clone(gradient)
+                else:
+                    moved = raw.add_(raw.mul_(known, 0.9), gradient)
+                raw.add_(parameter, moved, alpha=-LEARNING_RATE)
 
     def perturb(self) -> None:
         """Move every weight a little, so that zeros and ones of an initialisation hide nothing."""
@@ -179,43 +213,65 @@ class Subject:
                 swapped[id(tensor)] = leaf.clone()
         return replace_tensors((args, kwargs), swapped), leaves
 
-    def _freeze_call(self, arguments: Arguments, output: object) -> dict[str, Snapshot]:
-        draws = Freezer().freeze(random_state(), "random draws")
+    def _freezer_of(self, arguments: Arguments) -> Freezer:
+        """Return a freezer that knows what a call is given, and what belongs to the model."""
         freezer = Freezer()
         freezer.know((f"input{path}", item) for path, item in tensors_in(arguments))
         freezer.know(self.model.named_parameters())
         freezer.know(self.model.named_buffers())
-        return {
-            "output": freezer.freeze(output, "output"),
-            "inputs": freezer.freeze(arguments, "inputs"),
-            "random draws": draws,
-            "grad mode": Freezer().freeze(
-                [torch.is_grad_enabled(), torch.get_default_dtype()], ""
-            ),
-        }
+        freezer.name(self._modules())
+        return freezer
+
+    def _modules(self) -> Iterator[tuple[str, nn.Module]]:
+        for path, module in self.model.named_modules():
+            yield f"the module {path}" if path else "the model", module
 
     def _attribute_names(self) -> AttributeNames:
         names = []
         for path, module in self.model.named_modules():
-            plain = [
-                name
-                for name, value in vars(module).items()
-                if name not in _MODULE_FIELDS and _is_data(value)
-            ]
-            if plain:
-                names.append((path, tuple(plain)))
+            own = tuple(name for name in vars(module) if name not in _NO_STATE)
+            if own:
+                names.append((path, own))
         return tuple(names)
 
-    def _freeze_attributes(self, names: AttributeNames) -> Snapshot:
+    def _freeze_attributes(
+        self, names: AttributeNames, before: Mapping[str, Mapping[str, object]]
+    ) -> tuple[Snapshot, tuple[str, ...]]:
+        """Freeze attributes of modules; also name those that no call set and nothing can look into."""
         modules = dict(self.model.named_modules())
-        found = {
-            f"{path}.{name}" if path else name: vars(modules[path]).get(name, _MISSING)
-            if path in modules
-            else _MISSING
-            for path, attributes in names
-            for name in attributes
-        }
-        return Freezer(aliases=False).freeze(found, "attributes")
+        found: dict[str, object] = {}
+        untouched = set()
+        for path, attributes in names:
+            own = vars(modules[path]) if path in modules else {}
+            for name in attributes:
+                key = f"{path}.{name}" if path else name
+                found[key] = value = own.get(name, _MISSING)
+                if value is before.get(path, {}).get(name, _MISSING):
+                    untouched.add(key)
+        freezer = Freezer(aliases=False)
+        freezer.name(self._modules())
+        freezer.name((f"the parameter {name}", item) for name, item in self._parameters())
+        freezer.name((f"the buffer {name}", item) for name, item in self.model.named_buffers())
+        return _without(freezer.freeze(found, "attributes"), untouched)
+
+    def _parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        return self.model.named_parameters()
+
+
+def _without(snapshot: Snapshot, names: set[str]) -> tuple[Snapshot, tuple[str, ...]]:
+    """Leave out what is unseen below some of the items; return the names of those items."""
+    tops: list[str] = []
+    parts = []
+    unread: dict[str, None] = {}
+    for part in snapshot.parts:
+        top = part.key if part.parent <= 0 else tops[part.parent]
+        tops.append(top)
+        if isinstance(part.content, Unseen) and top in names:
+            unread[f"{top} ({part.kind})"] = None
+            parts.append(part._replace(content=Plain("not compared")))
+        else:
+            parts.append(part)
+    return Snapshot(tuple(parts)), tuple(unread)
 
 
 def _as_inside(arguments: Arguments) -> Arguments:
@@ -232,21 +288,19 @@ def _as_inside(arguments: Arguments) -> Arguments:
     return replace_tensors(arguments, inside) if inside else arguments
 
 
-def scalar_loss(output: object) -> torch.Tensor:
+def scalar_loss(output: Tree) -> torch.Tensor:
     """Weigh every differentiable output tensor with fixed noise and add all up.
 
     Raises:
         ValueError: no output tensor requires a gradient.
     """
     total: torch.Tensor | None = None
-    for number, (_, item) in enumerate(tensors_in(output)):
+    for number, (_, item) in enumerate(output.tensors()):
         if not item.requires_grad or item.numel() == 0:
             continue
-        dense = item.to_dense() if item.layout != torch.strided else item
-        real = torch.view_as_real(dense) if dense.is_complex() else dense
-        generator = torch.Generator().manual_seed(77 + number)
-        weights = torch.randn(real.shape, generator=generator, dtype=torch.float64).to(real.dtype)
-        part = (real * weights).sum() / max(real.numel(), 1) ** 0.5
+        real = raw.differentiable(item)
+        weights = _fixed_noise(77 + number, tuple(real.shape), torch.float64).to(real.dtype)
+        part = raw.weighted_sum(real, weights, max(real.numel(), 1) ** 0.5)
         total = part if total is None else total + part.to(total.dtype)
     if total is None:
         raise ValueError("no output tensor requires a gradient")
@@ -258,12 +312,12 @@ def freeze_gradients(named: Iterable[tuple[str, torch.Tensor]]) -> Snapshot:
 
     Of a large model they would need as much memory again, on each side, as its weights do.
     """
-    freezer = Freezer(aliases=False)
     frozen = []
     for name, item in named:
-        frozen.append((name, freezer.freeze(item.grad, f"gradients/{name}")))
-        item.grad = None
-    return NodeSnapshot(kind="dict", items=tuple(frozen))
+        # A freezer keeps what it froze.
+        frozen.append((name, Freezer(aliases=False).freeze(raw.grad(item), name)))
+        raw.set_grad(item, None)
+    return joined("dict", frozen)
 
 
 @contextlib.contextmanager
@@ -275,16 +329,29 @@ def both(*subjects: Subject) -> Iterator[tuple[nn.Module, ...]]:
         yield tuple(subject.model for subject in subjects)
 
 
-def _meta(name: str, item: object) -> tuple[str, str]:
-    if isinstance(item, torch.Tensor):
-        return name, f"{item.dtype} {tuple(item.shape)}"
-    return name, type(item).__name__
+def _meta(name: str, item: object) -> tuple[str, object]:
+    return name, f"{item.dtype} {tuple(item.shape)}" if isinstance(item, torch.Tensor) else item
 
 
 def _noise(name: str, like: torch.Tensor) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
     drawn = torch.float32 if like.dtype == torch.float32 else torch.float64
-    return torch.randn(like.shape, generator=generator, dtype=drawn).to(like.dtype)
+    noise = _fixed_noise(zlib.crc32(name.encode()), tuple(like.shape), drawn)
+    return noise.to(like.dtype, copy=True)  # the callers write into it
+
+
+def _fixed_noise(seed: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Return the same normal noise for the same seed; callers must not write into it."""
+    small = math.prod(shape) <= _KEPT_NOISE
+    return _kept_noise(seed, shape, dtype) if small else _drawn_noise(seed, shape, dtype)
+
+
+def _drawn_noise(seed: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=dtype)
+
+
+# A class is called some fifty times, each time with noise for the same outputs and weights.
+_kept_noise = functools.lru_cache(maxsize=256)(_drawn_noise)
 
 
 def _perturb_statistics(name: str, module: nn.Module) -> None:
@@ -296,13 +363,3 @@ def _perturb_statistics(name: str, module: nn.Module) -> None:
             buffer.mul_(1 + 0.3 * torch.sigmoid(noise))
         else:
             buffer.add_(0.1 * noise)
-
-
-def _is_data(value: object, depth: int = 0) -> bool:
-    if isinstance(value, torch.Tensor | bool | int | float | str | type(None) | torch.Size):
-        return not isinstance(value, nn.Parameter)
-    if depth < 3 and type(value) in {list, tuple} and isinstance(value, list | tuple):
-        return all(_is_data(item, depth + 1) for item in value)
-    if depth < 3 and type(value) is dict:
-        return all(_is_data(item, depth + 1) for item in value.values())
-    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,13 +20,11 @@ from flodl.verify.protocol import Response
 from flodl.verify.recipes import Packed
 from flodl.verify.recorder import Case
 from flodl.verify.sides import Label, Side
-from flodl.verify.snapshot import Snapshot
 from flodl.verify.subject import Call, Observation, Subject, both
 
 T = TypeVar("T")
 
 NUM_STEPS = 3
-MAX_SHOWN = 20
 
 # The section of an observation decides which check it belongs to; all others belong to the check
 # for whose sake the call was made.
@@ -43,6 +42,19 @@ _INITIAL_CHECK = {
 }
 
 
+# So many times as long as its probe a trial takes, mostly; seldom ten times.
+USUAL_FACTOR = 7.0
+
+
+@final
+class TooSlowError(Exception):
+    """The probe took so long that the rest of the trial would not end in its time."""
+
+    def __init__(self, needs_s: float) -> None:
+        super().__init__(f"it needs about {needs_s:.0f} s")
+        self.needs_s = needs_s
+
+
 @final
 class Abandoned(Exception):  # noqa: N818 - it is no error: the finding stands in the ledger
     """The port raised; what would follow on the same pair of models says nothing more."""
@@ -53,8 +65,15 @@ class Trial:
     """The comparison of one case; findings go into the ledger."""
 
     def __init__(
-        self, original: Side, port: Side, case: Case, ledger: Ledger, response: Response
+        self,
+        original: Side,
+        port: Side,
+        case: Case,
+        ledger: Ledger,
+        response: Response,
+        allowed_s: float = math.inf,
     ) -> None:
+        self._allowed_s = allowed_s
         self._original = original
         self._port = port
         self._case = case
@@ -62,6 +81,8 @@ class Trial:
         self._response = response
         self.seconds = {original.label: 0.0, port.label: 0.0}
         self.running: Label = original.label
+        # What the trial needs in all, as far as its probe tells; 0 before that.
+        self.needs_s = 0.0
         self._pair: tuple[Subject, Subject] | None = None
 
     def run(self) -> None:
@@ -70,8 +91,13 @@ class Trial:
         Raises:
             UnusableCaseError: the original does not run, does not repeat itself, or returns no
                 tensor.
+            TooSlowError: it would take longer than is allowed, so the time is better spent on others.
         """
+        started = time.monotonic()
         able = probe_original(self._original, self._case, self._on)
+        self.needs_s = USUAL_FACTOR * (time.monotonic() - started)
+        if self.needs_s > self._allowed_s:
+            raise TooSlowError(self.needs_s)
         self._ledger.num_cases += 1
         if not able.batch:
             reason = "the original runs with this batch size only"
@@ -98,7 +124,7 @@ class Trial:
         left, right = self._build_pair("construction")
         found = right.initial()
         for section, first in left.initial().items():
-            mismatches = _mismatches(first, found[section], section)
+            mismatches = find_mismatches(first, found[section], section)
             self._ledger.compared(_INITIAL_CHECK[section], mismatches, "after construction")
         del found, first
         return (left, right) if self._load_both_ways(left, right) else None
@@ -124,7 +150,7 @@ class Trial:
                 all_loaded = False
                 continue
             first, second = left.initial()["weights"], right.initial()["weights"]
-            self._ledger.compared(names.STATE, _mismatches(first, second, "weights"), label)
+            self._ledger.compared(names.STATE, find_mismatches(first, second, "weights"), label)
             del first, second  # as large as the models: not while the next ones are made
         return all_loaded
 
@@ -212,7 +238,7 @@ class Trial:
             self._ledger.port_failed(names.METHODS, found.text, found.line, where)
             return
         for section, first in seen.items():
-            mismatches = _mismatches(first, found[section], section)
+            mismatches = find_mismatches(first, found[section], section)
             self._ledger.compared(names.METHODS, mismatches, where)
 
     def _alternate(self, check: str, label: str, packed: Packed, plan: Call) -> None:
@@ -273,9 +299,10 @@ class Trial:
                 gone = Mismatch(path=section, text="the port gives none")
                 self._ledger.compared(_SECTION_CHECK.get(section, check), (gone,), where)
                 continue
-            mismatches = _mismatches(first, found.sections[section], section)
+            mismatches = find_mismatches(first, found.sections[section], section)
             own = names.BUFFERS if section == "buffers" and call.mode == "train" else check
             self._ledger.compared(_SECTION_CHECK.get(section, own), mismatches, where)
+        self._ledger.left_out(seen.unread)
         if call.backward and seen.num_differentiable == 0:
             reason = "no output of the original depends on a parameter or an input"
             self._ledger.not_run(names.GRADIENTS, reason)
@@ -295,17 +322,8 @@ class Trial:
             self._ledger.port_failed(names.STEPS, found.text, found.line, where)
             raise Abandoned
         for section, first in seen.items():
-            mismatches = _mismatches(first, found[section], section)
+            mismatches = find_mismatches(first, found[section], section)
             self._ledger.compared(names.STEPS, mismatches, where)
-
-
-def _mismatches(first: Snapshot, second: Snapshot, path: str) -> tuple[Mismatch, ...]:
-    found = []
-    for mismatch in find_mismatches(first, second, path):
-        found.append(mismatch)
-        if len(found) == MAX_SHOWN:
-            break
-    return tuple(found)
 
 
 def _load_strictly(source: Subject, target: Subject) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, final
 
 from torch import nn
@@ -28,6 +30,19 @@ def node(x: Flow, function: Callable[..., Any], *args: Any) -> Any:
     return tracer.step("function", target, (x, *args), compute=function)
 
 
+def whole(n: Any, word: str) -> int:
+    """Return a count as a whole number, as `range` would.
+
+    Raises:
+        FlowError: it is something else, such as 2.5.
+    """
+    try:
+        return operator.index(n)
+    except TypeError:
+        message = f"{call_site()}: {word}({n!r}) needs a whole number, not a {type(n).__name__}"
+        raise FlowError(message) from None
+
+
 def route(
     x: Flow,
     kind: str,
@@ -44,7 +59,8 @@ def route(
 
     # How long a list of modules is, is a setting of the model.
     listed = len(stages) == 1 and issubclass(type(stages[0]), nn.ModuleList)
-    found = list(stages[0] if listed or (len(stages) == 1 and not callable(stages[0])) else stages)
+    grouped = len(stages) == 1 and not callable(stages[0]) and isinstance(stages[0], Iterable)
+    found = list(stages[0] if listed or grouped else stages)
     if len(found) < (1 if listed else 2):
         message = f"{call_site()}: {kind} needs at least two stages"
         raise FlowError(message)
@@ -97,6 +113,7 @@ class MapBody:
         Raises:
             FlowError: `n` is smaller than 1.
         """
+        n = whole(n, "slices")
         if n < 1:
             message = f"{call_site()}: slices({n}): there is at least one slice"
             raise FlowError(message)
@@ -167,6 +184,7 @@ def halting_loop(
     Raises:
         FlowError: the limit is smaller than 1.
     """
+    limit = whole(limit, f"{kind}_cond")
     if limit < 1:
         message = f"{call_site()}: a loop needs a limit of at least 1 turn, not {limit}"
         raise FlowError(message)

@@ -10,7 +10,7 @@ from flodl.errors import FlowError
 from flodl.nodes.looping import loop_for
 from flodl.spec.graph import Literally
 from flodl.tracing.callsite import call_site
-from flodl.vocabulary.control_flow import halting_loop, node
+from flodl.vocabulary.control_flow import halting_loop, node, whole
 from flodl.vocabulary.stages import run_stage
 
 if TYPE_CHECKING:
@@ -70,8 +70,9 @@ class Loop:
             n: number of turns; with 0 the value stays what it is.
 
         Raises:
-            FlowError: `n` is negative.
+            FlowError: `n` is negative, or no whole number.
         """
+        n = whole(n, "for_n")
         if n < 0:
             message = f"{call_site()}: for_n({n}): a loop cannot run a negative number of times"
             raise FlowError(message)

@@ -59,9 +59,16 @@ def call_stage(tracer: Tracer, stage: Any, args: tuple[Any, ...], named: dict[st
             "function", "operator.call", (stage, *args), named, compute=operator.call
         )
     if isinstance(stage, type) and issubclass(stage, nn.Module):
+        if not _takes_values(args, named):
+            # Not the layer is called here but its class: every call has a layer of its own.
+            name = tracer.encoder.callable_name(stage)
+            return tracer.step("function", name, args, named, compute=stage)
         stage = instantiate(stage)
     if isinstance(stage, nn.Module):
         return call_module(tracer, stage, args, named)
+    owner = getattr(stage, "__self__", None)
+    if isinstance(owner, torch.Tensor):
+        return _call_of_tensor(tracer, owner, stage.__name__, args, named)
     if stage in _NUMBERS and len(args) == 1 and type(args[0]) in PLAIN_KINDS:
         return stage(*args)
     if _is_method(stage):
@@ -82,6 +89,25 @@ def call_stage(tracer: Tracer, stage: Any, args: tuple[Any, ...], named: dict[st
     result = tracer.step("function", target, args, named, compute=compute)
     tracer.attributes.touched(stage, args)
     return result
+
+
+def _takes_values(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    found = (leaf for each in (*args, *named.values()) for leaf in leaves(each))
+    return any(_is_flow(leaf) or isinstance(leaf, torch.Tensor) for leaf in found)
+
+
+def _call_of_tensor(
+    tracer: Tracer, owner: torch.Tensor, name: str, args: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
+    """Record the call of a bound method of a parameter or buffer, which is read in every call."""
+    if name in VALUE_METHODS:
+        function = getattr(torch.Tensor, name)
+        target = tracer.encoder.callable_name(function)
+        return tracer.step("function", target, (owner, *args), named, compute=function)
+    return tracer.step(
+        "method", name, (owner, *args), named,
+        compute=lambda tensor, /, *rest, **more: getattr(tensor, name)(*rest, **more),
+    )  # fmt: skip
 
 
 def _need_values_to_fill(tracer: Tracer, args: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -105,7 +131,7 @@ def _standing(tracer: Tracer, values: Iterable[Any]) -> tuple[Any, ...]:
     )
 
 
-def _whole(method: Callable[..., Any], *args: Any, **named: Any) -> Any:
+def _whole(method: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
     """Run a method of the module as one step; the containers it is given are copies.
 
     Raises:
@@ -154,6 +180,10 @@ def call_module(
         # Made inside the flow from symbolic sizes, such as nn.Upsample(size=x.shape[2:]).
         return module.forward(*args, **named)
     if not type(module).__module__.startswith("torch."):
+        args, named = (
+            _standing(tracer, args),
+            dict(zip(named, _standing(tracer, named.values()), strict=True)),
+        )
         _need_values_to_fill(tracer, args, named)
     if path is None:
         key = tracer.encoder.constant(module, type(module).__name__, portable=False).key
@@ -292,7 +322,7 @@ class Using:
         self._values = values
         self._named = named
 
-    def through(self, stage: Any, *extra: Any, **named: Any) -> Any:
+    def through(self, stage: Any, /, *extra: Any, **named: Any) -> Any:
         """Run a stage with the tagged values as extra arguments.
 
         A module with `forward_named(x, refs)` gets them as a dict by tag name.
@@ -331,7 +361,7 @@ class Using:
     def _value(self) -> Any:
         return self._x
 
-    def also(self, stage: Any, *extra: Any, **named: Any) -> Flow:
+    def also(self, stage: Any, /, *extra: Any, **named: Any) -> Flow:
         """Add the result of a stage that gets the tagged values: `x + stage(x, ...)`."""
         total: Flow = self._value() + self.through(stage, *extra, **named)
         return total

@@ -187,6 +187,14 @@ def test_add_docker_is_the_docker_project(fdl, tmp_path):
     assert snapshot(root) == snapshot(tmp_path / "b/p")
 
 
+def test_add_flodl_hf_is_the_hf_part(fdl, tmp_path):
+    fdl("init", "one", "--vcs", "none")
+    done = fdl("add", "flodl-hf", "--json", cwd=tmp_path / "one")
+    assert done.returncode == 0, done.stderr
+    assert "hf" in json.loads(done.stdout)["data"]["parts"]
+    assert (tmp_path / "one" / "src" / "one" / "encoder.py").is_file()
+
+
 def test_add_outside_a_project(fdl):
     done = fdl("add", "docker")
     assert (done.returncode, "fdl init" in done.stderr) == (4, True)

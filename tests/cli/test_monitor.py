@@ -66,6 +66,21 @@ def test_the_foreground_prints_the_address_and_ends_with_ctrl_c(runs):
     assert (child.returncode, out, err) == (0, "", "")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_server_ends_with_its_command(runs, number):
+    child = subprocess.Popen(
+        [sys.executable, "-m", "fdl_cli", "monitor", "runs", "--port", "0"],
+        cwd=runs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    url = child.stdout.readline().strip()
+    assert child.stdout.readline() == "showing 2 runs; Ctrl-C ends it\n"
+    child.send_signal(number)
+    child.communicate(timeout=20)  # returns when the server has closed its output, too
+    assert child.returncode == (143 if number == signal.SIGTERM else -9)
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(url, timeout=10)
+
+
 def test_a_place_that_is_not_there(fdl, tmp_path):
     done = fdl("monitor", "nowhere", cwd=tmp_path)
     assert done.returncode == 4

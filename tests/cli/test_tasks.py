@@ -38,6 +38,24 @@ def test_a_task_runs_from_any_folder_of_the_project(run, project):
     assert run("where").stdout == f"{project}/sub\n"
 
 
+def test_a_manifest_of_another_name_is_named_by_every_command(tmp_path):
+    (tmp_path / "fdl.yaml").write_text("commands: {hello: {run: echo hello}}")
+    run = runner(tmp_path)
+    for words in (("hello",), ("run", "hello"), ("tasks",)):
+        done = run(*words, cwd=tmp_path)
+        assert done.returncode in (2, 4), done.stderr
+        assert "hint: `mv fdl.yaml fdl.yml`: only `fdl.yml` is read" in done.stderr
+
+
+def test_a_folder_with_tasks_alone_runs_them_there(run, project):
+    (project / "group").mkdir()
+    (project / "group" / "fdl.yml").write_text("commands: {here: {run: pwd}}")
+    manifest = (project / "fdl.yml").read_text()
+    (project / "fdl.yml").write_text(f"{manifest}\n  group: {{path: group}}\n")
+    assert run("group", "here").stdout == f"{project}/group\n"
+    assert "`fdl group` needs a task" in run("group").stderr
+
+
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from flodl import Cat, FlowModule, call, subflow
+from flodl import Cat, Flow, FlowModule, call, subflow
 
 pytestmark = pytest.mark.torch
 
@@ -275,3 +275,153 @@ def test_of_two_paths_the_first_one_decides_about_the_memory_format():
     first, second = Net()(x)
     assert (first.stride(), second.stride()) == ((1, 2), (3, 1))
     assert torch.equal(first, second)
+
+
+class Named(nn.Module):
+    """Its parameters are called like those of the flow words."""
+
+    def forward(self, x, stage=1, function=1, module=1):
+        return x * stage * function + module
+
+    def scale(self, x, owner=1):
+        return x * owner
+
+
+@pytest.mark.parametrize("name", ["stage", "function", "module"])
+def test_step_with_argument_named_like_ours_reaches_the_stage(name):
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = Named()
+
+        def flow(self, x):
+            given = {name: 3}
+            y = x.through(self.layer, **given) + call(self.layer, x, **given)
+            return y + self.layer(x, **given)
+
+    module, x = Net(), torch.randn(2, 3)
+    for _ in range(2):
+        assert torch.equal(module(x), module.layer(x, **{name: 3}) * 3)
+
+
+def test_method_of_an_input_with_an_argument_named_owner_is_called():
+    class Net(FlowModule):
+        def flow(self, x, scaler):
+            return scaler.scale(x, owner=3)
+
+    class Scaler:
+        scale = Named.scale
+
+    module, x = Net(), torch.randn(2, 3)
+    for _ in range(2):
+        assert torch.equal(module(x, Scaler()), x * 3)
+
+
+def test_bound_method_of_a_buffer_is_called_on_the_buffer_of_the_call():
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.arange(6.0))
+
+        def flow(self, x):
+            view = self.table.view
+            return x + call(self.table.reshape, x.size(0), -1) + call(view, 2, 3)
+
+    module, x = Net(), torch.randn(2, 3)
+    module(x)
+    module.load_state_dict({"table": torch.ones(6)}, assign=True)
+    assert torch.equal(module(x), x + 1 + 1)
+    module.double()
+    assert module(x.double()).dtype is torch.float64
+
+
+def test_class_of_a_layer_that_is_called_without_values_is_constructed_in_every_call():
+    class Net(FlowModule):
+        def flow(self, x):
+            layer = call(nn.Linear, 3, 2)
+            return x.through(layer), layer
+
+    module, x = Net(), torch.randn(2, 3)
+    made = [module(x)[1] for _ in range(3)]
+    assert len({id(each) for each in made}) == 3
+
+
+def parts_of(x, count):
+    return (row * torch.rand(1) for row in x[:count])
+
+
+def test_iterator_of_a_step_gives_its_items_one_by_one_in_every_call():
+    class Net(FlowModule):
+        def flow(self, x, count):
+            total = x.sum() * 0
+            for part in call(parts_of, x, count):
+                total = total + part.sum() * torch.rand(1)
+            return total + sum(part.sum() for part in list(call(parts_of, x, count)))
+
+    def plain(x, count):
+        total = x.sum() * 0
+        for part in parts_of(x, count):
+            total = total + part.sum() * torch.rand(1)
+        return total + sum(part.sum() for part in list(parts_of(x, count)))
+
+    module, x = Net(), torch.randn(4, 3)
+    for count in (2, 2, 0, 3, 2):
+        torch.manual_seed(count)
+        wanted = plain(x, count)
+        torch.manual_seed(count)
+        assert torch.equal(module(x, count), wanted)
+
+
+class Filling(nn.Module):
+    def forward(self, x, seen):
+        seen.append(len(seen))
+        return x * len(seen)
+
+
+def test_module_that_fills_a_list_of_the_owner_gets_that_list_in_every_call():
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = Filling()
+            self.seen = [7]
+
+        def flow(self, x):
+            return x.through(self.layer, self.seen)
+
+    module, x = Net(), torch.ones(2)
+    assert [module(x)[0].item() for _ in range(3)] == [2, 3, 4]
+    assert module.seen == [7, 1, 2, 3]
+
+
+def test_misspelt_flow_word_names_the_word():
+    class Misspelt(FlowModule):
+        def flow(self, x: Flow) -> Flow:
+            return x.trough(torch.relu)
+
+    with pytest.raises(
+        AttributeError, match="no attribute 'trough'; did you mean the flow word `through`"
+    ):
+        Misspelt()(torch.ones(2))
+
+
+@pytest.mark.parametrize("called", [False, True])
+def test_str_is_what_a_repr_of_the_class_says(called):
+    class Named(FlowModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+
+        def flow(self, x: Flow) -> Flow:
+            return x.through(self.linear)
+
+        def __repr__(self) -> str:
+            return "Named(2, 2)"
+
+    class Layered(nn.Sequential, FlowModule):
+        pass
+
+    model, layers = Named(), Layered(nn.ReLU())
+    if called:
+        model(torch.ones(1, 2)), layers(torch.ones(1, 2))
+    assert str(model) == repr(model) == f"{model}" == "Named(2, 2)"
+    assert str(layers) != repr(layers)  # without one, the flow

@@ -3,7 +3,10 @@
 import pytest
 
 from fdl_cli.errors import ConfigError, NotFoundError
+from fdl_cli.manifest.describe import rows
 from fdl_cli.manifest.load import environments, load
+from fdl_cli.manifest.project import require_root
+from fdl_cli.manifest.resolve import find_task
 
 
 def project(tmp_path, **files):
@@ -110,6 +113,51 @@ def test_a_path_task_is_described_in_its_own_folder(tmp_path):
     assert task["options"] == {"lr": "0.1"}
     assert task["commands"] == {"quick": {"options": {"lr": "1"}}}
     assert tree(root, "ci")["commands"]["train"]["options"] == {"lr": "5"}
+
+
+def test_a_folder_with_tasks_alone_is_a_group(tmp_path):
+    root = project(
+        tmp_path,
+        fdl_yml="commands: {sub: {path: sub}}\n",
+        sub__fdl_yml="env: {A: inner}\ncommands:\n  test: {run: make test}\n  lint: {run: [ruff]}\n",
+    )
+    stored = tree(root)
+    assert [row.summary for row in rows(stored)] == ["test, lint"]
+    found = find_task(stored, str(root), ("sub", "test"))
+    assert found.folder == f"{root}/sub"
+    assert found.task["run"] == "make test"
+
+
+def test_a_group_wants_something_to_run_in_each_task(tmp_path):
+    root = project(
+        tmp_path,
+        fdl_yml="commands: {sub: {path: sub}}\n",
+        sub__fdl_yml="commands: {a: {options: {b: 1}}}\n",
+    )
+    with pytest.raises(ConfigError, match="the task `a` has nothing to run"):
+        tree(root)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("fdl.yaml", "`mv fdl.yaml fdl.yml`: only `fdl.yml` is read"),
+        ("fdl.json", "`mv fdl.json fdl.yml`: only `fdl.yml` is read"),
+        ("fdl.yml.example", "`cp fdl.yml.example fdl.yml`: only `fdl.yml` is read"),
+    ],
+)
+def test_a_manifest_of_another_name_is_named_with_the_command(tmp_path, name, hint):
+    (tmp_path / name).write_text('{"commands": {"t": {"run": "true"}}}')
+    with pytest.raises(NotFoundError, match=r"no `fdl\.yml`") as caught:
+        require_root(tmp_path)
+    assert caught.value.hint == hint
+    below = tmp_path / "a b"
+    below.mkdir()
+    with pytest.raises(NotFoundError) as caught:
+        require_root(below)
+    assert f" {tmp_path}/{name} {tmp_path}/fdl.yml`" in caught.value.hint
+    (tmp_path / name).rename(tmp_path / "fdl.yml")  # what was typed
+    assert tree(require_root(below))["commands"] == {"t": {"run": "true"}}
 
 
 def test_a_problem_in_a_child_names_the_child(tmp_path):

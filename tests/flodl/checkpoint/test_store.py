@@ -1,5 +1,6 @@
 """What loads where: names, shapes, dtypes, parts, wrappers and files of other programs."""
 
+import copy
 import io
 import pickle
 
@@ -187,6 +188,68 @@ def test_lists_of_named_tensors(tmp_path):
         files.load_checkpoint_file(path, fresh.named_parameters(), (), "b" * 64)
     with pytest.raises(CheckpointError, match="given twice"):
         files.save_checkpoint_file(path, [*model.named_parameters(), *model.named_parameters()])
+
+
+def test_load_checkpoint_file_reads_a_stream_with_a_hash():
+    model, fresh = net(), net(seed=9)
+    stream = io.BytesIO()
+    digest = "a" * 64
+    files.save_checkpoint_file(stream, model.named_parameters(), model.named_buffers(), digest)
+    stream.seek(0)
+    report = files.load_checkpoint_file(
+        stream, fresh.named_parameters(), fresh.named_buffers(), digest
+    )
+    assert same(model, fresh)
+    assert report.architecture
+    stream.seek(0)
+    with pytest.raises(CheckpointError, match="architecture aaaaaaaa, not bbbbbbbb"):
+        files.load_checkpoint_file(stream, fresh.named_parameters(), (), "b" * 64)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [files.checkpoint_version, files.checkpoint_keys, files.checkpoint_config, files.verify],
+)
+def test_question_leaves_a_stream_where_it_was(question):
+    stream = io.BytesIO(b"before" + saved(net()))
+    stream.seek(6)
+    question(stream)
+    assert stream.tell() == 6
+    fresh = net(seed=9)
+    assert load_checkpoint(stream, fresh).missing == ()
+    assert same(fresh, net())
+
+
+def test_save_of_a_used_up_generator_raises_and_writes_nothing(tmp_path):
+    model = net()
+    named, buffers = model.named_parameters(), model.named_buffers()
+    files.save_checkpoint_file(tmp_path / "one.fdl", named, buffers)
+    with pytest.raises(ValueError, match="generator of named_parameters was already read"):
+        files.save_checkpoint_file(tmp_path / "two.fdl", named, model.named_buffers())
+    with pytest.raises(ValueError, match="generator of named_buffers was already read"):
+        files.save_checkpoint_file(tmp_path / "two.fdl", model.named_parameters(), buffers)
+    assert not (tmp_path / "two.fdl").exists()
+    plain = nn.Linear(1, 1)  # without buffers: an empty generator that nobody read
+    files.save_checkpoint_file(
+        tmp_path / "two.fdl", plain.named_parameters(), plain.named_buffers()
+    )
+
+
+def test_load_that_matches_nothing_raises():
+    other = nn.ModuleDict({"encoder": net(seed=9)})
+    before = copy.deepcopy(other)
+    data = saved(net())
+    for call in (
+        lambda: load(other, io.BytesIO(data), strict_hash=False),
+        lambda: load_checkpoint(io.BytesIO(data), dict(other.named_parameters())),
+        lambda: files.load_checkpoint_file(io.BytesIO(data), list(other.named_parameters())),
+        lambda: load_checkpoint(io.BytesIO(data), {}),
+    ):
+        with pytest.raises(CheckpointError, match="no name of the file is a name of the model"):
+            call()
+    assert same(other, before)
+    empty = nn.ReLU()
+    assert str(load(empty, io.BytesIO(saved(empty)))) == "0 loaded"
 
 
 def test_bare_tensors():

@@ -46,6 +46,16 @@ def test_a_proxy_may_keep_its_name_when_it_brings_the_token(monitor):
     assert request(url, "/?token=wrong", **outside)[0] == 403
 
 
+def test_page_wrong_token_gets_no_cookie(monitor):
+    url = monitor.serve()
+    for query in ("?token=x", "?token=", "?token", f"?token={token_of(url)}x", "?token=%ff", ""):
+        status, headers, body = request(url, f"/{query}")
+        assert status == 200, query
+        assert "Set-Cookie" not in headers, query
+        assert token_of(url) not in f"{headers}{body}", query
+    assert "Set-Cookie" in request(url, f"/?token={token_of(url)}")[1]
+
+
 def test_a_name_of_ones_own_may_be_allowed():
     access = Access(host="127.0.0.1", hosts=("train.example",))
     assert access.may_read({"Host": "train.example:8420"}, {}) == "yes"

@@ -5,6 +5,7 @@ import io
 import math
 import threading
 import time
+from datetime import timedelta
 
 import pytest
 import torch
@@ -260,3 +261,9 @@ def test_of_processes_that_train_together_the_first_one_keeps_and_prints(
             assert len(monitor.history()) == 1
         assert (tmp_path / rank).exists() is kept
         assert ("epoch 1/1" in capsys.readouterr().out) is kept
+
+
+def test_log_takes_a_timedelta(monitor):
+    monitor.log(0, timedelta(minutes=2, seconds=3), {"loss": 1.0})
+    monitor.log(1, 4.5, {"loss": 0.5})
+    assert [record.duration for record in monitor.history()] == [123.0, 4.5]

@@ -1,6 +1,7 @@
 """The few modules of our own: single-stream recurrences and attention, blur, and two constructors."""
 
 import copy
+import inspect
 
 import pytest
 import torch
@@ -53,6 +54,99 @@ def test_attention_on_one_stream():
         one.forward_named(x, {"key": memory, "mask": mask}),
         two(x, memory, memory, attn_mask=mask)[0],
     )
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "needed"),
+    [
+        (MultiheadAttention, nn.MultiheadAttention, (8, 2)),
+        (modules.InstanceNorm, nn.InstanceNorm2d, (8,)),
+        (modules.Upsample, nn.Upsample, (8,)),
+    ],
+)
+def test_layer_takes_every_setting_of_torchs_by_name(ours, theirs, needed):
+    parameters = inspect.signature(theirs).parameters
+    settings = [name for name, each in parameters.items() if each.default is not each.empty]
+    settings = [name for name in settings if name not in ("size", "batch_first")]
+    assert len(settings) >= 4
+    for name in settings:
+        ours(*needed, **{name: parameters[name].default})
+
+
+def test_layers_are_made_on_a_device():
+    assert modules.InstanceNorm(64, True, device="meta").weight.is_meta
+    attention = MultiheadAttention(512, 8, device="meta", dtype=torch.float64, bias=False)
+    assert attention.in_proj_weight.is_meta
+    assert attention.in_proj_weight.dtype == torch.float64
+    assert attention.in_proj_bias is None
+    assert modules.Upsample(mode=1, scale_factor=2.0, align_corners=True).align_corners is True
+
+
+CPU = flodl.Device.CPU
+# Per layer: positions as ported code writes them, and what torch's layer is then made with.
+POSITIONAL = {
+    "AdaptiveMaxPool2d": ((7, 5), ((7, 5),), {}),
+    "Conv1d": ((4, 6, 3, True, 2, 1, 3, 2, CPU), (4, 6, 3, 2, 1, 3, 2, True), {}),
+    "Conv2d": ((4, 6, 3, False, [2, 2], [1, 1], [3, 3], 2, CPU), (4, 6, 3, 2, 1, 3, 2, False), {}),
+    "Conv3d": ((4, 6, [3, 3, 3], True), (4, 6, 3), {"bias": True}),
+    "ConvTranspose1d": ((4, 6, 3, False, 2, 1, 1, 1, 2, CPU), (4, 6, 3, 2, 1, 1, 2, False, 1), {}),
+    "ConvTranspose2d": ((4, 6, 3, True, [2, 2], [1, 1], [1, 1], [1, 1]), (4, 6, 3, 2, 1, 1), {}),
+    "ConvTranspose3d": ((4, 6, [3, 3, 3], False), (4, 6, 3), {"bias": False}),
+    "Fold": (
+        ([8, 8], [3, 3], [2, 2], [1, 1], [2, 2]),
+        ([8, 8], [3, 3], [2, 2], [1, 1], [2, 2]),
+        {},
+    ),
+    "PReLU": ((3, CPU), (3,), {"device": CPU}),
+    "Unfold": (([3, 3], [1, 1], [0, 0], [1, 1]), ([3, 3], [1, 1], [0, 0], [1, 1]), {}),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONAL)
+def test_layer_ported_positions_make_torchs_layer(name):
+    ported, positions, named = POSITIONAL[name]
+    made = getattr(modules, name)(*ported)
+    expected = getattr(nn, name)(*positions, **named)
+    assert type(made) is getattr(nn, name)
+    assert repr(made) == repr(expected)
+    shapes = [[tuple(each.shape) for each in layer.parameters()] for layer in (made, expected)]
+    assert shapes[0] == shapes[1]
+
+
+@pytest.mark.parametrize("name", POSITIONAL)
+def test_layer_torchs_own_arguments_pass_through(name):
+    _, positions, named = POSITIONAL[name]
+    kind, torchs = getattr(modules, name), getattr(nn, name)
+    assert repr(kind(*positions, **named)) == repr(torchs(*positions, **named))
+    assert inspect.signature(kind) == inspect.signature(torchs)
+    assert isinstance(torchs(*positions, **named), kind)
+    assert not isinstance(nn.ReLU(), kind)
+
+
+def test_unfold_lists_whose_order_matters_raise():
+    with pytest.raises(
+        TypeError, match=r"Unfold: three lists by position .* dilation=\[2, 2\], padding="
+    ):
+        modules.Unfold([3, 3], [2, 2], [1, 1], [1, 1])
+    with pytest.raises(TypeError, match="Fold: three lists by position"):
+        modules.Fold([8, 8], [3, 3], [2, 2], [1, 1], [1, 1])
+    layer = modules.Unfold([3, 3], stride=[2, 2], padding=[1, 1], dilation=[1, 1])
+    assert (layer.stride, layer.dilation) == ([2, 2], [1, 1])
+    assert modules.Unfold(3, 2, 1, 1).dilation == 2
+    with pytest.raises(TypeError, match="at most 9 positions, got 10"):
+        modules.Conv2d(4, 6, 3, True, 1, 1, 1, 1, CPU, None)
+
+
+def test_layer_class_derived_from_a_name_is_a_class():
+    class Halved(modules.Conv2d):
+        def __init__(self, channels):
+            super().__init__(channels, channels // 2, 3)
+
+    layer = Halved(4)
+    assert type(layer) is Halved
+    assert isinstance(layer, modules.Conv2d)
+    assert not isinstance(nn.Conv2d(4, 2, 3), Halved)
+    assert list(inspect.signature(Halved).parameters) == ["channels"]
 
 
 def test_they_stand_in_a_flow():
@@ -118,9 +212,11 @@ def test_modules_is_a_list_of_branches():
 def test_the_rest_is_torchs():
     shared = [name for name in vars(modules) if name in vars(nn) and name[0].isupper()]
     assert len(shared) > 50
-    assert [name for name in shared if getattr(modules, name) is not getattr(nn, name)] == [
-        "Upsample"
-    ]
+    own = [name for name in shared if getattr(modules, name) is not getattr(nn, name)]
+    assert sorted(own) == sorted(["Upsample", *POSITIONAL])
+    for name in POSITIONAL:
+        assert isinstance(getattr(modules, name), type)
+        assert issubclass(getattr(nn, name), getattr(modules, name))
 
 
 def test_a_class_stands_for_its_instance():

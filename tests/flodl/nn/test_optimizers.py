@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn, optim
 
-from flodl.errors import CheckpointError
+from flodl.errors import CheckpointError, TrainingError
 from flodl.nn import optimizers
 from flodl.nn.parameters import freeze, trainable_parameters, unfreeze
 
@@ -145,12 +145,43 @@ def test_frozen_parameters_do_not_move(kind):
     assert not torch.equal(model[0].weight, before)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [(optimizers.SGD, "momentum"), (optimizers.AdamW, "weight_decay")]
+)
+def test_with_groups_takes_the_setting_of_all_groups(kind, name):
+    model = net()
+    optimizer = kind.with_groups(0.9).group(model[0], lr=0.1).group(model[2], 0.2).build()
+    assert [group[name] for group in optimizer.param_groups] == [0.9, 0.9]
+    assert (optimizer.lr(0), optimizer.lr(1)) == (0.1, 0.2)
+    assert type(kind.with_groups().group(model, lr=0.1).build()) is kind
+
+
 def test_a_replaced_head_is_noticed():
     model = net()
     optimizer = optimizers.Adam(model, 0.1)
     assert optimizers.check_trains(optimizer, model) == ()
     model[2] = nn.Linear(5, 9)
     assert optimizers.check_trains(optimizer, model) == ("2.weight", "2.bias")
+
+
+def test_require_trains_partial_optimizer_warns():
+    model = net()
+    optimizer = optimizers.Adam(model[0], 0.1)
+    with pytest.warns(UserWarning, match=r"2 trainable parameters .*2\.weight, 2\.bias"):
+        optimizers.require_trains(optimizer, model)
+    freeze(model[2])
+    optimizers.require_trains(optimizer, model)
+
+
+def test_require_trains_frozen_model_allows_an_optimizer_of_inputs():
+    model = net()
+    image = nn.Parameter(torch.zeros(3))
+    with pytest.raises(
+        TrainingError, match=r"Adam holds no parameter of the Sequential.*0\.weight"
+    ):
+        optimizers.require_trains(optimizers.Adam([image], 0.1), model)
+    freeze(model)
+    optimizers.require_trains(optimizers.Adam([image], 0.1), model)
 
 
 def test_a_rate_held_in_a_tensor_is_changed_in_place():

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from flodl.nn import optimizers
 from flodl.nn import parameters as parts
 
 pytestmark = pytest.mark.torch
@@ -91,3 +92,41 @@ def test_zero_grad_forgets():
 def test_move_to_device_returns_the_module():
     model = nn.Linear(1, 1)
     assert parts.move_to_device(model, "cpu") is model
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda params: parts.clip_grad_norm(params, 1.0),
+        lambda params: parts.clip_grad_value(params, 1.0),
+        parts.freeze,
+        parts.unfreeze,
+        parts.is_frozen,
+        parts.zero_grad,
+        lambda params: parts.cast_parameters(params, torch.float64),
+    ],
+    ids=["clip_norm", "clip_value", "freeze", "unfreeze", "is_frozen", "zero_grad", "cast"],
+)
+def test_parameters_used_up_by_an_optimizer_raise(use):
+    params = with_gradients().parameters()
+    optimizers.Adam(params, 0.01)
+    with pytest.raises(ValueError, match="generator of parameters was already read"):
+        use(params)
+
+
+def test_freeze_iterator_without_parameters_warns_at_the_callers_line():
+    named = with_gradients().named_parameters()
+    loaded = {name for name, _ in named}
+    with pytest.warns(UserWarning, match="iterator of parameters gives nothing") as caught:
+        parts.freeze(each for name, each in named if name in loaded)
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="iterator of names gives nothing") as caught:
+        parts.freeze_names(nn.Linear(1, 1), iter(()))
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="iterator of modules gives nothing"):
+        parts.collect_parameters(iter(()))
+
+
+def test_freeze_empty_list_is_a_choice():
+    parts.freeze([])
+    assert parts.freeze_names(nn.Linear(1, 1), ()) == ()

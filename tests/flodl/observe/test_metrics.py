@@ -281,3 +281,13 @@ def test_a_profile_groups_levels():
     assert profile.timing("t") == profile.timing("b") == 0.003
     assert profile.timing("nobody") is None
     assert "level 1: 4.00ms, x1.3 parallel\n  b #t: 3.00ms" in str(profile)
+
+
+def test_trend_figures_may_be_called():
+    trend = Trend((3.0, 1.0, 2.0))
+    for name, value in {"mean": 2.0, "latest": 2.0, "min": 1.0, "max": 3.0, "best": 1.0}.items():
+        figure = getattr(trend, name)
+        assert figure == figure() == value
+        assert type(figure()) is float
+    assert Trend().mean() == 0.0
+    assert json.dumps(trend.mean) == "2.0"

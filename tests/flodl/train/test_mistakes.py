@@ -28,6 +28,14 @@ def test_a_callback_that_raises_is_named():
     assert "test_mistakes.py:" in caught.value.__notes__[0]
 
 
+def test_builder_optimizer_of_another_model_raises():
+    other = make()
+    with pytest.raises(TrainingError, match="holds no parameter of the Sequential"):
+        builder(optimizer=sgd(other.parameters())).run()
+    with pytest.raises(TrainingError, match="holds no parameter of the Sequential"):
+        Trainer(make(), sgd(other.parameters()), train_step).fit(BATCHES)
+
+
 def test_a_train_function_that_raises_tells_where():
     def breaks(model, batch):
         if torch.equal(batch[0], BATCHES[3][0]):
@@ -37,6 +45,24 @@ def test_a_train_function_that_raises_tells_where():
     with pytest.raises(ZeroDivisionError) as caught:
         builder(fn=breaks).num_epochs(2).run()
     assert caught.value.__notes__ == ["in step 3 of the training (epoch 0, batch 3)"]
+
+
+def test_a_loss_of_several_numbers_is_named_with_its_shape():
+    def several(model, batch):
+        return (model(batch[0]) - batch[1]).square()
+
+    with pytest.raises(
+        TrainingError, match=r"the loss has the shape \[8, 1\].* `loss\.mean\(\)`"
+    ) as caught:
+        builder(fn=several).run()
+    assert caught.value.__notes__ == ["in step 0 of the training (epoch 0, batch 0)"]
+    with pytest.raises(TrainingError, match=r"returned 'loss' with the shape \[8, 1\]"):
+        builder().evaluate(BATCHES, several).run()
+    model = make()
+    session = Trainer.setup(model, sgd)
+    with pytest.raises(TrainingError, match=r"the loss has the shape \[8, 1\]"):
+        session.backward(several(model, BATCHES[0]))
+    builder(fn=lambda model, batch: several(model, batch).mean().reshape(1)).run()
 
 
 @pytest.mark.parametrize(("bad", "said"), [(math.nan, "nan"), (math.inf, "inf")])

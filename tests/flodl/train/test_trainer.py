@@ -325,6 +325,38 @@ def test_an_evaluation_reads_a_data_set_to_its_end():
     assert state.history[0].scalars["val_mean"] == pytest.approx(X[:30].mean().item(), abs=1e-7)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [[X[:30], Y[:30]], (X[:30], Y[:30]), TensorDataset(X[:30], Y[:30])],
+    ids=["list", "tuple", "set"],
+)
+@pytest.mark.parametrize("first", [True, False], ids=["evaluate-first", "size-first"])
+def test_evaluate_reads_a_data_set_as_dataset_does(data, first):
+    seen = []
+
+    def evaluated(model, batch):
+        seen.append([len(each) for each in batch])
+        return {"mean": batch[0].mean()}
+
+    made = builder([X, Y])
+    made = (
+        made.evaluate(data, evaluated).batch_size(8)
+        if first
+        else made.batch_size(8).evaluate(data, evaluated)
+    )
+    state = made.run().join()
+    assert seen == [[8, 8], [8, 8], [8, 8], [6, 6]]
+    assert state.history[0].scalars["val_mean"] == pytest.approx(X[:30].mean().item(), abs=1e-7)
+
+
+def test_evaluate_keeps_a_list_of_batches():
+    seen = []
+    builder([X, Y]).batch_size(8).evaluate(
+        BATCHES[:2], lambda model, batch: seen.append(len(batch)) or 1.0
+    ).run()
+    assert seen == [2, 2]
+
+
 @pytest.mark.parametrize("beside", [True, False])
 def test_checkpoints_beside_the_training(tmp_path, beside):
     told = []

@@ -52,7 +52,9 @@ class Net(nn.Module):
 
 def test_paths_lead_to_parts_and_tags():
     net = model()
-    assert tree.validate_path(net, "encoder") is PathKind.SUBGRAPH
+    assert tree.validate_path(net, "encoder") is PathKind.SUBGRAPH is PathKind.Subgraph
+    assert tree.validate_path(net, "encoder.first") is PathKind.Tag
+    assert [kind.name for kind in PathKind] == ["SUBGRAPH", "TAG"]
     assert tree.validate_path(net, "encoder.first") is PathKind.TAG
     assert tree.validate_path(net, "active") == "tag"
     assert list(tree_children(net)) == ["encoder"]

@@ -105,7 +105,7 @@ def test_close_is_a_few_units_in_the_last_place(factor: float, close: bool) -> N
     base = torch.linspace(1.0, 2.0, 50)
     first, second = Freezer().freeze(base, "x"), Freezer().freeze(base * factor, "x")
     found = list(find_mismatches(first, second, "x"))
-    assert [item.close for item in found] == [close]
+    assert [item.grade == "close" for item in found] == [close]
 
 
 def test_shared_memory_is_part_of_the_value() -> None:

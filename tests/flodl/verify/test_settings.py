@@ -339,6 +339,6 @@ def test_settings_are_of_the_class_that_the_program_has_for_them(tmp_path: Path)
     with original.active():
         strict = book.cases["Strict"][0].construction.build(original)
         annotated = book.cases["Annotated"][0].construction.build(original)
-    assert strict.emb.embedding_dim == 48
+    assert strict.emb.embedding_dim == 32
     assert len(strict.layers) == 2
     assert annotated.a.in_features == 2  # of a depth of 3, which is made small as well

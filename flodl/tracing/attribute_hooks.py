@@ -1,0 +1,110 @@
+"""Hooks on classes: reads and writes of attributes report to the tracer while a flow is traced.
+
+A class gets a `__getattribute__` and a `__setattr__` that pass every call on but those of the flow: an
+owner that has a source, read outside of torch's machinery and of this package.  Classes are shared by
+all threads, so installations are counted.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import nn
+
+from flodl.tracing.active import current_tracer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flodl.tracing.tracer import Tracer
+
+_OWN_FOLDER: Final = str(Path(__file__).parents[1])
+_TORCH_FOLDER: Final = str(Path(torch.__file__).parent)
+_MACHINERY: Final = frozenset(
+    vars(nn.Module)[name].__code__
+    for name in ("_wrapped_call_impl", "_call_impl")
+    if isinstance(vars(nn.Module)[name], FunctionType)
+)
+# `self.training` ties a plan by itself.
+_UNGUARDED: Final = frozenset({"training"})
+
+_lock = threading.RLock()
+_installed: dict[type, tuple[int, Any, Any]] = {}
+
+
+def install(kind: type) -> None:
+    """Hook a class once more."""
+    with _lock:
+        count, get, put = _installed.get(kind, (0, None, None))
+        if not count:
+            get, put = vars(kind).get("__getattribute__"), vars(kind).get("__setattr__")
+            plain: Any = kind  # its methods, not bound to anything
+            type.__setattr__(kind, "__getattribute__", _reader(plain.__getattribute__))
+            type.__setattr__(kind, "__setattr__", _writer(plain.__setattr__))
+        _installed[kind] = count + 1, get, put
+
+
+def remove(kind: type) -> None:
+    """Take one hook off a class."""
+    with _lock:
+        count, get, put = _installed[kind]
+        if count > 1:
+            _installed[kind] = count - 1, get, put
+            return
+        del _installed[kind]
+        for name, before in (("__getattribute__", get), ("__setattr__", put)):
+            if before is None:
+                type.__delattr__(kind, name)
+            else:
+                type.__setattr__(kind, name, before)
+
+
+def _reader(plain: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    def __getattribute__(self: Any, name: str) -> Any:  # noqa: N807
+        tracer = current_tracer()
+        if (
+            tracer is None
+            or (name.startswith("__") and name != "__dict__")
+            or not _is_read_by_the_flow(tracer, self, name, sys._getframe(1).f_code)
+        ):
+            return plain(self, name)
+        return tracer.read_attribute(self, name, plain)
+
+    return __getattribute__
+
+
+def _writer(plain: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any], None]:
+    def __setattr__(self: Any, name: str, value: Any) -> None:  # noqa: N807
+        tracer = current_tracer()
+        if (
+            tracer is None
+            or self is tracer.module
+            or not _is_read_by_the_flow(tracer, self, name, sys._getframe(1).f_code)
+        ):
+            plain(self, name, value)
+            return
+        tracer.write_attribute(self, name, value)
+
+    return __setattr__
+
+
+def is_ours(file: str) -> bool:
+    """Return True for a file of this package, and for generated code."""
+    return file.startswith((_OWN_FOLDER, "<flodl"))
+
+
+def _is_read_by_the_flow(tracer: Tracer, owner: Any, name: str, code: CodeType) -> bool:
+    if name in _UNGUARDED and owner is tracer.module:
+        return False
+    if tracer.sources.source_of(owner) is None or code in _MACHINERY:
+        return False
+    file = code.co_filename
+    if is_ours(file):
+        return False
+    # torch reads the tables of a module through its `__dict__`; a flow's `vars(x)` is a read.
+    return not (name == "__dict__" and file.startswith(_TORCH_FOLDER))

@@ -1,0 +1,176 @@
+"""State of the process that a flow reads: torch's modes, the environment, clocks and random numbers.
+
+Worked example.
+
+    def flow(self, x):
+        if torch.get_default_dtype() is torch.float32:    # a guard, evaluated in every call
+            x = x * float(os.environ["SCALE"])             # a guard on that variable
+        return x if random.random() < 0.5 else x + 1       # a step: every call draws anew
+
+While a flow is traced, the functions in the tables below are replaced by ones that report to the tracer.
+A mode that a block of the flow itself has set (`with torch.no_grad():`) is read by a step instead.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import random
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from flodl.tracing.active import current_tracer
+from flodl.tracing.callsite import is_user_frame
+from flodl.tracing.proxy import Flow
+from flodl.tracing.pytrees import leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# Functions whose answer a call may rely on only while it is the same: module, its text, names.
+_GUARDED: Final[tuple[tuple[Any, str, tuple[str, ...]], ...]] = (
+    (torch, "torch", (
+        "is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled",
+        "is_autocast_cache_enabled", "get_autocast_dtype", "get_autocast_gpu_dtype",
+        "get_autocast_cpu_dtype", "get_default_dtype", "get_num_threads", "is_anomaly_enabled",
+        "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled",
+        "get_float32_matmul_precision", "get_deterministic_debug_mode",
+    )),
+    (torch.cuda, "torch.cuda", ("is_available", "device_count", "current_device")),
+    (torch.jit, "torch.jit", ("is_tracing", "is_scripting")),
+)  # fmt: skip
+# Modes that a block may set: inside of one, the answer belongs to that place.
+_SCOPED: Final = frozenset({
+    "is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled",
+    "is_autocast_cache_enabled", "get_autocast_dtype", "get_autocast_gpu_dtype", "get_autocast_cpu_dtype",
+})  # fmt: skip
+# Functions whose every call is a step: they draw, tell the time or write.
+_STEPS: Final[tuple[tuple[Any, tuple[str, ...]], ...]] = (
+    (random, (
+        "random", "uniform", "randint", "randrange", "choice", "choices", "sample", "shuffle", "gauss",
+        "normalvariate", "betavariate", "expovariate", "triangular", "getrandbits", "seed", "setstate",
+        "getstate",
+    )),
+    (time, (
+        "time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns",
+        "process_time", "process_time_ns", "sleep",
+    )),
+    (os, ("urandom", "getpid")),
+    (builtins, ("print", "input")),
+)  # fmt: skip
+_OF_NUMPY_RANDOM: Final = (
+    "rand", "randn", "randint", "random", "random_sample", "uniform", "normal", "choice", "permutation",
+    "shuffle", "beta", "binomial", "poisson", "seed",
+)  # fmt: skip
+
+_lock = threading.Lock()
+_depth: list[int] = []
+_replaced: list[tuple[dict[str, Any], str, Any]] = []
+
+
+def _guarded(text: str, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def ask(*args: Any, **named: Any) -> Any:
+        tracer = current_tracer()
+        if tracer is None or not is_user_frame(sys._getframe(1)):
+            return original(*args, **named)
+        values = [*args, *named.values()]
+        if any(type(leaf) is Flow for value in values for leaf in leaves(value)):
+            return tracer.step("function", f"{text}.{name}", args, named, compute=original)
+        if tracer.scopes and name in _SCOPED:
+            return tracer.step("function", f"{text}.{name}", args, named, compute=original)
+        answer = original(*args, **named)
+        shown = ", ".join(
+            [*map(repr, args), *(f"{key}={value!r}" for key, value in named.items())]
+        )
+        tracer.sources.found(answer, f"{text}.{name}({shown})")
+        return answer
+
+    return ask
+
+
+def _stepped(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def step(*args: Any, **named: Any) -> Any:
+        tracer = current_tracer()
+        if tracer is None or not is_user_frame(sys._getframe(1)):
+            return original(*args, **named)
+        target = tracer.encoder.callable_name(original)
+        return tracer.step("function", target, args, named, compute=original)
+
+    return step
+
+
+def _environment_read(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __getitem__(self: Any, key: Any) -> Any:  # noqa: N807
+        tracer = current_tracer()
+        # `get`, `in` and `os.getenv` are written in Python and come here.
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(_OF_PYTHON):
+            frame = frame.f_back
+        if tracer is not None and self is os.environ and is_user_frame(frame):
+            kept = tracer.encoder.constant(os.environ, "environ", guarded=False).key
+            tracer.sources.found(_variable(original, self, key), f"{kept}.get({key!r})")
+        return original(self, key)
+
+    return __getitem__
+
+
+_OF_PYTHON: Final = ("<frozen", os.getenv.__code__.co_filename)
+
+
+def _variable(original: Callable[..., Any], environ: Any, key: Any) -> str | None:
+    try:
+        found: str = original(environ, key)
+    except KeyError:
+        return None
+    return found
+
+
+def _tables() -> Iterator[tuple[dict[str, Any], str, Any]]:
+    for module, text, names in _GUARDED:
+        for name in names:
+            if name in vars(module):
+                yield vars(module), name, _guarded(text, name, vars(module)[name])
+    steps = list(_STEPS)
+    if "numpy" in sys.modules:
+        steps.append((sys.modules["numpy"].random, _OF_NUMPY_RANDOM))
+    for module, names in steps:
+        for name in names:
+            if name in vars(module):
+                yield vars(module), name, _stepped(vars(module)[name])
+
+
+@contextmanager
+def traced_process_state() -> Iterator[None]:
+    """Report reads of the process's state to the tracer of this thread until the block ends.
+
+    The functions are shared by all threads, so the replacements pass every other call on.
+    """
+    with _lock:
+        _depth.append(threading.get_ident())
+        if len(_depth) == 1:
+            for table, name, made in _tables():
+                _replaced.append((table, name, table[name]))
+                table[name] = made
+            type(os.environ).__getitem__ = _READ_ENVIRONMENT  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth.pop()
+            if not _depth:
+                while _replaced:
+                    table, name, before = _replaced.pop()
+                    table[name] = before
+                type(os.environ).__getitem__ = _PLAIN_ENVIRONMENT  # type: ignore[method-assign]
+
+
+_PLAIN_ENVIRONMENT = type(os.environ).__getitem__
+_READ_ENVIRONMENT = _environment_read(_PLAIN_ENVIRONMENT)

@@ -1,0 +1,595 @@
+"""Sources of Python values in a traced flow, and the guards on everything that the flow reads there.
+
+Worked example.  The flow of a module reads a configuration through an alias and a helper:
+
+    def flow(self, x):
+        cfg = self.cfg
+        return scaled(x, cfg)            # def scaled(x, cfg): return x * cfg.scale
+
+While the flow is traced, the classes of `self` and of every object that is reached from it have a
+`__getattribute__` that reports to the tracer.  Reading `self.cfg` gives the object the source
+`self.cfg`; reading `.scale` from it, wherever that is written, gives the guards
+
+    type(self.cfg) is Cfg and self.cfg.scale == 2.0 and type(self.cfg.scale) is float
+
+which every later call evaluates before it may use the plan.  Descriptors are part of the expression:
+a property is evaluated again in every call.  Globals, closure variables and defaults of the functions
+that a flow may call are roots like `self`.  The scheme is that of Dynamo's sources and guards
+(https://docs.pytorch.org/docs/stable/torch.compiler_dynamo_deepdive.html); reads are found by running
+the flow and not by interpreting its bytecode, so that no spelling of a read can be missed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+import weakref
+from collections import OrderedDict
+from contextlib import contextmanager
+from enum import Enum
+from functools import lru_cache, partial
+from inspect import getattr_static
+from types import (
+    FunctionType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
+from typing import TYPE_CHECKING, Any, Final, final
+
+import torch
+from torch import nn
+
+from flodl.errors import FlowError
+from flodl.tracing.attribute_hooks import install, is_ours, remove
+from flodl.tracing.global_reads import (
+    class_reads,
+    global_reads,
+    global_writes,
+    is_foreign,
+    super_reads,
+)
+from flodl.tracing.guard_values import (
+    CODE,
+    FUNCTIONS,
+    MAPPINGS,
+    MISSING,
+    NUMBERS,
+    SEQUENCES,
+    SETS,
+    SINGLETONS,
+    TEXTS,
+    TORCH_CONSTANTS,
+    cell_content,
+    content_of,
+    instance_dict,
+    is_constant,
+    is_same,
+    kept_items,
+    plain_read,
+    same_array,
+    same_items,
+    simple_text,
+    static_read,
+)
+from flodl.tracing.guards import NeedsValueError
+from flodl.tracing.mutated_attributes import live_names
+from flodl.tracing.proxy import Flow
+from flodl.tracing.pytrees import map_leaves
+from flodl.tracing.readings import unwrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from flodl.tracing.tracer import Tracer
+
+# Items of a container of more are guarded together, by one call.
+_FEW_ITEMS: Final = 8
+_CALLED_BY_PYTHON: Final = (
+    "__call__", "__getitem__", "__len__", "__iter__", "__contains__", "__bool__", "__getattr__",
+    "__eq__", "__add__", "__mul__", "__next__", "__enter__", "__exit__",
+)  # fmt: skip
+
+
+@final
+class Sources:
+    """The objects that one trace has reached, and the guards on what was read from them.
+
+    Attributes:
+        names: the attributes that were read from the traced module itself.
+    """
+
+    def __init__(self, tracer: Tracer, module: nn.Module) -> None:
+        self._tracer_of = weakref.ref(tracer)  # it owns us: a cycle would keep weights alive
+        self._known: dict[int, tuple[Any, str]] = {id(module): (module, "self")}
+        self._checks: dict[str, None] = {}
+        # Guards on what a function reads, by function: one that became a node reads in every call.
+        self._by_function: dict[int, dict[str, None]] = {}
+        self._callees: dict[int, list[int]] = {0: []}
+        self._current = 0
+        self._typed: set[int] = {id(module)}
+        self._written: dict[tuple[int, str], Any] = {}
+        self._hooked: list[type] = []
+        self.names: set[str] = set()
+        self._contents: list[tuple[Any, Any]] = []
+        self._changing: frozenset[str] | None = None
+        self._globals: list[tuple[FunctionType, str, Any]] = []
+        self._module = module
+
+    @property
+    def _tracer(self) -> Tracer:
+        tracer = self._tracer_of()
+        assert tracer is not None
+        return tracer
+
+    def checks_without(self, nodes: frozenset[int]) -> tuple[str, ...]:
+        """Return the guards, in the order of the reads.
+
+        Args:
+            nodes: the ids of functions that became nodes; each call of the plan runs them again.
+        """
+        found = dict(self._checks)
+        seen, waiting = {*nodes}, list(self._callees[0])
+        while waiting:
+            each = waiting.pop()
+            if each not in seen:
+                seen.add(each)
+                found |= self._by_function.get(each, {})
+                waiting += self._callees.get(each, ())
+        return tuple(found)
+
+    def release(self) -> None:
+        """Drop every object."""
+        self._known.clear()
+        self._written.clear()
+        self._contents.clear()
+
+    # ---- reads ----------------------------------------------------------------------------------
+
+    def source_of(self, value: object) -> str | None:
+        """Return the expression by which a later call finds an object, None for one without a source."""
+        known = self._known.get(id(value))
+        return known[1] if known is not None and known[0] is value else None
+
+    def read(self, owner: Any, name: str, getter: Callable[[], Any]) -> Any:
+        """Read an attribute of an object that has a source, and guard the value.
+
+        Args:
+            owner: the object.
+            name: the attribute.
+            getter: reads it; a descriptor's body is traced as part of the flow.
+
+        Raises:
+            AttributeError: there is none; that there is none is guarded too.
+        """
+        if owner is self._module:
+            self.names.add(name)
+        written = self._written.get((id(owner), name), MISSING)
+        if written is not MISSING:
+            return written
+        if self._may_have_changed(owner, name):
+            value = self._again(getter)
+            if value is not MISSING and not isinstance(value, (nn.Module, torch.Tensor, *CODE)):
+                return self._tracer.step("function", "getattr", (owner, name), compute=getattr)
+        expression = f"{self._known[id(owner)][1]}.{name}"
+        self._check_type(owner)
+        nodes, before = len(self._tracer.nodes), dict(self._checks)
+        try:
+            value = getter()
+        except AttributeError:
+            self._check(f"not hasattr({self._known[id(owner)][1]}, {name!r})")
+            raise
+        if len(self._tracer.nodes) > nodes or type(value) is Flow:
+            return value  # the body of a property is traced; its own reads are guarded
+        inner, self._checks = self._checks, before
+        if not self._is_computed(owner, name):
+            self.found(value, self._place(owner, name, value))
+        elif is_constant(value) or self._again(getter) is value:
+            self.found(value, expression)
+        else:
+            self._checks |= inner  # a new object in every read: what made it is guarded
+        return value
+
+    def _may_have_changed(self, owner: Any, name: str) -> bool:
+        """Return True if an earlier step may have set the attribute: a guard at entry is too early."""
+        if owner is self._module or not self._has_run_code():
+            return False
+        if self._changing is None:
+            with self._tracer.paused():
+                self._changing = _attributes_set_by(self._module)
+        return name in self._changing
+
+    def _has_run_code(self) -> bool:
+        """Return True if a step so far has run code of the user: a module or a function of theirs."""
+        tracer = self._tracer
+        own = tracer.encoder.in_nodes
+        return any(
+            node.kind == "module" or node.target in own or node.target.startswith("self._modules")
+            for node in tracer.nodes
+        )
+
+    def _place(self, owner: Any, name: str, value: Any) -> str:
+        """Return the expression of a plain attribute, the cheapest that later swaps cannot deceive."""
+        text = self._known[id(owner)][1]
+        if isinstance(owner, nn.Module) and name not in instance_dict(owner):
+            # The tables are read ten times faster than through `nn.Module.__getattr__`.
+            for table in ("_modules", "_parameters", "_buffers"):
+                if instance_dict(owner).get(table, {}).get(name, MISSING) is value:
+                    return f"{text}.{table}[{name!r}]"
+        return f"{text}.{name}"
+
+    def _is_computed(self, owner: Any, name: str) -> bool:
+        """Return True if reading the attribute runs code: a property, a slot, `__getattr__`."""
+        if name in instance_dict(owner):
+            return False
+        if isinstance(owner, nn.Module) and any(
+            name in table for table in (owner._parameters, owner._buffers, owner._modules)
+        ):
+            return False
+        static = getattr_static(type(owner), name, MISSING)
+        if static is MISSING:
+            return True
+        plain = (*FUNCTIONS, classmethod, staticmethod)
+        return not isinstance(static, plain) and "__get__" in dir(type(static))
+
+    def _again(self, getter: Callable[[], Any]) -> Any:
+        with self._tracer.paused():
+            try:
+                return getter()
+            except Exception:  # a property that can be read once
+                return MISSING
+
+    def write(self, owner: Any, name: str, value: Any) -> None:
+        """Note that the flow has set an attribute; a read of it gets that value."""
+        self._written[id(owner), name] = value
+
+    def _check(self, text: str) -> None:
+        checks = self._by_function[self._current] if self._current else self._checks
+        checks[text] = None
+
+    def _check_type(self, owner: Any) -> None:
+        """Guard the class of an object from which something is read."""
+        if id(owner) in self._typed:
+            return
+        self._typed.add(id(owner))
+        kind = type(owner)
+        key = self._key(kind, kind.__name__)
+        self._check(f"type({self._known[id(owner)][1]}) is {key}")
+
+    def _key(self, value: object, name: str, *, portable: bool = True) -> str:
+        encoder = self._tracer.encoder
+        wanted = re.sub(r"\W", "_", name).strip("_") or "value"
+        return encoder.constant(value, wanted, portable=portable, guarded=False).key
+
+    # ---- values ---------------------------------------------------------------------------------
+
+    def found(self, value: Any, expression: str) -> None:
+        """Guard a value that the flow has read, or give it a source if more can be read from it.
+
+        Args:
+            value: the value.
+            expression: Python text that finds it in a later call.
+        """
+        if self._constant(value, expression) or type(value) is Flow:
+            return
+        if isinstance(value, (*SEQUENCES, *MAPPINGS, *SETS)):
+            self._container(value, expression)
+            return
+        known = self.source_of(value)
+        if known is not None:
+            if known != expression:
+                self._check(f"{expression} is {known}")
+            return
+        if isinstance(value, (*FUNCTIONS, type)):
+            self._check(f"{expression} is {self._key(value, value.__name__)}")
+            self.function(value)
+        elif isinstance(value, MethodType):
+            self._method(value, expression)
+        elif not isinstance(value, ModuleType):
+            self._object(value, expression)
+
+    def _object(self, value: Any, expression: str) -> None:
+        """Give an object its source, so that reads from it are guarded."""
+        kind = type(value)
+        self._keep(
+            value, expression, hook=isinstance(value, nn.Module) or not is_foreign(kind.__module__)
+        )
+        if isinstance(value, torch.Tensor):
+            self._check(f"{expression} is not None")
+        elif isinstance(value, (nn.ModuleList, nn.ModuleDict, nn.Sequential)):
+            self._check(f"len({expression}._modules) == {len(value._modules)}")
+        elif isinstance(value, partial):
+            self.function(value.func)
+        elif isinstance(value, SimpleNamespace):
+            self._container(vars(value), f"vars({expression})")
+
+    def _constant(self, value: Any, expression: str) -> bool:
+        """Guard a value that is told by equality; return False for any other."""
+        kind = type(value)
+        if kind in SINGLETONS:
+            self._check(f"{expression} is {value!r}")
+        elif kind in TEXTS:
+            self._check(f"{expression} == {value!r}")
+        elif kind in NUMBERS:
+            if value == 0 or (
+                kind is float and math.isnan(value)
+            ):  # -0.0 and NaN are told by their text
+                self._check(f"repr({expression}) == {repr(value)!r}")
+            else:
+                finite = kind is int or abs(value) < float("inf")
+                shown = repr(value) if finite else self._key(value, "number")
+                self._check(f"(_v := {expression}) == {shown} and type(_v) is {kind.__name__}")
+        elif kind in TORCH_CONSTANTS:
+            self._check(f"{expression} is {value!r}")
+        elif kind is torch.device:
+            self._check(f"{expression} == {self._key(value, 'device')}")
+        elif isinstance(value, Enum):
+            self._check(f"{expression} is {self._key(value, value.name)}")
+        elif kind.__module__ == "numpy" and "dtype" in dir(kind) and "ndim" in dir(kind):
+            self._array(value, expression)
+        else:
+            return False
+        return True
+
+    def _array(self, value: Any, expression: str) -> None:
+        """Guard an array or a number of numpy by a copy."""
+        kept = self._key(value.copy(), "array")
+        same = self._key(same_array, "same_array")
+        self._check(f"{same}({expression}, {kept})")
+
+    def _container(self, value: Any, expression: str) -> None:
+        kind = type(value)
+        if kind in (list, dict, OrderedDict, set) and id(value) not in self._known:
+            self._contents.append((value, value.copy()))
+        self._keep(value, expression, hook=not is_foreign(kind.__module__))
+        self._check(f"type({expression}) is {self._key(kind, kind.__name__)}")
+        if isinstance(value, SETS):
+            self._check(f"{expression} == {self._key(kind(value), kind.__name__)}")
+            return
+        simple = simple_text(value)
+        if simple:
+            self._check(f"{expression} == {simple}")
+            return
+        items: Iterable[tuple[Any, Any]] = enumerate(value)
+        if isinstance(value, MAPPINGS):
+            items = list(dict.items(value))
+        if len(value) > _FEW_ITEMS:
+            same = self._key(same_items, "same_items")
+            self._check(f"{same}({expression}, {self._key(kept_items(value), 'items')})")
+            for key, item in items:
+                if not is_constant(item) and not isinstance(item, CODE):
+                    self._known.setdefault(id(item), (item, self._item(value, expression, key)))
+                    self.hook(type(item))
+            return
+        if isinstance(value, MAPPINGS):
+            keys = list(dict.keys(value))
+            text = simple_text(keys)
+            self._check(f"[*{expression}] == {text or self._key(keys, 'keys')}")
+        else:
+            self._check(f"len({expression}) == {len(value)}")
+        for key, item in items:
+            self.found(item, self._item(value, expression, key))
+
+    def _item(self, value: Any, expression: str, key: Any) -> str:
+        """Return the expression of an item; a class of its own may make items in `__getitem__`."""
+        shown = simple_text([key]) if isinstance(value, MAPPINGS) else f"[{key}]"
+        inside = shown[1:-1] if shown else self._key(key, "key")
+        base = next((each for each in (dict, list, tuple) if isinstance(value, each)), None)
+        if base is None or type(value).__getitem__ is base.__getitem__:
+            return f"{expression}[{inside}]"
+        return f"{base.__name__}.__getitem__({expression}, {inside})"
+
+    def _method(self, value: MethodType, expression: str) -> None:
+        """Guard the function behind a bound method; its object is known or is a class."""
+        function = value.__func__
+        if not isinstance(function, FunctionType):
+            return
+        self._check(f"{expression}.__func__ is {self._key(function, function.__name__)}")
+        self.function(function)
+        self.class_reads(function, value.__self__)
+
+    def class_reads(self, function: FunctionType, owner: Any) -> None:
+        """Guard what a method reads from the class of its owner, or from its owner if that is a class."""
+        for prefix, names in class_reads(function.__code__, of_class=isinstance(owner, type)):
+            value: Any = owner
+            for name in prefix:
+                value = plain_read(value, name)
+            kind = value if isinstance(value, type) else type(value)
+            if value is not MISSING and not is_foreign(kind.__module__):
+                self._chain(kind, self._key(kind, kind.__name__), names)
+        self._super_reads(function, owner)
+
+    def _super_reads(self, function: FunctionType, owner: Any) -> None:
+        """Guard the methods that a method reaches by `super()`."""
+        home = content_of(function, "__class__")
+        order = (owner if isinstance(owner, type) else type(owner)).__mro__
+        if home is None or home not in order:
+            return
+        for name in super_reads(function.__code__):
+            above = order[order.index(home) + 1 :]
+            kind = next((each for each in above if name in vars(each)), None)
+            if kind is None or is_foreign(kind.__module__):
+                continue
+            found = static_read(kind, name)
+            self.found(found, f"{self._key(kind, kind.__name__)}.{name}")
+            if isinstance(found, FunctionType):
+                self.class_reads(found, owner)
+
+    # ---- functions ------------------------------------------------------------------------------
+
+    def function(self, function: Any) -> None:
+        """Guard the globals, closure variables and defaults of a function that the flow may call."""
+        function = getattr_static(function, "__wrapped__", function)
+        if not isinstance(function, FunctionType) or is_ours(function.__code__.co_filename):
+            return
+        self._callees[self._current].append(id(function))
+        if id(function) in self._by_function or is_foreign(function.__module__):
+            return
+        self._by_function[id(function)], self._callees[id(function)] = {}, []
+        before, self._current = self._current, id(function)
+        try:
+            for chain in global_reads(function.__code__):
+                self._global(function, chain)
+            for name in global_writes(function.__code__):
+                table = function.__globals__
+                self._globals.append((function, name, table.get(name, MISSING)))
+            self._free_variables(function)
+            for default in (
+                *(function.__defaults__ or ()),
+                *(function.__kwdefaults__ or {}).values(),
+            ):
+                if not is_constant(default) and type(default) is not Flow:
+                    self.found(default, self._key(default, "default"))
+        finally:
+            self._current = before
+
+    def require_same_globals(self) -> None:
+        """Require that the flow has set no global variable: later calls would not set it.
+
+        Raises:
+            FlowError: it has.
+        """
+        for function, name, before in self._globals:
+            if function.__globals__.get(name, MISSING) is not before:
+                code = function.__code__
+                message = (
+                    f"{code.co_filename}:{code.co_firstlineno}: the flow sets the global `{name}`, and only "
+                    f"its trace would do so; set it in a step: call({function.__name__}, ...)"
+                )
+                raise FlowError(message)
+
+    def settle(self) -> bool:
+        """Leave the containers that the flow has changed itself as the plain module would.
+
+        A traced value in one of them becomes the value that it stands for.  Without values, as after
+        construction, every change is taken back.
+
+        Returns:
+            True if the flow has changed none.
+        """
+        changed = [
+            (value, before) for value, before in self._contents if not is_same(value, before)
+        ]
+        for value, before in changed:
+            kept = map_leaves(value, unwrap) if self._tracer.valued else before
+            if isinstance(value, list):
+                value[:] = kept
+            else:
+                value.clear()
+                value.update(kept)
+        return not changed
+
+    def _free_variables(self, function: FunctionType) -> None:
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
+            content = cell_content(cell)
+            if name == "__class__" or content is MISSING or type(content) is Flow:
+                continue
+            self.found(content, f"{self._key(cell, f'cell_{name}')}.cell_contents")
+
+    def _global(self, function: FunctionType, chain: tuple[str, ...]) -> None:
+        name, *rest = chain
+        if name not in function.__globals__:
+            return
+        value = function.__globals__[name]
+        home = sys.modules.get(function.__module__)
+        if home is not None and vars(home) is function.__globals__ and name.isidentifier():
+            owner = self._key(home, home.__name__.rpartition(".")[2])
+            text = f"{owner}.{name}"
+        else:
+            text = f"{self._key(function.__globals__, 'globals')}[{name!r}]"
+        if isinstance(value, type) and not is_foreign(value.__module__):
+            self.found(value, text)
+            self._chain(value, text, tuple(rest))
+        elif isinstance(value, ModuleType):
+            self._chain(value, text, tuple(rest))
+        elif not isinstance(value, type) and not (
+            isinstance(value, FUNCTIONS) and is_foreign(getattr(value, "__module__", None))
+        ):
+            self.found(value, text)
+
+    def _chain(self, value: Any, text: str, names: tuple[str, ...]) -> None:
+        """Guard what a chain of attributes reads from a class or a module, which cannot be hooked."""
+        for name in names:
+            if isinstance(value, ModuleType) and is_foreign(value.__name__):
+                return
+            value = static_read(value, name)
+            if value is MISSING:
+                return
+            text = f"{text}.{name}"
+            self.found(value, text)
+            if not isinstance(value, (type, ModuleType)):
+                return
+
+    # ---- hooks ----------------------------------------------------------------------------------
+
+    def _keep(self, value: Any, expression: str, *, hook: bool = True) -> None:
+        self._known[id(value)] = (value, expression)
+        kind = type(value)
+        if hook:
+            self.hook(kind)
+            if not kind.__module__.startswith(("torch.", "flodl.")):
+                for name in _CALLED_BY_PYTHON:
+                    found = getattr_static(kind, name, None)
+                    if isinstance(found, FunctionType):
+                        self.function(found)
+
+    def hook(self, kind: type) -> None:
+        """Let reads and writes of attributes of a class's objects report here while the flow is traced."""
+        if kind in self._hooked or not kind.__flags__ & _HEAP_TYPE or kind.__flags__ & _IMMUTABLE:
+            return
+        self._hooked.append(kind)
+        install(kind)
+
+    def unhook(self) -> None:
+        """Take the hooks off again."""
+        while self._hooked:
+            remove(self._hooked.pop())
+
+    def bound(self, value: object, key: str) -> None:
+        """Guard that an object which the plan holds as a constant is still where it was found."""
+        if isinstance(value, MethodType):
+            owner = self.source_of(value.__self__)
+            if owner is not None and owner != "self":
+                kept = self._key(value.__self__, type(value.__self__).__name__, portable=False)
+                self._check(f"{owner} is {kept}")
+            return
+        source = self.source_of(value)
+        if source is not None and source != key:
+            self._check(f"{source} is {key}")
+
+
+@lru_cache(maxsize=1024)
+def _set_by_class(kind: type) -> frozenset[str]:
+    forward = getattr_static(kind, "forward", None)
+    definitions = getattr_static(kind, "_definitions", {})
+    functions = [forward, *(each.function for each in definitions.values())]
+    found = (live_names(each, kind) for each in functions if isinstance(each, FunctionType))
+    return frozenset().union(*found)
+
+
+def _attributes_set_by(module: nn.Module) -> frozenset[str]:
+    """Return the attributes that the forwards of the modules inside a module set."""
+    kinds: set[type] = {type(each) for each in module.modules()} - {type(module)}
+    return frozenset().union(*(_set_by_class(k) for k in kinds if not is_foreign(k.__module__)))
+
+
+_HEAP_TYPE: Final = 1 << 9
+_IMMUTABLE: Final = 1 << 8
+
+
+@contextmanager
+def traced_reads(tracer: Tracer, function: Any) -> Iterator[None]:
+    """Report reads of the traced module, and of all that it leads to, until the block ends."""
+    tracer.sources.hook(type(tracer.module))
+    tracer.sources.function(function)
+    tracer.sources.class_reads(function, tracer.module)
+    try:
+        yield
+        tracer.sources.require_same_globals()
+    finally:
+        tracer.sources.unhook()
+        if not tracer.sources.settle() and not tracer.valued:
+            raise NeedsValueError

@@ -1,0 +1,633 @@
+"""The world changes between two calls: a flow gives what the plain module gives after the same change."""
+
+import os
+import random
+import time
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from enum import Enum
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from flodl import Flow, FlowModule
+from flodl.tracing.active import ACTIVE, current_tracer
+
+pytestmark = pytest.mark.torch
+
+X = torch.linspace(-1, 1, 8).reshape(2, 4)
+
+
+def double(x):
+    return x * 2
+
+
+def triple(x):
+    return x * 3
+
+
+class ByClass:
+    scale = 2.0
+
+
+class ByProperty:
+    def __init__(self):
+        self._scale = 2.0
+        self.table = {"scale": 2.0}
+        self.inner = ByClass()
+        self.items = [1.0, 2.0]
+
+    @property
+    def scale(self):
+        return self._scale
+
+    @property
+    def part(self):
+        return self.inner
+
+    @property
+    def fresh(self):
+        return SimpleNamespace(scale=self._scale)
+
+    def get(self):
+        return self._scale
+
+
+@dataclass
+class Data:
+    scale: float = 2.0
+    sizes: list = field(default_factory=lambda: [1.0, 2.0])
+
+
+@dataclass(slots=True)
+class Slotted:
+    scale: float = 2.0
+
+
+class Aliased:
+    """Another name for an attribute, as configurations of transformers have."""
+
+    aliases = {"width": "hidden"}
+
+    def __init__(self):
+        self.hidden = 3.0
+
+    def __getattribute__(self, name):
+        aliases = super().__getattribute__("aliases")
+        return super().__getattribute__(aliases.get(name, name))
+
+    def __setattr__(self, name, value):
+        super().__setattr__(self.aliases.get(name, name), value)
+
+
+class Fallback:
+    def __init__(self):
+        self.__dict__["table"] = {"scale": 2.0}
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["table"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class AttributeDict(dict):
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+
+
+class Holder:
+    act = staticmethod(double)
+
+
+class Making(dict):
+    """Items are made when they are read, as the table of activations of transformers does it."""
+
+    def __getitem__(self, key):
+        return super().__getitem__(key)()
+
+
+class Mode(Enum):
+    FAST = 1
+    SLOW = 2
+
+
+class Counter:
+    def __init__(self):
+        self.n = 0
+
+    def tick(self):
+        self.n += 1
+        return float(self.n)
+
+
+SCALE = 2.0
+CONFIG = ByClass()
+FACTORS = [2.0, 3.0]
+TABLE = {"scale": 2.0}
+
+
+def scaled(x):
+    return x * 2.0
+
+
+def scale_of():
+    return 2.0
+
+
+class Scaling:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def scaled(self, x):
+        return x * self.scale
+
+
+def apply(stage, x):
+    return x.through(stage) if isinstance(x, Flow) and type(x) is Flow else stage(x)
+
+
+def scaled_by(x, config):
+    return x * config.scale
+
+
+def scaled_by_default(x, config=CONFIG):
+    return x * config.scale
+
+
+def read_factor(module):
+    return module.factor
+
+
+def with_alias(self, x):
+    config = self.cfg
+    return x * config.scale
+
+
+def writing(self, x):
+    self.cfg.scale += 1
+    return x * self.cfg.scale
+
+
+def own(flow, change=lambda _: None):
+    return flow, change, None
+
+
+def configured(make, flow, change=lambda _: None):
+    return flow, change, make
+
+
+def put(path, value):
+    def change(module):
+        *owners, name = path.split(".")
+        for each in owners:
+            module = getattr(module, each)
+        setattr(module, name, value)
+
+    return change
+
+
+def replace_global(name, value):
+    return lambda _: globals().__setitem__(name, value)
+
+
+def appending(self, x):
+    seen = self.cfg.sizes
+    seen.append(1.0)
+    return x * len(seen)
+
+
+def appending_tensors(self, x):
+    seen = self.cfg.sizes
+    seen.append(x * 2)
+    return x + seen[-1] * len(seen)
+
+
+CASES = {
+    "class attribute of a config": configured(ByClass, lambda s, x: x * s.cfg.scale, put("cfg.scale", 5.0)),
+    "property": configured(ByProperty, lambda s, x: x * s.cfg.scale, put("cfg._scale", 5.0)),
+    "value of a method": configured(ByProperty, lambda s, x: x * s.cfg.get(), put("cfg._scale", 5.0)),
+    "item of a dict": configured(
+        ByProperty, lambda s, x: x * s.cfg.table["scale"], lambda m: m.cfg.table.update(scale=5.0)
+    ),
+    "object of a property": configured(
+        ByProperty, lambda s, x: x * s.cfg.part.scale, put("cfg.inner.scale", 5.0)
+    ),
+    "fresh object of a property": configured(
+        ByProperty, lambda s, x: x * s.cfg.fresh.scale, put("cfg._scale", 5.0)
+    ),
+    "method as a stage": configured(
+        lambda: SimpleNamespace(part=Scaling(2.0)),
+        lambda s, x: apply(s.cfg.part.scaled, x),
+        put("cfg.part", Scaling(5.0)),
+    ),
+    "getattr": configured(ByProperty, lambda s, x: x * s.cfg.scale, put("cfg._scale", 5.0)),
+    "item of a list": configured(
+        ByProperty, lambda s, x: x * s.cfg.items[1], lambda m: m.cfg.items.__setitem__(1, 5.0)
+    ),
+    "type of an item": configured(
+        lambda: [2], lambda s, x: x.int() * s.cfg[0], lambda m: m.cfg.__setitem__(0, 2.0)
+    ),
+    "sign of zero": configured(
+        lambda: SimpleNamespace(z=0.0), lambda s, x: x / s.cfg.z, put("cfg.z", -0.0)
+    ),
+    "alias of a config": configured(ByClass, with_alias, put("cfg.scale", 5.0)),
+    "argument of a helper": configured(
+        ByClass, lambda s, x: scaled_by(x, s.cfg), put("cfg.scale", 5.0)
+    ),
+    "dataclass": configured(Data, lambda s, x: x * s.cfg.scale, put("cfg.scale", 5.0)),
+    "list of a dataclass": configured(
+        Data, lambda s, x: x * sum(s.cfg.sizes), lambda m: m.cfg.sizes.append(5.0)
+    ),
+    "slots": configured(Slotted, lambda s, x: x * s.cfg.scale, put("cfg.scale", 5.0)),
+    "getattribute": configured(Aliased, lambda s, x: x * s.cfg.width, put("cfg.width", 5.0)),
+    "getattr of the class": configured(
+        Fallback, lambda s, x: x * s.cfg.scale, lambda m: m.cfg.table.update(scale=5.0)
+    ),
+    "keys as attributes": configured(
+        lambda: AttributeDict(scale=2.0), lambda s, x: x * s.cfg.scale, lambda m: m.cfg.update(scale=5.0)
+    ),
+    "namespace": configured(
+        lambda: SimpleNamespace(scale=2.0), lambda s, x: x * s.cfg.scale, put("cfg.scale", 5.0)
+    ),
+    "nested dict": configured(
+        lambda: {"a": {"b": 2.0}}, lambda s, x: x * s.cfg["a"]["b"], lambda m: m.cfg["a"].update(b=5.0)
+    ),
+    "order of a dict": configured(
+        lambda: {"a": 2.0, "b": 3.0},
+        lambda s, x: x * next(iter(s.cfg.values())),
+        lambda m: m.cfg.update(a=m.cfg.pop("a")),
+    ),
+    "object of a list": configured(
+        lambda: [ByProperty()], lambda s, x: x * s.cfg[0].scale, lambda m: setattr(m.cfg[0], "_scale", 5.0)
+    ),
+    "replaced object of a list": configured(
+        lambda: [ByProperty()],
+        lambda s, x: x * s.cfg[0].scale,
+        lambda m: m.cfg.__setitem__(0, SimpleNamespace(scale=7.0)),
+    ),
+    "values of an ordered dict": configured(
+        lambda: OrderedDict(a=Data()),
+        lambda s, x: x * sum(each.scale for each in s.cfg.values()),
+        lambda m: setattr(m.cfg["a"], "scale", 5.0),
+    ),
+    "long list": configured(
+        lambda: [2.0] * 100, lambda s, x: x * sum(s.cfg), lambda m: m.cfg.__setitem__(50, 5.0)
+    ),
+    "deque": configured(
+        lambda: deque([2.0, 3.0]), lambda s, x: x * s.cfg[0], lambda m: m.cfg.rotate()
+    ),
+    "long list of objects": configured(
+        lambda: [Data() for _ in range(20)],
+        lambda s, x: x * sum(each.scale for each in s.cfg),
+        lambda m: setattr(m.cfg[15], "scale", 5.0),
+    ),
+    "long table of functions": configured(
+        lambda: {str(n): double for n in range(20)},
+        lambda s, x: s.cfg["7"](x),
+        lambda m: m.cfg.update({"7": triple}),
+    ),
+    "items that are made when they are read": configured(
+        lambda: Making(a=nn.Tanh, b=nn.ReLU), lambda s, x: s.cfg["a"](x), lambda m: m.cfg.update(a=nn.ReLU)
+    ),
+    "set": configured(
+        lambda: {1, 2}, lambda s, x: x * (2.0 if 1 in s.cfg else 3.0), lambda m: m.cfg.discard(1)
+    ),
+    "enumeration": configured(
+        lambda: SimpleNamespace(mode=Mode.FAST),
+        lambda s, x: x if s.cfg.mode is Mode.FAST else -x,
+        put("cfg.mode", Mode.SLOW),
+    ),
+    "array": configured(
+        lambda: np.ones(4, np.float32),
+        lambda s, x: x * float(s.cfg[0]),
+        lambda m: m.cfg.__setitem__(0, 5.0),
+    ),
+    "hasattr": configured(
+        Data, lambda s, x: x * (2.0 if hasattr(s.cfg, "flag") else 3.0), put("cfg.flag", 5.0)
+    ),
+    "default of getattr": configured(
+        Data, lambda s, x: x if getattr(s.cfg, "flag", None) is None else -x, put("cfg.flag", 5.0)
+    ),
+    "vars": configured(Data, lambda s, x: x * vars(s.cfg).get("scale"), put("cfg.scale", 5.0)),
+    "deleted attribute with a default": configured(
+        lambda: Scaling(2.0),
+        lambda s, x: x * getattr(s.cfg, "scale", 7.0),
+        lambda m: delattr(m.cfg, "scale"),
+    ),
+    "deleted attribute": configured(
+        Data,
+        lambda s, x: x * s.cfg.scale if "scale" in vars(s.cfg) else -x,
+        lambda m: delattr(m.cfg, "scale"),
+    ),
+    "function of an object": configured(Holder, lambda s, x: s.cfg.act(x), put("cfg.act", triple)),
+    "stage of an object": configured(
+        Holder, lambda s, x: s.cfg.act(torch.add(x, 1)), put("cfg.act", triple)
+    ),
+    "function of a list": configured(
+        lambda: [double], lambda s, x: s.cfg[0](x), lambda m: m.cfg.__setitem__(0, triple)
+    ),
+    "tensor of a list": configured(
+        lambda: [torch.ones(4)], lambda s, x: x + s.cfg[0], lambda m: m.cfg.__setitem__(0, torch.zeros(4))
+    ),
+    "tensor of a dict": configured(
+        lambda: {"t": torch.ones(4)}, lambda s, x: x + s.cfg["t"], lambda m: m.cfg.update(t=torch.zeros(4))
+    ),
+    "tensor of a namespace": configured(
+        lambda: SimpleNamespace(t=torch.ones(4)), lambda s, x: x + s.cfg.t, put("cfg.t", torch.zeros(4))
+    ),
+    "module of a list": configured(
+        lambda: [nn.Tanh()], lambda s, x: s.cfg[0](x), lambda m: m.cfg.__setitem__(0, nn.ReLU())
+    ),
+    "attribute of a layer": own(lambda s, x: x * s.lin.in_features, put("lin.in_features", 7)),
+    "bias of a layer": own(lambda s, x: x if s.lin.bias is None else -x, put("lin.bias", None)),
+    "mode of a layer": own(lambda s, x: x if s.lin.training else -x, lambda m: m.lin.eval()),
+    "requires_grad": own(
+        lambda s, x: x if s.lin.weight.requires_grad else -x, lambda m: m.lin.weight.requires_grad_(False)
+    ),
+    "shape of a parameter": own(
+        lambda s, x: x * s.lin.weight.shape[0], put("lin.weight", nn.Parameter(torch.ones(7, 4)))
+    ),
+    "dtype of a parameter": own(lambda s, x: x.to(s.lin.weight.dtype), lambda m: m.lin.double()),
+    "first parameter": own(
+        lambda s, x: x * next(s.parameters()).shape[0], put("lin.weight", nn.Parameter(torch.ones(7, 4)))
+    ),
+    "number of children": own(
+        lambda s, x: x * len(list(s.children())), lambda m: m.add_module("more", nn.Identity())
+    ),
+    "global": own(lambda s, x: x * SCALE, replace_global("SCALE", 5.0)),
+    "object of a global": own(lambda s, x: x * CONFIG.scale, lambda _: setattr(CONFIG, "scale", 5.0)),
+    "list of a global": own(lambda s, x: x * FACTORS[0], lambda _: FACTORS.__setitem__(0, 5.0)),
+    "dict of a global": own(lambda s, x: x * TABLE["scale"], lambda _: TABLE.update(scale=5.0)),
+    "replaced function": own(lambda s, x: scaled(x), replace_global("scaled", triple)),
+    "replaced function of no tensor": own(
+        lambda s, x: x * scale_of(), replace_global("scale_of", lambda: 9.0)
+    ),
+    "object of a default": own(
+        lambda s, x: scaled_by_default(x), lambda _: setattr(CONFIG, "scale", 8.0)
+    ),
+    "global class": own(lambda s, x: x * ByClass.scale, lambda _: setattr(ByClass, "scale", 5.0)),
+    "type of an object": configured(
+        ByClass, lambda s, x: x * type(s.cfg).scale, lambda m: setattr(type(m.cfg), "scale", 5.0)
+    ),
+    "dunder class": configured(
+        ByClass, lambda s, x: x * s.cfg.__class__.scale, lambda m: setattr(type(m.cfg), "scale", 5.0)
+    ),
+    "class attribute": own(lambda s, x: x * s.width, lambda m: setattr(type(m), "width", 5.0)),
+    "class method": own(lambda s, x: x * s.of_class(), lambda m: setattr(type(m), "width", 5.0)),
+    "replaced method": own(
+        lambda s, x: x * s.method(), lambda m: setattr(type(m), "method", lambda _: 7.0)
+    ),
+    "replaced method of an instance": own(
+        lambda s, x: x * s.method(), lambda m: setattr(m, "method", lambda: 7.0)
+    ),
+    "replaced static method": own(
+        lambda s, x: s.static(x), lambda m: setattr(type(m), "static", staticmethod(triple))
+    ),
+    "own property": own(lambda s, x: x * s.twice, put("factor", 9.0)),
+    "own attribute in a helper": own(lambda s, x: x * read_factor(s), put("factor", 9.0)),
+    "own attribute behind the back": own(
+        lambda s, x: x * s.factor, lambda m: vars(m).update(factor=11.0)
+    ),
+    "registered buffer": own(
+        lambda s, x: x if s.mask is None else x + s.mask, lambda m: m.register_buffer("mask", torch.ones(4))
+    ),
+    "assigned buffer": own(
+        lambda s, x: x if s.mask is None else x + s.mask, put("mask", torch.ones(4))
+    ),
+    "attribute from None to a tensor": own(
+        lambda s, x: x if s.extra is None else x + s.extra, put("extra", torch.ones(4))
+    ),
+    "gradient mode": own(
+        lambda s, x: x if torch.is_grad_enabled() else -x, lambda _: torch.set_grad_enabled(False)
+    ),
+    "default dtype": own(
+        lambda s, x: x if torch.get_default_dtype() is torch.float32 else -x,
+        lambda _: torch.set_default_dtype(torch.float64),
+    ),
+    "autocast": own(
+        lambda s, x: x if torch.is_autocast_enabled("cpu") else -x,
+        lambda _: torch.set_autocast_enabled("cpu", True),
+    ),
+    "environment": own(
+        lambda s, x: x * float(os.environ.get("FLODL_TEST_SCALE", "2")),
+        lambda _: os.environ.update(FLODL_TEST_SCALE="5"),
+    ),
+    "environment by getenv": own(
+        lambda s, x: x * float(os.getenv("FLODL_TEST_SCALE") or 2),
+        lambda _: os.environ.update(FLODL_TEST_SCALE="5"),
+    ),
+    "random numbers": own(lambda s, x: x * random.random() if random.random() < 0.5 else x),
+    "counter behind a method": configured(Counter, lambda s, x: x * s.cfg.tick()),
+    "written attribute": configured(Data, writing),
+    "list that the flow fills": configured(Data, appending),
+    "list that the flow fills with tensors": configured(Data, appending_tensors),
+    "replaced method behind super": own(
+        lambda s, x: x * s.above(), lambda m: setattr(Above, "above", lambda _: 7.0)
+    ),
+}  # fmt: skip
+
+
+class Above:
+    def above(self):
+        return 3.0
+
+
+class Below(Above):
+    def above(self):
+        return super().above() + 1
+
+
+class Members:
+    """What the two modules of every case share."""
+
+    width = 2.0
+
+    def prepare(self, make):
+        self.lin = nn.Linear(4, 4)
+        self.cfg = make() if make else None
+        self.factor = 2.0
+        self.extra = None
+        self.register_buffer("mask", None)
+
+    def method(self):
+        return 3.0
+
+    @property
+    def twice(self):
+        return self.factor * 2
+
+    @classmethod
+    def of_class(cls):
+        return cls.width
+
+    @staticmethod
+    def static(x):
+        return x * 2
+
+
+def module_of(base, name, flow, make):
+    members = {key: value for key, value in vars(Members).items() if not key.startswith("__")}
+    kind = type("Module", (Below, base), {**members, name: flow})
+    module = kind()
+    torch.manual_seed(0)
+    module.prepare(make)
+    return module
+
+
+WORLD = {name: globals()[name] for name in ("SCALE", "CONFIG", "scaled", "scale_of")}
+
+
+ABOVE = Above.above
+
+
+def restore(world):
+    Above.above = ABOVE
+    globals().update(world)
+    ByClass.scale, FACTORS[0], TABLE["scale"] = 2.0, 2.0, 2.0
+    vars(CONFIG).clear()
+    os.environ.pop("FLODL_TEST_SCALE", None)
+    torch.set_grad_enabled(True)
+    torch.set_default_dtype(torch.float32)
+    torch.set_autocast_enabled("cpu", False)
+
+
+@pytest.fixture(autouse=True)
+def same_world():
+    yield
+    restore(WORLD)
+
+
+def outputs(module, change):
+    """Call a module twice, change the world, and call it twice more."""
+    random.seed(0)
+    found = [module(X) for _ in range(2)]
+    change(module)
+    return [*found, *(module(X) for _ in range(2))]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_flow_after_a_change_of_the_world_equals_the_plain_module(case):
+    flow, change, make = CASES[case]
+    expected = outputs(module_of(nn.Module, "forward", flow, make), change)
+    restore(WORLD)
+    got = outputs(module_of(FlowModule, "flow", flow, make), change)
+    for left, right in zip(expected, got, strict=True):
+        assert left.dtype == right.dtype
+        assert torch.equal(left, right)
+
+
+def test_free_variable_that_changes_is_read_in_every_call():
+    scale = 2.0
+    module = module_of(FlowModule, "flow", lambda s, x: x * scale, None)
+    assert torch.equal(module(X), X * 2)
+    scale = 5.0
+    assert torch.equal(module(X), X * 5)
+
+
+def test_items_that_are_made_when_they_are_read_are_traced_once():
+    flow, _, make = CASES["items that are made when they are read"]
+    module = module_of(FlowModule, "flow", flow, make)
+    for _ in range(3):
+        module(X)
+    (plans,) = module._plans.values()
+    assert len(plans.programs) == 1
+
+
+def test_attribute_of_a_bridge_is_guarded():
+    def flow(self, x):
+        if (x.sum() > 0).through(bool):
+            return x * self.cfg.scale
+        return x * self.cfg.sizes[0]
+
+    module = module_of(FlowModule, "flow", flow, Data)
+    ones = torch.ones(2)
+    assert [module(sign * ones)[0].item() for sign in (1, -1, 1, -1)] == [2.0, -1.0, 2.0, -1.0]
+    module.cfg.sizes[0] = 7.0
+    assert [module(sign * ones)[0].item() for sign in (1, -1, 1, -1)] == [2.0, -7.0, 2.0, -7.0]
+    module.cfg.scale = 3.0
+    assert [module(sign * ones)[0].item() for sign in (1, -1)] == [3.0, -7.0]
+
+
+def test_classes_are_unhooked_after_a_flow_that_raises():
+    def flow(self, x):
+        raise ValueError(self.cfg.scale)
+
+    module = module_of(FlowModule, "flow", flow, Data)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="2"):
+            module(X)
+    assert "__getattribute__" not in vars(Data)
+    assert "__setattr__" not in vars(Data)
+    assert current_tracer() is None
+    assert ACTIVE.tracer is None
+
+
+@pytest.mark.parametrize("kind", ["forward_hook", "forward_pre_hook", "full_backward_hook"])
+def test_single_hook_of_a_layer_runs_in_every_call(kind):
+    module = module_of(FlowModule, "flow", lambda s, x: s.lin(x), None)
+    module(X)
+    seen = []
+    handle = getattr(module.lin, f"register_{kind}")(lambda *_: seen.append(kind))
+    for _ in range(2):
+        module(X.clone().requires_grad_()).sum().backward()
+    assert seen == [kind] * 2
+    handle.remove()
+    module(X).sum().backward()
+    assert len(seen) == 2
+
+
+def test_clock_in_a_flow_is_read_in_every_call():
+    module = module_of(FlowModule, "flow", lambda s, x: x * time.perf_counter(), None)
+    assert not torch.equal(module(X), module(X))
+
+
+def test_print_in_a_flow_prints_in_every_call(capsys):
+    def flow(self, x):
+        print("width", x.shape[1])  # noqa: T201
+        return x
+
+    module = module_of(FlowModule, "flow", flow, None)
+    module(X), module(X), module(X)
+    assert capsys.readouterr().out == "width 4\n" * 3
+
+
+def test_global_set_by_a_flow_is_an_error_with_its_place():
+    class Counting(FlowModule):
+        def flow(self, x):
+            global SCALE  # noqa: PLW0603
+            SCALE += 1
+            return x
+
+    with pytest.raises(Exception, match=r"test_world.py:\d+: the flow sets the global `SCALE`"):
+        Counting()(X)
+
+
+@pytest.mark.parametrize(
+    ("layer", "owner", "name"),
+    [
+        (nn.Linear(4, 4), nn.Linear, "forward"),
+        (nn.Linear(4, 4), F, "linear"),
+        (nn.LayerNorm(4), F, "layer_norm"),
+        (nn.GELU(), nn.GELU, "forward"),
+        (nn.ReLU(), F, "relu"),
+    ],
+)
+def test_replaced_function_of_a_layer_is_used_by_flows(layer, owner, name, monkeypatch):
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def flow(self, x):
+            return x.through(self.layer)
+
+    net = Net()
+    net(X)
+    monkeypatch.setattr(owner, name, lambda *_, **__: torch.full((2, 4), 7.0))
+    assert torch.equal(net(X), layer(X))
+    assert net(X)[0, 0] == 7.0
