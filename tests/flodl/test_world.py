@@ -631,3 +631,54 @@ def test_replaced_function_of_a_layer_is_used_by_flows(layer, owner, name, monke
     monkeypatch.setattr(owner, name, lambda *_, **__: torch.full((2, 4), 7.0))
     assert torch.equal(net(X), layer(X))
     assert net(X)[0, 0] == 7.0
+
+
+class Tied:
+    """What a language model shares: one bias at two places, one layer at two places."""
+
+    def prepare(self):
+        self.bias = nn.Parameter(torch.ones(4))
+        self.inner = nn.Module()
+        self.inner.lin = nn.Linear(4, 4)
+        self.inner.lin.bias = self.bias
+        self.first = nn.Module()
+        self.first.layer = nn.Linear(4, 4)
+        self.second = nn.Module()
+        self.second.layer = self.first.layer
+
+
+def tied(base, name, flow):
+    kind = type("Module", (base,), {"prepare": Tied.prepare, name: flow})
+    module = kind()
+    torch.manual_seed(0)
+    module.prepare()
+    return module
+
+
+TIED = {
+    "parameter by its other place": (
+        lambda s, x: x + s.inner.lin.bias, put("bias", nn.Parameter(torch.zeros(4)))
+    ),
+    "parameter at the place that was read": (
+        lambda s, x: x + s.inner.lin.bias, put("inner.lin.bias", nn.Parameter(torch.zeros(4)))
+    ),
+    "layer by its other place": (lambda s, x: s.second.layer(x), put("first.layer", nn.Tanh())),
+    "layer at the place that was read": (
+        lambda s, x: s.second.layer(x), put("second.layer", nn.Tanh())
+    ),
+    "loaded by assignment": (
+        lambda s, x: x + s.inner.lin.bias,
+        lambda m: m.load_state_dict(
+            {key: value * 2 + ("lin" in key) for key, value in m.state_dict().items()}, assign=True
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TIED)
+def test_flow_of_tied_weights_follows_the_place_that_it_reads(case):
+    flow, change = TIED[case]
+    expected = outputs(tied(nn.Module, "forward", flow), change)
+    got = outputs(tied(FlowModule, "flow", flow), change)
+    for left, right in zip(expected, got, strict=True):
+        assert torch.equal(left, right)
