@@ -26,6 +26,7 @@ class ComparisonRequest:
     verify: Verify
     examples: tuple[str, ...]
     timeout_s: float
+    python: str = sys.executable
 
 
 def compare_files(request: ComparisonRequest) -> FileData:
@@ -81,7 +82,7 @@ def _run(request: ComparisonRequest, names: tuple[str, ...]) -> VerifyOutcome:
                 ported=request.ported,
                 classes=names,
                 examples=request.examples,
-                python=sys.executable,
+                python=request.python,
                 timeout_s=request.timeout_s,
                 workdir=Path(folder),
                 search_path=tuple(folders),

@@ -25,8 +25,6 @@ ProveScript = Callable[[ScriptRequest], ScriptOutcome]
 
 # Each round keeps at least one class more, so this only bounds the time of odd files.
 _MAX_ROUNDS = 6
-# A residual connection adds in an order of its own: of two memory formats the other one may win.
-_SUM = "· also"
 _CONTAINERS = ("list", "tuple", "dict", "NoneType", "int", "float")
 
 
@@ -94,12 +92,10 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
         if not different:
             break
         blamed = _innermost(made, different)
-        plans = {item.name: item for item in made.plan.classes}
         doubtful = frozenset(
             name
             for name in blamed
-            if (_takes_lists(evidence[name]) or _SUM in plans[name].reading)
-            and not project.is_cautious(path, name)
+            if _takes_lists(evidence[name]) and not project.is_cautious(path, name)
         )
         if doubtful:
             project.caution(path, doubtful)
