@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
 
+from fdl_cli.porter.affected import affected_classes
 from fdl_cli.porter.bench import Bench, Placement
 from fdl_cli.porter.ir.evidence import (
     NO_MODULE,
@@ -69,7 +70,10 @@ def ported_classes(made: Draft) -> tuple[str, ...]:
 
 
 def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
-    """Verify a draft; classes which turn out different are kept, and the rest verified again."""
+    """Verify a draft; classes which turn out different are kept.
+
+    What was shown of the others holds, unless they reach one that changed: those are verified again.
+    """
     if not ported_classes(project.draft(path)):
         return Proof()
     demoted: set[str] = set()
@@ -78,8 +82,10 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
     sufficient: int | None = None
     for _ in range(_MAX_ROUNDS):
         made = project.draft(path)
-        outcome = proving.verify(class_request(project, path, proving))
-        evidence = {item.name: item for item in outcome.classes}
+        request = class_request(project, path, proving)
+        pending = tuple(name for name in request.classes if name not in evidence)
+        outcome = proving.verify(replace(request, classes=pending))
+        evidence.update((item.name, item) for item in outcome.classes)
         warnings = _warnings(outcome)
         sufficient = outcome.sufficient_s
         different = [name for name in outcome.different if name not in demoted]
@@ -97,10 +103,30 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
             lines = {item.name: item.line for item in made.plan.classes}
             project.demote(path, {n: _demotion(evidence[n], lines[n]) for n in blamed})
             demoted.update(blamed)
-        evidence = {}
-        if not ported_classes(project.draft(path)):
+        evidence = _still_valid(project, path, proving, made, evidence)
+        if not set(ported_classes(project.draft(path))) - evidence.keys():
             break
     return Proof(evidence=evidence, warnings=warnings, sufficient_timeout=sufficient)
+
+
+def _still_valid(
+    project: Project,
+    path: Path,
+    proving: Proving,
+    before: Draft,
+    evidence: Mapping[str, ClassEvidence],
+) -> dict[str, ClassEvidence]:
+    """Return what was shown of classes that are as they were, and whose parts are."""
+    if proving.bench is not None:  # beside ports of other files, which may have changed
+        return {}
+    void = affected_classes(before, project.draft(path))
+    kept = set(ported_classes(project.draft(path))) - void
+    # One that was late may be in time now that fewer are left.
+    return {
+        name: item
+        for name, item in evidence.items()
+        if name in kept and item.status != "different" and item.reason != "time"
+    }
 
 
 def prove_training(project: Project, path: Path, proving: Proving, proof: Proof) -> Proof:
