@@ -117,6 +117,8 @@ def _full(words: tuple[str, ...]) -> int:
         return session.failed(error)
     except (KeyboardInterrupt, BrokenPipeError):
         raise
+    except OSError as problem:
+        return session.stopped_by_disk(problem)
     except Exception as problem:  # the boundary: a bug becomes a report, not a traceback
         return session.crashed(problem)
     return code

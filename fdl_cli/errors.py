@@ -1,5 +1,7 @@
 """Every way `fdl` can fail, with the exit code and the hint that people see."""
 
+import errno
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -107,6 +109,39 @@ class NeedsTerminalError(FdlError):
     """A question must be answered and there is no terminal to ask on."""
 
     exit_code = 7
+
+
+def storage_error(problem: OSError, own_folders: Sequence[str]) -> FdlError | None:
+    """Return the error for a disk that is full or a place that may not be used; None for other problems.
+
+    Args:
+        problem: what the operating system said.
+        own_folders: the folders of fdl itself, in which nothing but fdl decides what exists.
+    """
+    place = problem.filename if isinstance(problem.filename, str) else ""
+    # A folder above them counts: it could not be made, or is none.
+    below = bool(place) and any(
+        f"{place}/".startswith(f"{folder}/") or f"{folder}/".startswith(f"{place}/")
+        for folder in own_folders
+    )
+    reason = problem.strerror or str(problem)
+    where = f"`{place}`" if place else "a file"
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        return EnvironmentLackingError(
+            error_id="disk-full",
+            message=f"cannot write {where}: {reason}",
+            hint="free some space (`df -h` shows where), then run the same command again",
+        )
+    barred = problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+    if barred or (below and problem.errno == errno.ENOENT):
+        return EnvironmentLackingError(
+            error_id="place-not-usable",
+            message=f"cannot use {where}: {reason}",
+            hint="let FLODL_HOME name a folder that you may write: `export FLODL_HOME=/tmp/flodl`"
+            if below
+            else f"look at its permissions: `ls -ld {place or '.'}`",
+        )
+    return None
 
 
 EXIT_INTERNAL = 70

@@ -75,6 +75,16 @@ class Session:
             point_at_nothing(2)
         return error.exit_code
 
+    def stopped_by_disk(self, problem: OSError) -> int:
+        """Say which place cannot be used or is full; other problems of the system are bugs of fdl."""
+        from fdl_cli.errors import storage_error
+
+        own = directories(self.environ)
+        error = storage_error(
+            problem, [str(each) for each in (own.config, own.cache, own.state, own.data)]
+        )
+        return self.crashed(problem) if error is None else self.failed(error)
+
     def crashed(self, problem: Exception) -> int:
         """Apologise in two lines and store a report."""
         from fdl_cli.crash import report_text, write_report

@@ -37,6 +37,7 @@ from flodl.data.protocols import Sampler as Sampler
 from flodl.data.samplers import RandomSampler as RandomSampler
 from flodl.data.samplers import SequentialSampler as SequentialSampler
 from flodl.errors import BuildError as BuildError
+from flodl.errors import BytecodeError as BytecodeError
 from flodl.errors import CheckpointError as CheckpointError
 from flodl.errors import DataError as DataError
 from flodl.errors import DeviceError as DeviceError

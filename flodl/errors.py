@@ -61,6 +61,17 @@ class FlowError(FlodlError):
 
 
 @final
+class BytecodeError(FlodlError):
+    """This version of Python, or one of its instructions, is unknown, so that no flow can be traced.
+
+    Example:
+        >>> from flodl import BytecodeError, FlodlError
+        >>> issubclass(BytecodeError, FlodlError)
+        True
+    """
+
+
+@final
 class GraphError(FlodlError):
     """A built graph was used in a way that it does not offer.
 

@@ -1,14 +1,14 @@
 """Migrates a checkpoint in a child process, because matching and writing is the runtime's work."""
 
 import json
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from fdl_cli.errors import ConflictError, EnvironmentLackingError, OperationFailedError, UsageError
+from fdl_cli.errors import ConflictError, OperationFailedError, UsageError
 from fdl_cli.system.process import run
+from fdl_cli.system.user_python import UserPython, require_torch
 
 LIMIT_S = 600.0
 
@@ -24,6 +24,7 @@ class MigrationRequest:
     rename: tuple[str, ...]
     in_order: bool
     force: bool
+    python: UserPython
 
 
 @final
@@ -53,7 +54,7 @@ def migrate(request: MigrationRequest) -> Migration:
     Raises:
         UsageError: a rename is not OLD=NEW.
         ConflictError: the target exists, or the runtime refuses the match.
-        EnvironmentLackingError: this environment has no torch.
+        EnvironmentLackingError: the Python has no torch.
         OperationFailedError: the child failed.
     """
     if request.target.exists() and not request.force:
@@ -63,11 +64,12 @@ def migrate(request: MigrationRequest) -> Migration:
             hint="choose another TARGET, or overwrite it with --force",
             file=str(request.target),
         )
+    require_torch(request.python, "migrating")
     with tempfile.TemporaryDirectory() as folder:
         question, answer = Path(folder) / "request.json", Path(folder) / "response.json"
         question.write_text(json.dumps(_payload(request)), encoding="utf-8")
         completed = run(
-            (sys.executable, "-m", "flodl.checkpoint", question, answer),
+            request.python.runtime_command("flodl.checkpoint", question, answer),
             timeout=LIMIT_S,
             check=False,
         )
@@ -109,13 +111,7 @@ def _payload(request: MigrationRequest) -> dict[str, object]:
     }
 
 
-def _child_failed(stderr: str) -> EnvironmentLackingError | OperationFailedError:
-    if "No module named 'torch'" in stderr:
-        return EnvironmentLackingError(
-            error_id="torch-missing",
-            message="migrating needs torch, which this environment does not have",
-            hint="install it with `fdl setup`",
-        )
+def _child_failed(stderr: str) -> OperationFailedError:
     lines = stderr.strip().splitlines()
     return OperationFailedError(
         error_id="migration-failed",

@@ -290,6 +290,7 @@ class MigrateOptions:
     rename: tuple[str, ...]
     in_order: bool
     force: bool
+    python: Path | None
 
 
 def parse_migrate(
@@ -307,6 +308,12 @@ def parse_migrate(
         bool, typer.Option("--in-order", help="Match equal shapes in the order of both files.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite TARGET.")] = False,
+    python: Annotated[
+        Path | None,
+        typer.Option(
+            "--python", help="The Python with torch; else the project's, else fdl's own."
+        ),
+    ] = None,
 ) -> MigrateOptions:
     """Write a checkpoint anew: in today's format, and with the names of another model if asked.
 
@@ -319,6 +326,7 @@ def parse_migrate(
         rename=tuple(rename or ()),
         in_order=in_order,
         force=force,
+        python=python,
     )
 
 
@@ -331,6 +339,7 @@ def run_migrate(context: Context, options: MigrateOptions) -> CommandResult[Migr
         EnvironmentLackingError: there is no torch.
     """
     from fdl_cli.checkpoint.migration import MigrationRequest, migrate
+    from fdl_cli.system.user_python import user_python
 
     request = MigrationRequest(
         source=context.cwd / options.source,
@@ -339,6 +348,7 @@ def run_migrate(context: Context, options: MigrateOptions) -> CommandResult[Migr
         rename=options.rename,
         in_order=options.in_order,
         force=options.force,
+        python=user_python(context, options.python),
     )
     return CommandResult(schema="fdl.checkpoint.migrate/1", data=migrate(request))
 

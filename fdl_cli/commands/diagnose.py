@@ -20,6 +20,7 @@ class DiagnoseOptions:
     """What to look at, and what the exit code says."""
 
     env: Path | None
+    python: Path | None
     check: bool
     probe: bool
     report: bool
@@ -40,6 +41,10 @@ def parse(
     env: Annotated[
         Path | None, typer.Option("--env", help="The environment to look at.", metavar="DIR")
     ] = None,
+    python: Annotated[
+        Path | None,
+        typer.Option("--python", help="The environment of this interpreter, in place of --env."),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Exit 1 if a check found an error.")
     ] = False,
@@ -54,15 +59,19 @@ def parse(
 
     `fdl diagnose --json` is also the file of facts that `fdl setup --facts` plans from.
     """
-    return DiagnoseOptions(env=env, check=check, probe=probe, report=report)
+    return DiagnoseOptions(env=env, python=python, check=check, probe=probe, report=report)
 
 
 def run(context: Context, options: DiagnoseOptions) -> CommandResult[DiagnoseData]:
     """Collect the facts and answer the checks."""
     from fdl_cli.commands.diagnose_project import project_checks
+    from fdl_cli.system.user_python import named_environment
     from fdl_cli.torchenv.diagnosis import diagnose, write_report
 
-    facts, checks = diagnose(context, options.env, probe=options.probe)
+    env = options.env
+    if options.python is not None:
+        env = named_environment(context.cwd / options.python).folder
+    facts, checks = diagnose(context, env, probe=options.probe)
     if context.project_root is not None:
         checks = (*checks, *project_checks(context.project_root))
     failed = any(check.severity == "error" for check in checks)

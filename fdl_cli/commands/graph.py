@@ -1,7 +1,6 @@
 """`fdl graph`: draw the flow graph of a model, as a picture, a page, or text."""
 
 import json
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ class GraphOptions:
     fold: bool | None
     force: bool
     timeout_s: float
+    python: Path | None
 
 
 @final
@@ -79,6 +79,12 @@ def parse(
     timeout: Annotated[
         float, typer.Option("--timeout", min=1, help="Seconds to import and run the model.")
     ] = 120.0,
+    python: Annotated[
+        Path | None,
+        typer.Option(
+            "--python", help="The Python with torch; else the project's, else fdl's own."
+        ),
+    ] = None,
 ) -> GraphOptions:
     """Draw the flow graph of a model; without a file to write, print it as text."""
     given = {"svg": svg, "html": html, "dot": dot, "mermaid": mermaid}
@@ -91,6 +97,7 @@ def parse(
         fold=fold,
         force=force,
         timeout_s=timeout,
+        python=python,
     )
 
 
@@ -101,10 +108,12 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
         UsageError: the model is not given as FILE:NAME.
         NotFoundError: there is no such file, or no such model in it.
         ConflictError: an output exists already.
+        EnvironmentLackingError: the Python has no torch.
         OperationFailedError: the model cannot be imported, made or called.
     """
     from fdl_cli.errors import ConflictError
     from fdl_cli.system.atomic import write_whole
+    from fdl_cli.system.user_python import require_torch, user_python
 
     file, name = _split(context, options.model)
     targets = {form: context.cwd / path for form, path in options.files.items()}
@@ -115,7 +124,9 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
                 message=f"{path} exists already",
                 hint="choose another name, or overwrite it with --force",
             )
-    answer = _ask_child(file, name, options, tuple(targets) or ("text",))
+    python = user_python(context, options.python)
+    require_torch(python, "drawing a model")
+    answer = _ask_child(python.interpreter, file, name, options, tuple(targets) or ("text",))
     pictures = dict(answer["pictures"])
     for form, path in targets.items():
         write_whole(path, pictures[form].encode())
@@ -163,7 +174,7 @@ def _split(context: Context, model: str) -> tuple[Path, str]:
 
 
 def _ask_child(
-    file: Path, name: str, options: GraphOptions, formats: tuple[str, ...]
+    python: Path, file: Path, name: str, options: GraphOptions, formats: tuple[str, ...]
 ) -> dict[str, Any]:
     from fdl_cli.errors import NotFoundError, OperationFailedError
     from fdl_cli.porter.verify.child import child_environment
@@ -183,7 +194,7 @@ def _ask_child(
         asked, answered = workdir / "request.json", workdir / "response.json"
         asked.write_text(json.dumps(request), encoding="utf-8")
         completed = run_process(
-            (sys.executable, "-m", "flodl.render", asked, answered),
+            (python, "-m", "flodl.render", asked, answered),
             cwd=file.parent,
             env=child_environment(workdir),
             timeout=options.timeout_s,
@@ -194,7 +205,7 @@ def _ask_child(
             raise OperationFailedError(
                 error_id="graph-child-died",
                 message=f"drawing {file.name} ended early: {lines[-1] if lines else 'no message'}",
-                hint="run the file with `python` first; torch must be installed: fdl setup",
+                hint=f"run the file with `{python}` first",
                 file=str(file),
             )
         answer: dict[str, Any] = json.loads(answered.read_text(encoding="utf-8"))

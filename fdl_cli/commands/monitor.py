@@ -1,7 +1,6 @@
 """`fdl monitor`: show runs in the browser, finished ones and those that go on in other processes."""
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ class MonitorOptions:
     host: str
     allow_host: tuple[str, ...]
     detach: bool
+    python: Path | None
 
 
 @final
@@ -71,6 +71,12 @@ def parse(
             "--detach", "-d", help="Serve in the background, until an hour without readers."
         ),
     ] = False,
+    python: Annotated[
+        Path | None,
+        typer.Option(
+            "--python", help="The Python with torch; else the project's, else fdl's own."
+        ),
+    ] = None,
 ) -> MonitorOptions:
     """Show runs in the browser: charts, epochs, the model, and how they compare.
 
@@ -83,6 +89,7 @@ def parse(
         host=host,
         allow_host=tuple(allow_host or ()),
         detach=detach,
+        python=python,
     )
 
 
@@ -94,9 +101,12 @@ def run(context: Context, options: MonitorOptions) -> CommandResult[MonitorData]
         EnvironmentLackingError: torch is not installed.
         ConflictError: the port is taken.
     """
+    from fdl_cli.system.user_python import require_torch, user_python
+
     places = tuple(_place(context, path) for path in options.runs)
-    _require_torch()
-    words = [sys.executable, "-m", "flodl.monitor", *map(str, places or (context.cwd,))]
+    python = user_python(context, options.python)
+    require_torch(python, "the monitor")
+    words = [*python.runtime_command("flodl.monitor", *(places or (context.cwd,)))]
     words += ["--host", options.host]
     words += [] if options.port is None else ["--port", str(options.port)]
     for name in options.allow_host:
@@ -132,19 +142,6 @@ def _place(context: Context, path: Path) -> Path:
             file=str(path),
         )
     return place
-
-
-def _require_torch() -> None:
-    from importlib.util import find_spec
-
-    from fdl_cli.errors import EnvironmentLackingError
-
-    if find_spec("torch") is None:
-        raise EnvironmentLackingError(
-            error_id="torch-missing",
-            message="the monitor is a part of the runtime, which needs torch",
-            hint="install it with `fdl setup`",
-        )
 
 
 def _in_foreground(context: Context, words: Sequence[str], options: MonitorOptions) -> None:

@@ -37,6 +37,7 @@ class PortOptions:
     explain: str | None
     dry_run: bool
     jobs: int | None
+    python: Path | None
 
 
 def parse(
@@ -97,6 +98,12 @@ def parse(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would change; write and run nothing.")
     ] = False,
+    python: Annotated[
+        Path | None,
+        typer.Option(
+            "--python", help="The Python with torch; else the project's, else fdl's own."
+        ),
+    ] = None,
 ) -> PortOptions:
     """Port PyTorch scripts to flow graphs and prove that they compute the same.
 
@@ -120,6 +127,7 @@ def parse(
         explain=explain,
         dry_run=dry_run,
         jobs=jobs,
+        python=python,
     )
 
 
@@ -139,6 +147,7 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
     from fdl_cli.porter.port_tree import port_tree
     from fdl_cli.porter.tree_request import TreeRequest
     from fdl_cli.porter.verify import prove_script, verify_port
+    from fdl_cli.system.user_python import user_python
 
     proves = options.verify and not options.check and not options.dry_run
     request = TreeRequest(
@@ -150,6 +159,7 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
         verify=verify_port if proves else None,
         prove_script=prove_script if proves else None,
         examples=options.examples,
+        python=str(user_python(context, options.python).interpreter),
         timeout_s=options.timeout_s,
         want_diff=options.diff,
         want_plan=options.show_plan,
@@ -211,7 +221,9 @@ def _explain(code: str) -> CommandResult[PortData]:
 def _compare(context: Context, options: PortOptions) -> CommandResult[PortData]:
     from fdl_cli.errors import Notice, UsageError
     from fdl_cli.porter.compare_two import ComparisonRequest, compare_files
+    from fdl_cli.porter.report.proofs import total_lines
     from fdl_cli.porter.verify import verify_port
+    from fdl_cli.system.user_python import user_python
 
     writes = options.output or options.in_place or options.diff or options.check
     if len(options.paths) != 2 or writes or not options.verify:
@@ -225,6 +237,7 @@ def _compare(context: Context, options: PortOptions) -> CommandResult[PortData]:
         ported=context.cwd / options.paths[1],
         verify=verify_port,
         examples=options.examples,
+        python=str(user_python(context, options.python).interpreter),
         timeout_s=options.timeout_s,
     )
     file = compare_files(request)
@@ -236,7 +249,7 @@ def _compare(context: Context, options: PortOptions) -> CommandResult[PortData]:
     )
     return CommandResult(
         schema=COMMAND.schema,
-        data=PortData(files=(file,)),
+        data=PortData(files=(file,), totals=total_lines((file,))),
         ok=code == 0,
         warnings=warnings,
         exit_code=code,
@@ -256,6 +269,9 @@ def show(result: CommandResult[PortData], console: Console) -> None:
         if file.plan is not None:
             console.line(file.plan)
         for line in file.summary:
+            console.line(line)
+    if not any(file.diff is not None for file in result.data.files):
+        for line in result.data.totals:
             console.line(line)
 
 

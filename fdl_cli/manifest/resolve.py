@@ -3,12 +3,16 @@
 On the path of `fdl <task>`: everything it needs comes in as arguments, nothing is read.
 """
 
+import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, final
 
 from fdl_cli.manifest.model import Change, Flags, Invocation, Stored, Tree, Trouble, Value
 from fdl_cli.manifest.variables import fill_in
 from fdl_cli.manifest.words import Words, divide, read_flags
+
+_USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 @final
@@ -261,11 +265,29 @@ def _venv(
     name = named if isinstance(named, str) else ".venv"
     folder = name if name.startswith("/") else f"{stored.root}/{name}"
     if not exists(f"{folder}/bin"):
-        return ()
-    path = environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+        return _other_python(environ, exists)
+    path = environ.get("PATH", _USUAL_PATH)
     first = path.split(":")[0]
     joined = path if first == f"{folder}/bin" else f"{folder}/bin:{path}"
     return (
         Change("PATH", joined, f"the environment `{name}`"),
         Change("VIRTUAL_ENV", folder, f"the environment `{name}`"),
     )
+
+
+def _other_python(environ: Mapping[str, str], exists: Callable[[str], bool]) -> tuple[Change, ...]:
+    """Return the change of PATH for a project without an environment, in the order of every command."""
+    path = environ.get("PATH", _USUAL_PATH)
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        folder = environ.get(variable)
+        if folder and exists(f"{folder}/bin"):
+            if f"{folder}/bin" in path.split(":"):
+                return ()
+            return (
+                Change("PATH", f"{folder}/bin:{path}", f"the active environment ({variable})"),
+            )
+    own = os.path.dirname(sys.executable)
+    # Last: tasks of a project that needs no environment keep the programs that they have.
+    if own in path.split(":") or not exists(own):
+        return ()
+    return (Change("PATH", f"{path}:{own}", "the Python of fdl itself"),)

@@ -1,6 +1,5 @@
 """Ports the files of one project together: drafts all, proves each, and again what that changed."""
 
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -189,7 +188,7 @@ class PortRun:
                 prove_script=self._script,
                 workdir=workdir,
                 examples=self._request.examples,
-                python=sys.executable,
+                python=self._request.python,
                 timeout_s=self._request.timeout_s,
                 # A module of a package is found through the package; its folder would shadow names.
                 search_path=() if in_package else (source.parent,),

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
 
+from fdl_cli.porter.affected import affected_classes
 from fdl_cli.porter.bench import Bench, Placement
 from fdl_cli.porter.ir.evidence import (
+    NO_MODULE,
     ClassEvidence,
     ScriptOutcome,
     ScriptRequest,
@@ -22,12 +24,8 @@ from fdl_cli.porter.training_report import put_back
 Verify = Callable[[VerifyRequest], VerifyOutcome]
 ProveScript = Callable[[ScriptRequest], ScriptOutcome]
 
-# What the verification answers for a class that is none.
-NO_MODULE = "not-a-module"
 # Each round keeps at least one class more, so this only bounds the time of odd files.
 _MAX_ROUNDS = 6
-# A residual connection adds in an order of its own: of two memory formats the other one may win.
-_SUM = "· also"
 _CONTAINERS = ("list", "tuple", "dict", "NoneType", "int", "float")
 
 
@@ -56,13 +54,15 @@ class Proving:
 class Proof:
     """What was shown of one port: class by class, and by its whole script.
 
-    `differed` says what was wrong with each level that the training loops were moved to.
+    `differed` says what was wrong with each level that the training loops were moved to;
+    `sufficient_timeout` are seconds that are enough for all classes, where the given ones were not.
     """
 
     evidence: Mapping[str, ClassEvidence] = field(default_factory=dict)
     warnings: tuple[FileWarning, ...] = ()
     script: ScriptFinding | None = None
     differed: tuple[Reason, ...] = ()
+    sufficient_timeout: int | None = None
 
 
 def ported_classes(made: Draft) -> tuple[str, ...]:
@@ -71,27 +71,32 @@ def ported_classes(made: Draft) -> tuple[str, ...]:
 
 
 def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
-    """Verify a draft; classes which turn out different are kept, and the rest verified again."""
+    """Verify a draft; classes which turn out different are kept.
+
+    What was shown of the others holds, unless they reach one that changed: those are verified again.
+    """
     if not ported_classes(project.draft(path)):
         return Proof()
     demoted: set[str] = set()
     warnings: tuple[FileWarning, ...] = ()
     evidence: dict[str, ClassEvidence] = {}
+    sufficient: int | None = None
     for _ in range(_MAX_ROUNDS):
         made = project.draft(path)
-        outcome = _verified(project, path, proving)
-        evidence = {item.name: item for item in outcome.classes}
+        request = class_request(project, path, proving)
+        pending = tuple(name for name in request.classes if name not in evidence)
+        outcome = _verified(replace(request, classes=pending), proving)
+        evidence.update((item.name, item) for item in outcome.classes)
         warnings = _warnings(outcome)
+        sufficient = outcome.sufficient_s
         different = [name for name in outcome.different if name not in demoted]
         if not different:
             break
         blamed = _innermost(made, different)
-        plans = {item.name: item for item in made.plan.classes}
         doubtful = frozenset(
             name
             for name in blamed
-            if (_takes_lists(evidence[name]) or _SUM in plans[name].reading)
-            and not project.is_cautious(path, name)
+            if _takes_lists(evidence[name]) and not project.is_cautious(path, name)
         )
         if doubtful:
             project.caution(path, doubtful)
@@ -99,15 +104,35 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
             lines = {item.name: item.line for item in made.plan.classes}
             project.demote(path, {n: _demotion(evidence[n], lines[n]) for n in blamed})
             demoted.update(blamed)
-        evidence = {}
-        if not ported_classes(project.draft(path)):
+        evidence = _still_valid(project, path, proving, made, evidence)
+        if not set(ported_classes(project.draft(path))) - evidence.keys():
             break
-    return Proof(evidence=evidence, warnings=warnings)
+    return Proof(evidence=evidence, warnings=warnings, sufficient_timeout=sufficient)
 
 
-def _verified(project: Project, path: Path, proving: Proving) -> VerifyOutcome:
+def _still_valid(
+    project: Project,
+    path: Path,
+    proving: Proving,
+    before: Draft,
+    evidence: Mapping[str, ClassEvidence],
+) -> dict[str, ClassEvidence]:
+    """Return what was shown of classes that are as they were, and whose parts are."""
+    if proving.bench is not None:  # beside ports of other files, which may have changed
+        return {}
+    void = affected_classes(before, project.draft(path))
+    kept = set(ported_classes(project.draft(path))) - void
+    # One that was late may be in time now that fewer are left.
+    return {
+        name: item
+        for name, item in evidence.items()
+        if name in kept and item.status != "different" and item.reason != "time"
+    }
+
+
+def _verified(request: VerifyRequest, proving: Proving) -> VerifyOutcome:
     """Verify a draft; what was found with another text of a neighbour proves nothing."""
-    outcome = proving.verify(class_request(project, path, proving))
+    outcome = proving.verify(request)
     changed = () if proving.bench is None else proving.bench.put_back()
     if not changed:
         return outcome

@@ -1,5 +1,6 @@
 """What a run of `fdl port` is asked for."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -13,7 +14,7 @@ from fdl_cli.porter.proof import ProveScript, Verify
 class TreeRequest:
     """What to port and where to put it; without `output` and `in_place`, beside each source.
 
-    `jobs` is how many files are compared with their ports at once.
+    `jobs` is how many files are compared with their ports at once, `python` runs both.
     """
 
     paths: tuple[Path, ...]
@@ -31,6 +32,7 @@ class TreeRequest:
     html: Path | None = None
     dry_run: bool = False
     jobs: int = 1
+    python: str = sys.executable
 
     @property
     def several(self) -> bool:

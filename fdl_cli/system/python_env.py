@@ -50,14 +50,14 @@ def find_environment(
     which something else is active must not decide what a project uses.
     """
     if named is not None:
-        return _describe(named, "named on the command line")
+        return environment_at(named, "named on the command line")
     for root in roots:
         if (root / ".venv" / "pyvenv.cfg").is_file():
-            return _describe(root / ".venv", "the project's own environment")
+            return environment_at(root / ".venv", "the project's own environment")
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         value = environ.get(variable)
         if value and Path(value).is_dir():
-            return _describe(Path(value), f"active in this shell ({variable})")
+            return environment_at(Path(value), f"active in this shell ({variable})")
     return Environment(folder=roots[0] / ".venv", kind="missing", why="no environment found here")
 
 
@@ -89,7 +89,8 @@ def this_python() -> PythonFacts:
     )
 
 
-def _describe(folder: Path, why: str) -> Environment:
+def environment_at(folder: Path, why: str) -> Environment:
+    """Return the environment in a folder, of kind `missing` where there is none."""
     absolute = folder.absolute()
     kind: EnvironmentKind = "prefix"
     if not (absolute / "bin").is_dir() and not (absolute / "Scripts").is_dir():

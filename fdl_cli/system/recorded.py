@@ -15,11 +15,19 @@ from fdl_cli.system.scenario import facts_of_scenario, is_scenario
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedMachine:
-    """Facts from a file, with the wishes and the index contents that a scenario may carry."""
+    """Facts from a file, with the wishes and the index contents that a scenario may carry.
+
+    Attributes:
+        facts: the machine.
+        requested: the wishes, by option.
+        index: the versions that an index holds, by variant; None where the file names none.
+        index_unreachable: whether the file says that no index can be read there.
+    """
 
     facts: SystemFacts
     requested: Mapping[str, str]
     index: Mapping[str, tuple[str, ...]] | None
+    index_unreachable: bool = False
 
 
 def read_machine(path: Path) -> RecordedMachine:
@@ -42,6 +50,7 @@ def read_machine(path: Path) -> RecordedMachine:
 def machine_of(document: Mapping[str, Any], path: Path) -> RecordedMachine:
     """Turn a JSON object in either form into facts."""
     try:
+        unreachable = _is_unreachable(document.get("index"))
         if is_scenario(document):
             held = document.get("index_available")
             requested = document.get("requested") or {}
@@ -49,11 +58,23 @@ def machine_of(document: Mapping[str, Any], path: Path) -> RecordedMachine:
                 facts=facts_of_scenario(document),
                 requested={str(key): _wish(value) for key, value in requested.items()},
                 index=None if held is None else {key: tuple(held[key]) for key in held},
+                index_unreachable=unreachable,
             )
         facts = document["data"]["facts"] if "data" in document else document["facts"]
-        return RecordedMachine(facts=decode(SystemFacts, facts), requested={}, index=None)
+        return RecordedMachine(
+            facts=decode(SystemFacts, facts),
+            requested={},
+            index=None,
+            index_unreachable=unreachable,
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise _unreadable(path, f"{type(problem).__name__}: {problem}") from problem
+
+
+def _is_unreachable(index: object) -> bool:
+    if index not in (None, "reachable", "unreachable"):
+        raise ValueError(f"`index` is {index!r}; it may be `reachable` or `unreachable`")
+    return index == "unreachable"
 
 
 def decode(kind: Any, value: Any) -> Any:

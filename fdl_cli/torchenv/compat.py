@@ -1,5 +1,6 @@
 """When machine code runs on a GPU, and which CUDA builds a driver can run."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from fdl_cli.system.facts import NvidiaFacts, OsFacts
@@ -8,6 +9,8 @@ from fdl_cli.torchenv.catalogue import Build, Capability, Catalogue, numbers
 # CUDA 13.2 builds of torch 2.14 and newer treat Jetson Orin as a server.
 _LIFTED_CUDA: Final = (13, 2)
 _LIFTED_TORCH: Final = (2, 14)
+# The CUDA version of a driver that is older than the table.
+BEFORE_ALL: Final[Capability] = (0, 0)
 # What CUDA 12 called 10.1 is called 11.0 since CUDA 13.
 _RENAMED: Final[dict[Capability, Capability]] = {(10, 1): (11, 0)}
 
@@ -33,6 +36,11 @@ def driver_runs(build: Build, driver_cuda: Capability) -> bool:
     return build.cuda is not None and build.cuda[0] <= driver_cuda[0]
 
 
+def driver_runs_any(builds: Iterable[Build], driver_cuda: Capability) -> bool:
+    """Return True if the driver runs the CUDA of at least one of the builds, whatever the GPU."""
+    return any(driver_runs(build, driver_cuda) for build in builds)
+
+
 def is_direct(build: Build, driver_cuda: Capability) -> bool:
     """Say whether the build needs no minor-version compatibility."""
     return build.cuda is not None and build.cuda <= driver_cuda
@@ -46,14 +54,15 @@ def driver_cuda(nvidia: NvidiaFacts, system: OsFacts, catalogue: Catalogue) -> C
         return None
     if system.wsl:
         # The number is that of the Windows driver: its branch counts, no table of minimums does.
-        return cuda_of_driver(nvidia.driver.partition(".")[0], catalogue)
-    return cuda_of_driver(nvidia.driver, catalogue, windows=system.platform == "windows")
+        return cuda_of_driver(nvidia.driver.partition(".")[0], catalogue) or BEFORE_ALL
+    windows = system.platform == "windows"
+    return cuda_of_driver(nvidia.driver, catalogue, windows=windows) or BEFORE_ALL
 
 
 def cuda_of_driver(
     driver: str, catalogue: Catalogue, *, windows: bool = False
 ) -> Capability | None:
-    """Return the newest CUDA version that a driver number stands for."""
+    """Return the newest CUDA version that a driver number stands for; None before the first of the table."""
     number = numbers(driver)
     found: Capability | None = None
     for branch, cuda in catalogue.branches:

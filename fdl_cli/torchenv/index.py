@@ -121,13 +121,32 @@ def read_live(
     return IndexView(kind=kind, address=address, held=held, taken_at=taken)
 
 
+def configured_source(key: PlatformKey, python: str) -> str:
+    """Return the name of what pip's own configuration holds: pip lists files for one Python only."""
+    return f"pip|{key}|{python}"
+
+
 def read_kept(
-    base: str, key: PlatformKey, cache: Path, *, longest: float | None = FRESH_SECONDS
+    base: str,
+    key: PlatformKey,
+    cache: Path,
+    *,
+    python: str | None = None,
+    longest: float | None = FRESH_SECONDS,
 ) -> IndexView | None:
-    """Return the kept snapshot of an index, unless it is too old."""
+    """Return the kept snapshot of an index, unless it is too old.
+
+    Args:
+        base: the address of the index, or `pip` for pip's own configuration.
+        key: the platform.
+        cache: where snapshots are kept.
+        python: the version of the interpreter, such as `3.12` or `3.13t`; for pip's configuration.
+        longest: the greatest age in seconds, None for any.
+    """
     kept = load_snapshot(cache)
     public = without_credentials(base)
-    if kept is None or kept.source != f"{public}|{key}":
+    source = configured_source(key, python or "") if base == "pip" else f"{public}|{key}"
+    if kept is None or kept.source != source:
         return None
     if longest is not None and time.time() - kept.taken_at > longest:
         return None

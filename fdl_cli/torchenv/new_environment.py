@@ -1,16 +1,20 @@
 """Create an environment so that it exists whole or not at all."""
 
+import errno
 import os
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
+from fdl_cli.errors import OperationFailedError
 from fdl_cli.system.process import run
 from fdl_cli.system.python_env import Environment
 
 Echo = Callable[[str], None]
 SECONDS = 300.0
+SMALLEST: Final = 20_000_000  # bytes that a new environment with pip takes
 
 
 def create_environment(wanted: Environment, *, python: Path | None, echo: Echo) -> Environment:
@@ -25,7 +29,7 @@ def create_environment(wanted: Environment, *, python: Path | None, echo: Echo) 
     folder.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(draft, ignore_errors=True)
     try:
-        run((interpreter, "-m", "venv", str(draft)), timeout=SECONDS, echo=echo)
+        _make(interpreter, draft, echo)
         _rename_inside(draft, folder)
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
@@ -34,6 +38,16 @@ def create_environment(wanted: Environment, *, python: Path | None, echo: Echo) 
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return Environment(folder=folder, kind="venv", why="created by `fdl setup`")
+
+
+def _make(interpreter: Path, draft: Path, echo: Echo) -> None:
+    try:
+        run((interpreter, "-m", "venv", str(draft)), timeout=SECONDS, echo=echo)
+    except OperationFailedError as problem:
+        # venv tells the exit code of pip's installer, and not that the disk is full.
+        if shutil.disk_usage(draft.parent).free < SMALLEST:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(draft)) from problem
+        raise
 
 
 def _rename_inside(draft: Path, final: Path) -> None:

@@ -56,7 +56,8 @@ def choose_nvidia(
         return Outcome(None, driver_problem(facts))
     if facts.os.platform == "windows" and facts.os.machine == "arm64":
         hint = f"see {WINDOWS_ARM_INDEX} for torch with CUDA on Windows ARM64"
-        return Outcome(None, (warn("vendor_index_available", nvidia.gpus[0].name, hint),))
+        elsewhere = warn("vendor_index_available", nvidia.gpus[0].name, hint)
+        return Outcome(None, (_no_build(nvidia, wishes), elsewhere))
     driver = compat.driver_cuda(nvidia, facts.os, catalogue)
     caps = tuple(gpu.compute_cap for gpu in nvidia.gpus)
     known = tuple(cap for cap in caps if cap is not None)
@@ -132,10 +133,30 @@ def _without_build(
     if newer_driver is not None:
         windows = facts.os.platform == "windows" or facts.os.wsl
         lowest = compat.lowest_driver(newer_driver, catalogue, windows=windows)
+        if problem.driver is not None and not compat.driver_runs_any(
+            problem.table, problem.driver
+        ):
+            raise _driver_too_old(facts.nvidia, newer_driver, lowest)
         detail = f": {newer_driver.name} needs driver {lowest} or newer"
         return Outcome(None, (warn("driver_too_old_for_newest", detail),))
+    return Outcome(None, (_no_build(facts.nvidia, wishes),))
+
+
+def _no_build(nvidia: NvidiaFacts, wishes: Wishes) -> ChoiceWarning:
     version = f" of version {wishes.torch}" if wishes.torch else ""
-    return Outcome(None, (warn("no_build_for_gpu", version, names),))
+    return warn("no_build_for_gpu", version, _names(nvidia.gpus))
+
+
+def _driver_too_old(nvidia: NvidiaFacts, build: Build, lowest: str) -> EnvironmentLackingError:
+    """Return the error about a driver that works and runs no CUDA build at all."""
+    driver = nvidia.driver or "of this machine"
+    return EnvironmentLackingError(
+        error_id="driver-too-old",
+        message=f"driver {driver} is older than every CUDA build of torch for {_names(nvidia.gpus)}; "
+        f"{build.name} needs driver {lowest} or newer",
+        hint=f"install NVIDIA driver {lowest} or newer and reboot, or leave the GPU unused: "
+        "`fdl setup --cpu`",
+    )
 
 
 def _surroundings(

@@ -19,7 +19,7 @@ from fdl_cli.torchenv.setup_data import (
     SetupOptions,
     SetupRequest,
 )
-from fdl_cli.torchenv.setup_plan import SetupPlan, make_plan
+from fdl_cli.torchenv.setup_plan import SetupPlan, make_plan, without_index
 from fdl_cli.torchenv.wishes import TorchChoice, Wishes, make_wishes
 
 SCHEMA = "fdl.setup/1"
@@ -181,7 +181,11 @@ def _plan_elsewhere(
             for version in versions
         )
     catalogue = load()
+    if machine.index_unreachable:
+        held = None
     choice = choose(machine.facts, wishes_of(options, machine.requested), catalogue, held)
+    if machine.index_unreachable:
+        choice = without_index(choice, catalogue)
     source = "the file of facts" if held is not None else f"the table of {catalogue.as_of}"
     data = SetupData(
         choice=choice_data(choice), facts=machine.facts, environment=None, index=source, files=(),

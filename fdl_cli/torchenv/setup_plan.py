@@ -89,11 +89,10 @@ def make_plan(context: Context, request: SetupRequest) -> SetupPlan:
     key = require_platform(facts.os, facts.python)
     catalogue = load()
     cache = request.cache_dir or context.directories.cache
-    view = find_source(request, environment, key, catalogue, cache)
+    view = find_source(request, environment, key, catalogue, cache, python=facts.python.version)
     choice = choose_installable(facts, request.wishes, catalogue, view.held)
     if view.kind == "table":
-        unread = warn("index_unreachable", catalogue.as_of)
-        choice = replace(choice, warnings=(*choice.warnings, unread))
+        choice = without_index(choice, catalogue)
     installed = read_installed(environment)
     choice, kept_notices = _spare_gpu_build(choice, installed, request.wishes)
     address = view.public_address_of(choice.variant)
@@ -109,6 +108,12 @@ def make_plan(context: Context, request: SetupRequest) -> SetupPlan:
         choice=choice, installed=installed, kept=read_build(store / name), edits=edits,
         up_to_date=done, notices=(*view.notices, *kept_notices),
     )  # fmt: skip
+
+
+def without_index(choice: TorchChoice, catalogue: Catalogue) -> TorchChoice:
+    """Return a choice that rests on the bundled table alone: it may have been withdrawn since."""
+    unread = warn("index_unreachable", catalogue.as_of)
+    return replace(choice, warnings=(*choice.warnings, unread), verified=False)
 
 
 def _python_of(environment: Environment, python: Path | None) -> PythonFacts:
@@ -138,6 +143,8 @@ def find_source(
     key: PlatformKey,
     catalogue: Catalogue,
     cache: Path,
+    *,
+    python: str,
 ) -> IndexView:
     """Return what can be had: a wheelhouse, a named index, the official one, or pip's own.
 
@@ -148,7 +155,7 @@ def find_source(
         return _wheels(request, key, catalogue, cache)
     base = (request.index_url or request.mirror or indexes.OFFICIAL).rstrip("/")
     fresh = indexes.read_kept(base, key, cache) or (
-        None if request.index_url else indexes.read_kept("pip", key, cache)
+        None if request.index_url else indexes.read_kept("pip", key, cache, python=python)
     )
     if fresh is not None and _may_hold(fresh, request.wishes):
         return fresh
@@ -160,7 +167,7 @@ def find_source(
         if request.index_url is not None or request.mirror is not None:
             raise
         pip = find_pip(environment, request.python)
-        return _configured(pip, key, catalogue, cache, problem)
+        return _configured(pip, key, catalogue, cache, problem, python)
 
 
 def _may_hold(view: IndexView, wishes: Wishes) -> bool:
@@ -176,6 +183,7 @@ def _configured(
     catalogue: Catalogue,
     cache: Path,
     problem: FdlError,
+    python: str,
 ) -> IndexView:
     try:
         links = configured_links(pip, "torch")
@@ -191,7 +199,8 @@ def _configured(
     import time
 
     taken = time.time()
-    save_snapshot(cache, Snapshot(source=f"pip|{key}", address=None, taken_at=taken, held=held))
+    source = indexes.configured_source(key, python)
+    save_snapshot(cache, Snapshot(source=source, address=None, taken_at=taken, held=held))
     return IndexView(
         kind="configured", address=None, held=held, taken_at=taken,
         notices=(indexes.fallback_notice(indexes.OFFICIAL, problem),),

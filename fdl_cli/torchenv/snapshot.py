@@ -1,5 +1,6 @@
 """The last reading of the torch index, kept with its time so that plans work without network."""
 
+import contextlib
 import json
 import time
 from collections.abc import Mapping
@@ -45,7 +46,7 @@ def load_snapshot(cache: Path) -> Snapshot | None:
 
 
 def save_snapshot(cache: Path, snapshot: Snapshot) -> None:
-    """Keep a snapshot, unless a newer one was kept meanwhile."""
+    """Keep a snapshot, unless a newer one was kept meanwhile; where nothing can be kept, nothing is."""
     kept = load_snapshot(cache)
     if kept is not None and kept.source == snapshot.source and kept.taken_at > snapshot.taken_at:
         return
@@ -64,7 +65,8 @@ def save_snapshot(cache: Path, snapshot: Snapshot) -> None:
             for item in snapshot.held
         ],
     }
-    write_atomically(cache / NAME, json.dumps(document, indent=1).encode())
+    with contextlib.suppress(OSError):  # the next run reads the index again
+        write_atomically(cache / NAME, json.dumps(document, indent=1).encode())
 
 
 def _decode(value: Mapping[str, Any]) -> Snapshot:

@@ -128,7 +128,7 @@ def _source(
     """Return what can be had for the target, whose files pip would not consider for us."""
     catalogue = load()
     if request.find_links or request.index_url or request.mirror:
-        return find_source(request, here, key, catalogue, cache)
+        return find_source(request, here, key, catalogue, cache, python=target.python)
     try:
         return indexes.read_live(
             indexes.OFFICIAL, key, catalogue.builds[key], cache, Patience(), request.proxy

@@ -50,7 +50,8 @@ class TorchChoice:
 
     `torch` has no local tag. `covers` are the GPUs that the build has machine code for,
     `left_out` those of the selection that it has none for. `sm` is what the build must carry,
-    so that the proof can compare. `verified` is false when the machine code is an inference.
+    so that the proof can compare. `verified` is false when the machine code is an inference, or no
+    index confirmed the build.
     """
 
     torch: str

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, final
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import increment_version
-from xxhash import xxh3_64
 
+from flodl.checkpoint.format import xxhash
 from flodl.checkpoint.sound import Stamp, stamp_of
 from flodl.checkpoint.tensors import as_bytes
 from flodl.errors import CheckpointError
@@ -90,7 +90,7 @@ class DirectReader:
 
     def _fill(self, piece: Piece) -> bool:
         view = as_bytes(piece.target)
-        seen = xxh3_64() if piece.checksum else None
+        seen = xxhash().xxh3_64() if piece.checksum else None
         step = _HOT if seen else len(view)
         done = 0
         while done < len(view):

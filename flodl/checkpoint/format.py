@@ -13,16 +13,17 @@ import json
 import math
 import os
 import struct
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, final
-
-from xxhash import xxh3_64_hexdigest
 
 from flodl.errors import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from types import ModuleType
     from typing import TypeAlias
 
     Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -69,9 +70,26 @@ class Header:
         return _SEAL in self.metadata
 
 
+@cache
+def xxhash() -> ModuleType:
+    """Return the package that computes checksums; all but checkpoints works without it.
+
+    Raises:
+        CheckpointError: it is not installed.
+    """
+    try:
+        import xxhash as package
+    except ImportError as problem:
+        raise CheckpointError(
+            f"checkpoints need the package xxhash, which {sys.executable} does not have; "
+            "`python -m pip install xxhash` there"
+        ) from problem
+    return package
+
+
 def checksum(data: Buffer) -> str:
     """Return the xxh3-64 of some bytes as 16 hexadecimal digits."""
-    return xxh3_64_hexdigest(data)
+    return str(xxhash().xxh3_64_hexdigest(data))
 
 
 def checksums(buffers: Sequence[Buffer]) -> list[str]:

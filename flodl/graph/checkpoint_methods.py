@@ -60,16 +60,17 @@ class CheckpointMixin(YieldingNamesMixin):
     def load_subgraph_checkpoint(
         self, path: str, source: Source, *, strict_hash: bool = True
     ) -> LoadReport:
-        """Load the checkpoint of a part into that part of this graph.
+        """Load the checkpoint of a part into that part of this graph, given by a label, a name or a tag.
 
         Raises:
             CheckpointError: what `load_checkpoint` raises.
             UnknownNameError: there is no such part.
+            GraphError: a tag whose step calls no module, or several.
         """
         from flodl.checkpoint.store import load
         from flodl.graph import tree
 
-        return load(tree.subgraph(self, path), source, strict_hash=strict_hash)
+        return load(tree.loadable(self, path), source, strict_hash=strict_hash)
 
     def snapshot_cpu(
         self, *, metrics: Mapping[str, float] | None = None, epoch: int = 0

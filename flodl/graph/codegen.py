@@ -64,6 +64,7 @@ class _Emitter:
     reserved: frozenset[str] = RESERVED
     depth: int = 1
     frames: dict[int, dict[int, str]] = field(default_factory=dict)
+    last_fork: int = -1  # of the description; finding it takes a pass over all guards
 
     def put(self, text: str, *nodes: int) -> None:
         self.lines.append("    " * self.depth + text)
@@ -100,6 +101,7 @@ def generate(
         live=live,
         writer=Writer(name_of=lambda _: ""),
         reserved=RESERVED.union(constants),
+        last_fork=spec.last_fork,
     )
     emitter.writer.name_of = lambda index: _text_of(emitter, index)
     for node in spec.nodes:
@@ -304,7 +306,7 @@ def _fork(emitter: _Emitter, node: int, is_other: str) -> None:
 
 def _free(emitter: _Emitter, node: NodeSpec) -> None:
     """Drop values that nobody reads any more, so that memory peaks where hand-written code peaks."""
-    fork = emitter.spec.last_fork
+    fork = emitter.last_fork
     is_fork = fork >= 0 and node.index == emitter.live.statement[fork]
     now = fork if is_fork else node.index
     refs = list(emitter.variable) if is_fork else _statement_refs(emitter, node)
@@ -337,7 +339,7 @@ def _statement_refs(emitter: _Emitter, node: NodeSpec) -> list[int]:
 def _bind(emitter: _Emitter, node: NodeSpec, at: NodeSpec | None = None) -> str:
     """Choose the variable for a node's value: the user's name, else that of a dying operand."""
     now = (at or node).index
-    if now == emitter.spec.last_fork:
+    if now == emitter.last_fork:
         now -= 1  # everything is still needed where the way forks
     wanted = node.variable or _dying_operand(emitter, at or node) or _identifier(node.name)
     name, count = wanted, 1
@@ -350,7 +352,7 @@ def _bind(emitter: _Emitter, node: NodeSpec, at: NodeSpec | None = None) -> str:
 
 
 def _dying_operand(emitter: _Emitter, node: NodeSpec) -> str:
-    if node.index == emitter.spec.last_fork:
+    if node.index == emitter.last_fork:
         return ""
     for ref in _statement_refs(emitter, node):
         if ref in emitter.live.metadata or ref not in emitter.variable:

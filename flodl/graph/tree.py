@@ -47,6 +47,30 @@ def subgraph(module: nn.Module, path: str) -> nn.Module:
     return module_at(module, path)
 
 
+def loadable(module: nn.Module, path: str) -> nn.Module:
+    """Return the part at a path into which a checkpoint is loaded: of a tag, the module of its step.
+
+    Args:
+        module: where the path starts.
+        path: a dotted path.
+
+    Raises:
+        UnknownNameError: the path leads nowhere.
+        GraphError: the path leads to a tag on a step without a module, or with several.
+    """
+    place = find(module, path)
+    if not place.tag:
+        return place.module
+    parts = {id(part): part for _, part in _tagged_modules(place)}
+    if len(parts) != 1:
+        count = f"{len(parts)} modules" if parts else "no module"
+        message = (
+            f"tag `{path}` is on a step with {count}; give the path of the module to load into"
+        )
+        raise GraphError(message)
+    return next(iter(parts.values()))
+
+
 def named_parameters_at(module: nn.Module, path: str) -> tuple[tuple[str, nn.Parameter], ...]:
     """Return names and parameters at a path.
 

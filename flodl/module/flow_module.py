@@ -72,9 +72,8 @@ class FlowModule(PlanMixin, Graph, metaclass=FlowMeta):
 
     `forward` is generated, with the parameters of `flow`.  What `flow` asks in plain Python - the
     training flag, whether an input is `None`, a size - is answered from the call at hand and guards the
-    recorded plan; another combination records another plan.  Plain attributes are read when the flow is
-    recorded; setting one on the module records anew, changing something deeper inside one needs
-    `rebuild()`.
+    plan; another combination traces another plan.  Everything that `flow` reads from objects, globals and
+    functions is guarded as well, see `flodl.tracing.sources`.
 
     A layer or container of torch is extended by `class Block(nn.Sequential, FlowModule)`, in either order:
     where the class has no `flow`, the forward of the layer is what it describes.

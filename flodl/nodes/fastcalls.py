@@ -8,7 +8,7 @@ ordinary route, so hooks registered and weights swapped later work as they alway
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +17,6 @@ from torch.nn.modules import module as torch_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeAlias
 
     _Fast: TypeAlias = Callable[[nn.Module, dict[str, Any], torch.Tensor], Any]
 
@@ -137,29 +136,39 @@ def _run_sequential(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> An
     return x
 
 
-_FAST: dict[type, _Fast] = {
-    nn.Linear: _run_linear,
-    nn.LayerNorm: _run_layer_norm,
-    nn.BatchNorm1d: _run_batch_norm((2, 3)),
-    nn.BatchNorm2d: _run_batch_norm((4,)),
-    nn.BatchNorm3d: _run_batch_norm((5,)),
-    nn.Embedding: _run_embedding,
-    nn.Dropout: _run_dropout,
-    nn.ReLU: _run_relu,
-    nn.GELU: _run_gelu,
-    nn.SiLU: _run_silu,
-    nn.Tanh: _run_tanh,
-    nn.Sigmoid: _run_sigmoid,
-    nn.Identity: _run_identity,
-    nn.Flatten: _run_flatten,
-    nn.MaxPool2d: _run_max_pool2d,
-    nn.Sequential: _run_sequential,
-}
-_CONVOLUTIONS: dict[type, _Fast] = {
-    nn.Conv1d: _run_conv(torch.conv1d),
-    nn.Conv2d: _run_conv(torch.conv2d),
-    nn.Conv3d: _run_conv(torch.conv3d),
-}
+# Per class: the route, the forward that it stands for, and the function of `F` which that one calls. A
+# program that replaces either (`nn.Linear.forward = ...`, `F.linear = ...`) gets what it has put there.
+_Route: TypeAlias = "tuple[_Fast, Callable[..., Any], str, Callable[..., Any]]"
+
+
+def _route(kind: type[nn.Module], fast: _Fast, name: str = "linear") -> tuple[type, _Route]:
+    return kind, (fast, kind.forward, name, vars(F)[name])
+
+
+_F: dict[str, Any] = vars(F)
+_FAST: dict[type, _Route] = dict((
+    _route(nn.Linear, _run_linear),
+    _route(nn.LayerNorm, _run_layer_norm, "layer_norm"),
+    _route(nn.BatchNorm1d, _run_batch_norm((2, 3)), "batch_norm"),
+    _route(nn.BatchNorm2d, _run_batch_norm((4,)), "batch_norm"),
+    _route(nn.BatchNorm3d, _run_batch_norm((5,)), "batch_norm"),
+    _route(nn.Embedding, _run_embedding, "embedding"),
+    _route(nn.Dropout, _run_dropout, "dropout"),
+    _route(nn.ReLU, _run_relu, "relu"),
+    _route(nn.GELU, _run_gelu, "gelu"),
+    _route(nn.SiLU, _run_silu, "silu"),
+    _route(nn.Tanh, _run_tanh),
+    _route(nn.Sigmoid, _run_sigmoid),
+    _route(nn.Identity, _run_identity),
+    _route(nn.Flatten, _run_flatten),
+    _route(nn.MaxPool2d, _run_max_pool2d, "max_pool2d"),
+    _route(nn.Sequential, _run_sequential),
+))  # fmt: skip
+_CONVOLUTIONS: dict[type, _Route] = dict((
+    _route(nn.Conv1d, _run_conv(torch.conv1d), "conv1d"),
+    _route(nn.Conv2d, _run_conv(torch.conv2d), "conv2d"),
+    _route(nn.Conv3d, _run_conv(torch.conv3d), "conv3d"),
+))  # fmt: skip
 
 
 def run(module: nn.Module, x: Any) -> Any:
@@ -170,11 +179,12 @@ def run(module: nn.Module, x: Any) -> Any:
         x: its only argument; other than exact `torch.Tensor`s take the ordinary route.
     """
     kind = module.__class__
-    fast = _FAST.get(kind)
-    if fast is None:
-        fast = _CONVOLUTIONS.get(kind)
-        if fast is None or module.__dict__["padding_mode"] != "zeros":
+    route = _FAST.get(kind)
+    if route is None:
+        route = _CONVOLUTIONS.get(kind)
+        if route is None or module.__dict__["padding_mode"] != "zeros":
             return module(x)
+    fast, forward, name, function = route
     d = module.__dict__
     if (
         d["_forward_hooks"]
@@ -183,6 +193,8 @@ def run(module: nn.Module, x: Any) -> Any:
         or d["_backward_pre_hooks"]
         or "forward" in d
         or x.__class__ is not _Tensor
+        or kind.forward is not forward
+        or _F[name] is not function
     ):
         return module(x)
     return fast(module, d, x)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dis
 import sys
-from bisect import bisect_right
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import torch
 
+from flodl.bytecode.decode import instructions, running_offset
+from flodl.bytecode.instruction import STORES, Kind
 from flodl.spec.graph import NOWHERE, Site
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ _INTERNAL = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent), "
 # its forward, and not to whoever called that; but a forward that became a step was written above it.
 GENERATED: Final = "<flodl forward>"
 STEP_LINE: Final = 3
-# Instructions that do nothing a reader of code wants to know.
-SKIPPED: Final = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "PRECALL"})
 
 
 @lru_cache(maxsize=1024)
@@ -65,44 +63,25 @@ def _targets(code: CodeType) -> dict[int, tuple[str, ...]]:
     `x = f(y)` gives `("x",)` at the call, `a, b = f(y)` gives `("a", "b")`.
     """
     found: dict[int, tuple[str, ...]] = {}
-    steps = [step for step in dis.get_instructions(code) if step.opname not in SKIPPED]
+    steps = instructions(code)
     for position, step in enumerate(steps[:-1]):
         after = steps[position + 1]
-        if step.opname == "UNPACK_SEQUENCE":
+        if step.kind is Kind.UNPACK:
             continue
         # pytest gives the parts of an `assert` names of its own, which are none in Python.
-        if after.opname == "STORE_FAST" and str(after.argval).isidentifier():
-            found[step.offset] = (str(after.argval),)
-        elif after.opname == "UNPACK_SEQUENCE":
-            stores = steps[position + 2 : position + 2 + int(after.arg or 0)]
-            if all(store.opname == "STORE_FAST" for store in stores):
-                given = (str(store.argval) for store in stores)
-                names = tuple(name if name.isidentifier() else "_" for name in given)
+        if after.kind in STORES and after.name.isidentifier():
+            found[step.offset] = (after.name,)
+        elif after.kind is Kind.UNPACK:
+            stores = steps[position + 2 : position + 2 + after.count]
+            if all(store.kind in STORES for store in stores):
+                names = tuple(store.name if store.name.isidentifier() else "_" for store in stores)
                 found[step.offset] = found[after.offset] = names
     return found
 
 
 @lru_cache(maxsize=1024)
-def _offsets(code: CodeType) -> tuple[int, ...]:
-    return tuple(step.offset for step in dis.get_instructions(code))
-
-
-def running_offset(frame: FrameType) -> int:
-    """Return the offset of the running instruction.
-
-    While a Python function is called, CPython's `f_lasti` already points behind the inline caches.
-    """
-    offsets = _offsets(frame.f_code)
-    return offsets[bisect_right(offsets, frame.f_lasti) - 1]
-
-
-@lru_cache(maxsize=1024)
 def _unpack_sizes(code: CodeType) -> dict[int, int]:
-    return {
-        step.offset: int(step.arg or 0)
-        for step in dis.get_instructions(code)
-        if step.opname == "UNPACK_SEQUENCE"
-    }
+    return {step.offset: step.count for step in instructions(code) if step.kind is Kind.UNPACK}
 
 
 def assigned_names(frame: FrameType | None) -> tuple[str, ...]:

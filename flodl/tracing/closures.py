@@ -8,12 +8,13 @@ cell, as in Python: when the flow has changed it, those that are called later se
 
 from __future__ import annotations
 
-import dis
 import weakref
 from functools import partial
 from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any, final
 
+from flodl.bytecode.decode import instructions
+from flodl.bytecode.instruction import Kind
 from flodl.errors import FlowError
 from flodl.tracing.callsite import call_site
 from flodl.tracing.proxy import Flow
@@ -109,8 +110,8 @@ class Closures:
             return tracer.step("function", name, args, leaf.keywords, compute=partial)
         code = leaf.__code__
         if any(
-            step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in code.co_freevars
-            for step in dis.get_instructions(code)
+            step.kind in (Kind.STORE_CELL, Kind.DELETE_CELL) and step.name in code.co_freevars
+            for step in instructions(code)
         ):
             message = (
                 f"{call_site()}: `{leaf.__name__}` sets a variable of the flow and is handed on; let it "

@@ -6,19 +6,20 @@ Globals, modules and classes cannot report who reads them, so the names are take
 
 from __future__ import annotations
 
-import dis
 import sys
 from functools import lru_cache
 from types import CodeType
 from typing import TYPE_CHECKING, TypeAlias
+
+from flodl.bytecode.decode import instructions
+from flodl.bytecode.instruction import Instruction, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Chain: TypeAlias = tuple[str, ...]
 
-_LOADS = frozenset({"LOAD_FAST", "LOAD_DEREF"})
-_SKIPPED = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "PRECALL", "PUSH_NULL"})
+_LOADS = frozenset({Kind.LOAD_LOCAL, Kind.LOAD_CELL})
 # `type(name, bases, members)` below an abstract class says that the new class is of the module `abc`.
 _FOREIGN = frozenset(sys.stdlib_module_names) - {"__main__", "abc"} | {
     "torch", "flodl", "numpy", "einops", "functorch", "torchgen", "typing_extensions", "scipy",
@@ -34,10 +35,10 @@ def is_foreign(name: str | None) -> bool:
 def global_writes(code: CodeType) -> frozenset[str]:
     """Return the names of the globals that the code sets."""
     return frozenset(
-        str(step.argval)
+        step.name
         for inner in _nested(code)
-        for step in _steps(inner)
-        if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")
+        for step in instructions(inner)
+        if step.kind in (Kind.STORE_GLOBAL, Kind.DELETE_GLOBAL)
     )
 
 
@@ -49,8 +50,8 @@ def global_reads(code: CodeType) -> tuple[Chain, ...]:
     for inner in _nested(code):
         steps = _steps(inner)
         for position, step in enumerate(steps):
-            if step.opname == "LOAD_GLOBAL" and step.argval not in stored:
-                found[str(step.argval), *_attributes(steps, position + 1)] = None
+            if step.kind is Kind.LOAD_GLOBAL and step.name not in stored:
+                found[step.name, *_attributes(steps, position + 1)] = None
     return tuple(found)
 
 
@@ -70,7 +71,7 @@ def class_reads(code: CodeType, *, of_class: bool = False) -> tuple[tuple[Chain,
     for inner in _nested(code):
         steps = _steps(inner)
         for position, step in enumerate(steps):
-            if step.opname in _LOADS and step.argval == code.co_varnames[0]:
+            if step.kind in _LOADS and step.name == code.co_varnames[0]:
                 names = _attributes(steps, position + 1)
                 if of_class and names:
                     found[(), names] = None
@@ -78,8 +79,23 @@ def class_reads(code: CodeType, *, of_class: bool = False) -> tuple[tuple[Chain,
     return tuple(found)
 
 
+@lru_cache(maxsize=4096)
+def super_reads(code: CodeType) -> tuple[str, ...]:
+    """Return the attributes that a method reads by `super().name`."""
+    found: dict[str, None] = {}
+    for inner in _nested(code):
+        steps = _steps(inner)
+        for position, step in enumerate(steps):
+            if step.kind is Kind.LOAD_GLOBAL and step.name == "super":
+                after = position + 1
+                while after < len(steps) and steps[after].kind is not Kind.CALL:
+                    after += 1
+                found |= dict.fromkeys(_attributes(steps, after + 1)[:1])
+    return tuple(found)
+
+
 def _of_class(
-    steps: list[dis.Instruction], position: int, names: Chain
+    steps: list[Instruction], position: int, names: Chain
 ) -> Iterator[tuple[Chain, Chain]]:
     if "__class__" in names:
         place = names.index("__class__")
@@ -88,24 +104,24 @@ def _of_class(
     before = steps[position - 1] if position else None
     if (
         before is not None
-        and (before.opname, before.argval) == ("LOAD_GLOBAL", "type")
+        and (before.kind, before.name) == (Kind.LOAD_GLOBAL, "type")
         and after < len(steps)
-        and (steps[after].opname, steps[after].arg) == ("CALL", 1)
+        and (steps[after].kind, steps[after].count) == (Kind.CALL, 1)
     ):
         yield names, _attributes(steps, after + 1)
 
 
-def _attributes(steps: list[dis.Instruction], start: int) -> Chain:
+def _attributes(steps: list[Instruction], start: int) -> Chain:
     names = []
     for step in steps[start:]:
-        if step.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+        if step.kind is not Kind.LOAD_ATTR:
             break
-        names.append(str(step.argval))
+        names.append(step.name)
     return tuple(names)
 
 
-def _steps(code: CodeType) -> list[dis.Instruction]:
-    return [step for step in dis.get_instructions(code) if step.opname not in _SKIPPED]
+def _steps(code: CodeType) -> list[Instruction]:
+    return [step for step in instructions(code) if step.kind is not Kind.PUSH_NULL]
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:

@@ -7,19 +7,22 @@ that it is one only where Python itself asks: `isinstance`, `x.__class__`, a cla
 
 from __future__ import annotations
 
-import dis
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
 
+from flodl.bytecode.decode import instructions, running_offset
+from flodl.bytecode.instruction import LOADS, Kind
 from flodl.errors import FlowError
-from flodl.tracing.callsite import running_offset, site_of
+from flodl.tracing.callsite import site_of
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 _CLASS_CHECKS = frozenset({"isinstance"})
+_NAMED = LOADS | {Kind.LOAD_GLOBAL, Kind.LOAD_ATTR}
+_CALLS = frozenset({Kind.CALL, Kind.CALL_UNPACKED})
 _CONSTRUCTORS = frozenset({
     "Tensor", "FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor", "ByteTensor", "CharTensor",
     "ShortTensor", "IntTensor", "LongTensor", "BoolTensor",
@@ -55,8 +58,9 @@ def _questions(code: CodeType) -> frozenset[int]:
     """Return the offsets of `isinstance(...)`, of reads of `__class__` and of class patterns."""
     return frozenset(_calls_of(code, _CLASS_CHECKS)) | {
         step.offset
-        for step in dis.get_instructions(code)
-        if step.opname == "MATCH_CLASS" or step.argval == "__class__"
+        for step in instructions(code)
+        if step.kind is Kind.MATCH_CLASS
+        or (step.kind is Kind.LOAD_ATTR and step.name == "__class__")
     }
 
 
@@ -65,14 +69,11 @@ def _calls_of(code: CodeType, names: frozenset[str]) -> dict[int, str]:
     """Map the offsets of calls to the name of what they call, for callables with one of some names."""
     found: dict[int, str] = {}
     waiting: dict[tuple[int | None, int | None], str] = {}
-    for step in dis.get_instructions(code):
+    for step in instructions(code):
         # A call starts where the name of what it calls does; one behind it, `a(x).b()`, does too.
-        place = step.positions
-        start = (None, None) if place is None else (place.lineno, place.col_offset)
-        if step.opname.startswith("LOAD_") and step.argval in names:
-            waiting[start] = step.argval
-        elif "CALL" in step.opname and start in waiting:
-            found[step.offset] = waiting[start]
-            if step.opname.startswith("CALL"):
-                del waiting[start]
+        start = step.position.line, step.position.column
+        if step.kind in _NAMED and step.name in names:
+            waiting[start] = step.name
+        elif step.kind in _CALLS and start in waiting:
+            found[step.offset] = waiting.pop(start)
     return found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dis
 import inspect
 from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, final
 
+from flodl.bytecode.decode import instructions
+from flodl.bytecode.instruction import ENDS, LOADS, Instruction, Kind
 from flodl.tracing.purity import methods_by_name
 
 if TYPE_CHECKING:
@@ -17,20 +18,6 @@ _MUTATORS = frozenset({
     "append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "popitem",
     "appendleft", "popleft", "add", "discard", "sort", "reverse",
 })  # fmt: skip
-_VARIABLES = frozenset({"LOAD_FAST", "LOAD_DEREF", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"})
-_ENDS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_VALUE",
-                   "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})  # fmt: skip
-_MAKERS = (
-    "BINARY_",
-    "UNARY_",
-    "BUILD_",
-    "CALL",
-    "COMPARE_",
-    "CONTAINS_",
-    "IS_",
-    "FORMAT_",
-    "LIST_TO_",
-)
 _VARIABLE = "$"
 
 
@@ -79,53 +66,51 @@ class _Reading:
 
     def stored(self, code: CodeType) -> set[str]:
         """Return the names of attributes that a piece of code sets, or fills if they are containers."""
-        for step in dis.get_instructions(code):
+        for step in instructions(code):
             arrived = self._at_target.pop(step.offset, None)
             if arrived is not None and not self._stack:
                 self._stack = arrived
-            if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+            if step.target is not None:
                 after = list(self._stack)
-                _settle(after, dis.stack_effect(step.opcode, step.arg, jump=True))
-                self._at_target[int(step.argval)] = after
+                _settle(after, max(-step.jump_effect, 0), max(step.jump_effect, 0))
+                self._at_target[step.target] = after
             self._follow(step)
-            if step.opname in _ENDS:
+            if step.kind in ENDS:
                 self._stack = []
         return self._found
 
-    def _follow(self, step: dis.Instruction) -> None:
-        stack, name = self._stack, step.opname
-        if name in _VARIABLES:
+    def _follow(self, step: Instruction) -> None:
+        stack, kind = self._stack, step.kind
+        if kind in LOADS:
             stack.append(_VARIABLE)
-        elif name == "COPY":
-            stack.append(self._top(int(step.arg or 1)))
-        elif name == "SWAP":
-            self._swap(int(step.arg or 1))
-        elif name in ("LOAD_ATTR", "LOAD_METHOD"):
+        elif kind is Kind.COPY:
+            stack.append(self._top(step.count))
+        elif kind is Kind.SWAP:
+            self._swap(step.count)
+        elif kind is Kind.LOAD_ATTR:
             self._read(step)
-        elif name in ("BINARY_SUBSCR", "BINARY_SLICE"):
-            effect = dis.stack_effect(step.opcode, step.arg)
-            # An item of a container stands for the container.
-            _settle(stack, effect, makes=self._top(1 - effect) == _VARIABLE)
+        elif kind is Kind.SUBSCRIPT:
+            container = self._top(2)
+            _settle(stack, step.pops, step.pushes)
+            if container != _VARIABLE and stack:  # an item of a container stands for the container
+                stack[-1] = container
         else:
             self._store(step)
-            effect = dis.stack_effect(step.opcode, step.arg, jump=False)
-            _settle(stack, effect, makes=name.startswith(_MAKERS))
+            _settle(stack, step.pops, step.pushes)
 
-    def _store(self, step: dis.Instruction) -> None:
-        if step.opname == "STORE_ATTR":
-            self._found.add(str(step.argval))
-        elif step.opname in ("STORE_SUBSCR", "DELETE_SUBSCR"):
+    def _store(self, step: Instruction) -> None:
+        if step.kind is Kind.STORE_ATTR:
+            self._found.add(step.name)
+        elif step.kind in (Kind.STORE_SUBSCRIPT, Kind.DELETE_SUBSCRIPT):
             self._found |= {self._top(2)} - {"", _VARIABLE}
-        elif step.opname == "STORE_SLICE":
-            self._found |= {self._top(3)} - {"", _VARIABLE}
 
-    def _read(self, step: dis.Instruction) -> None:
+    def _read(self, step: Instruction) -> None:
         owner = self._top(1)
-        if owner not in ("", _VARIABLE) and step.argval in _MUTATORS:
+        if owner not in ("", _VARIABLE) and step.name in _MUTATORS:
             self._found.add(owner)
-        _settle(self._stack, dis.stack_effect(step.opcode, step.arg), makes=True)
-        if owner == _VARIABLE and step.opname == "LOAD_ATTR" and self._stack:
-            self._stack[-1] = str(step.argval)
+        _settle(self._stack, step.pops, step.pushes)
+        if owner == _VARIABLE and self._stack:
+            self._stack[-1] = step.name
 
     def _top(self, depth: int) -> str:
         return self._stack[-depth] if depth <= len(self._stack) else ""
@@ -135,16 +120,8 @@ class _Reading:
             self._stack[-1], self._stack[-depth] = self._stack[-depth], self._stack[-1]
 
 
-def _settle(stack: list[str], effect: int, *, makes: bool = False) -> None:
-    """Let an instruction take items from the stack or put unknown ones there.
-
-    Args:
-        stack: the stack.
-        effect: by how many items it grows.
-        makes: whether the item that is then on top is a new one.
-    """
-    if effect < 0:
-        del stack[effect:]
-    stack.extend([""] * effect)
-    if makes and stack:
-        stack[-1] = ""
+def _settle(stack: list[str], pops: int, pushes: int) -> None:
+    """Let an instruction take items from the stack and put unknown ones there."""
+    if pops:
+        del stack[-pops:]
+    stack.extend([""] * pushes)

@@ -6,14 +6,17 @@ it does with it is a way of its own through the graph, as with every other answe
 
 from __future__ import annotations
 
-import dis
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from flodl.tracing.callsite import SKIPPED, running_offset
+from flodl.bytecode.decode import instructions, running_offset
+from flodl.bytecode.instruction import LOADS, STORES, Kind
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
+
+_READS = LOADS | {Kind.LOAD_CLOSURE}
+_UNPACKS = frozenset({Kind.UNPACK, Kind.UNPACK_STARRED})
 
 
 @final
@@ -49,26 +52,27 @@ def is_dropped(frame: FrameType | None, variable: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _uses(code: CodeType) -> _Uses:
-    steps = [step for step in dis.get_instructions(code) if step.opname not in SKIPPED]
+    steps = instructions(code)
     asked, names, dropped, read = set(), set(), set(), set(code.co_cellvars)
     # `a, b = f(x), g(x)` stores its results when the last of them is there.
     is_crossed = in_parts = False
     for position, step in enumerate(steps):
         before = steps[position - 1] if position else step
-        if step.opname == "POP_TOP":
+        if step.kind is Kind.POP_TOP and before.kind is not Kind.JUMP_IF:
             dropped.add(before.offset)
-        elif step.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE")):
-            read |= _names(step)
-        elif _asks(step, before):
-            thing = position - 2 if step.opname == "IS_OP" else position - 1
-            if steps[thing].opname.startswith("STORE_FAST"):  # (mask := f(x)) is None
+        elif step.kind in _READS:
+            read.add(step.name)
+        elif step.kind is Kind.IS_NONE:
+            thing = position - 1
+            if before.kind in STORES:  # (mask := f(x)) is None: copied, then stored
                 thing -= 2
-            names |= _names(steps[thing])
+            if steps[thing].kind in _READS:
+                names.add(steps[thing].name)
             asked.add(steps[thing].offset)
-        if step.opname == before.opname == "STORE_FAST":
+        if step.kind in STORES and before.kind in STORES:
             is_crossed |= not in_parts
         else:
-            in_parts = before.opname.startswith("UNPACK")
+            in_parts = before.kind in _UNPACKS
     return _Uses(
         frozenset(asked),
         frozenset(names),
@@ -76,16 +80,3 @@ def _uses(code: CodeType) -> _Uses:
         frozenset(read),
         is_crossed and bool(names),
     )
-
-
-def _asks(step: dis.Instruction, before: dis.Instruction) -> bool:
-    if step.opname == "IS_OP":
-        return before.opname == "LOAD_CONST" and before.argval is None
-    return step.opname.startswith("POP_JUMP") and step.opname.endswith("NONE")
-
-
-def _names(step: dis.Instruction) -> set[str]:
-    """Return the variables that an instruction loads; newer versions of Python load two at once."""
-    if not step.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE")):
-        return set()
-    return set(step.argval) if isinstance(step.argval, tuple) else {str(step.argval)}

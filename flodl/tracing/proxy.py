@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 import operator
 import sys
+from collections.abc import Iterator, Sized
 from typing import TYPE_CHECKING, Any, final
 
 import torch
 
 from flodl.errors import FlowError
 from flodl.graph.metadata import METADATA_ATTRIBUTES
+from flodl.nodes.iteration import advance
 from flodl.tracing.callsite import assigned_names, call_site, unpack_size, user_frame
 from flodl.tracing.isinstance_checks import answers_class
 from flodl.tracing.operators import install_operators
@@ -19,7 +21,7 @@ from flodl.vocabulary import control_flow as composites
 from flodl.vocabulary import stages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from flodl.tracing.tracer import Tracer
     from flodl.vocabulary.control_flow import MapBody, Scan
@@ -289,12 +291,19 @@ class Flow:
         tracer = self._tracer
         frame = user_frame(1)
         count = unpack_size(frame)
+        if isinstance(object.__getattribute__(self, "_value"), Iterator):
+            return _items_of(self)
         if count is None:
             length = tracer.step("method", "__len__", (self,), compute=len)
             count = tracer.guards.ask(length, int, "the length")
         return iter(tracer.unpack(self, count, assigned_names(frame)))
 
     def __len__(self) -> int:
+        kind = type(object.__getattribute__(self, "_value"))
+        if kind is not _Unknown and not issubclass(kind, Sized):
+            # `list(values)` asks for a hint first; what cannot tell is no step.
+            message = f"object of type {kind.__name__!r} has no len()"
+            raise TypeError(message)
         length = self._tracer.step("method", "__len__", (self,), compute=len)
         return int(self._tracer.guards.ask(length, int, "the length"))
 
@@ -369,6 +378,17 @@ def vars_of(value: object) -> dict[str, Any]:
     """Return the instance dictionary of a value, empty if it has none."""
     found: dict[str, Any] = getattr(value, "__dict__", {})
     return found
+
+
+def _items_of(iterator: Flow) -> Iterator[Any]:
+    """Yield what an iterator gives in a call, asking it for one item after the other as Python does."""
+    tracer: Tracer = object.__getattribute__(iterator, "_tracer")
+    name = tracer.encoder.callable_name(advance)
+    while True:
+        there, item = tracer.unpack(tracer.step("function", name, (iterator,), compute=advance), 2)
+        if not tracer.guards.ask(there, bool, "the end"):
+            return
+        yield item
 
 
 def _need_value() -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
-import dis
 import inspect
-from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from flodl.bytecode.decode import instructions
+from flodl.bytecode.instruction import LOADS, STORES, Instruction, Kind
 from flodl.tracing.object_mutation import is_written_in_python
 
 if TYPE_CHECKING:
@@ -22,13 +22,9 @@ if TYPE_CHECKING:
 
 Owners: TypeAlias = tuple[type, ...]
 
-_IDENTITY = frozenset({
-    "IS_OP", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
-    "POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE",
-    "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE",
-})  # fmt: skip
-_EFFECTS = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "SETUP_WITH",
-                      "BEFORE_WITH", "IMPORT_NAME"})  # fmt: skip
+_EFFECTS = frozenset({Kind.STORE_GLOBAL, Kind.DELETE_GLOBAL, Kind.STORE_ATTR, Kind.DELETE_ATTR,
+                      Kind.ENTER_WITH, Kind.IMPORT})  # fmt: skip
+_SETS = STORES | {Kind.DELETE_LOCAL, Kind.DELETE_CELL}
 _SWITCHES = frozenset(
     {"_set_grad_enabled", "set_grad_enabled", "manual_seed", "set_default_dtype"}
 )
@@ -57,46 +53,63 @@ def _is_of_a_package(kind: type) -> bool:
 
 
 def _function(function: FunctionType, owners: Owners, seen: set[CodeType]) -> bool:
-    return _code(function.__code__, function, owners, seen)
+    code = function.__code__
+    # What the caller of a flow left out is known; what a flow hands to a helper may be a handle.
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if not seen else ()
+    # A parameter that is assigned again may be a handle when it is asked.
+    known = frozenset(parameters) - _assigned(code)
+    return _code(code, function, owners, seen, known)
 
 
-def _code(code: CodeType, function: FunctionType, owners: Owners, seen: set[CodeType]) -> bool:
+def _assigned(code: CodeType) -> set[str]:
+    """Return the variables of a function that it, or a function inside, sets or deletes."""
+    found = {step.name for step in instructions(code) if step.kind in _SETS}
+    for inner in _inside(code):
+        found |= _assigned(inner) & set(inner.co_freevars)
+    return found
+
+
+def _inside(code: CodeType) -> Iterator[CodeType]:
+    return (const for const in code.co_consts if isinstance(const, CodeType))
+
+
+def _code(
+    code: CodeType,
+    function: FunctionType,
+    owners: Owners,
+    seen: set[CodeType],
+    known: frozenset[str],
+) -> bool:
     if code in seen:
         return True
     seen.add(code)
-    # What the caller of a flow left out is known; what a flow hands to a helper may be a handle.
-    is_flow = len(seen) == 1
-    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if is_flow else ()
-    steps = _steps(code)
-    # A parameter that is assigned again may be a handle when it is asked.
-    assigned = {step.argval for step in steps if step.opname in ("STORE_FAST", "DELETE_FAST")}
-    parameters = tuple(name for name in parameters if name not in assigned)
-    before = ""
-    for step in steps:
-        if step.opname in _EFFECTS:
+    steps = instructions(code)
+    for position, step in enumerate(steps):
+        if step.kind in _EFFECTS or _SWITCHES & {step.name, str(step.value)}:
             return False
-        if step.opname in _IDENTITY and before not in parameters:
+        if not _is_known_identity(steps, position, known):
             return False
-        if step.opname == "LOAD_GLOBAL" and not _global(step.argval, function, owners, seen):
+        if step.kind is Kind.LOAD_GLOBAL and not _global(step.name, function, owners, seen):
             return False
-        if step.argval in _SWITCHES:
+        if step.kind is Kind.LOAD_ATTR and not _member(step.name, owners, seen):
             return False
-        if step.opname in ("LOAD_METHOD", "LOAD_ATTR") and not _member(step.argval, owners, seen):
-            return False
-        before = (
-            step.argval if step.opname == "LOAD_FAST" else before if step.argval is None else ""
-        )
-    nested = (const for const in code.co_consts if isinstance(const, CodeType))
-    return all(_code(inner, function, owners, seen) for inner in nested)
+    return all(
+        _code(inner, function, owners, seen, known.intersection(inner.co_freevars))
+        for inner in _inside(code)
+    )
 
 
-@lru_cache(maxsize=1024)
-def _steps(code: CodeType) -> tuple[dis.Instruction, ...]:
-    # A deep model has many modules of few classes, each of which is asked about.
-    return tuple(
-        step
-        for step in dis.get_instructions(code)
-        if step.opname not in ("CACHE", "EXTENDED_ARG", "PRECALL")
+def _is_known_identity(
+    steps: tuple[Instruction, ...], position: int, known: frozenset[str]
+) -> bool:
+    """Return False if an instruction compares identities of anything but known parameters."""
+    kind = steps[position].kind
+    if kind not in (Kind.IS, Kind.IS_NONE):
+        return True
+    operands = steps[max(position - steps[position].pops, 0) : position]
+    return all(
+        (each.kind in LOADS and each.name in known) or each.kind is Kind.LOAD_CONST
+        for each in operands
     )
 
 

@@ -22,17 +22,15 @@ the flow and not by interpreting its bytecode, so that no spelling of a read can
 from __future__ import annotations
 
 import math
-import operator
 import re
 import sys
 import weakref
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict
 from contextlib import contextmanager
 from enum import Enum
 from functools import lru_cache, partial
 from inspect import getattr_static
 from types import (
-    BuiltinFunctionType,
     FunctionType,
     MethodType,
     ModuleType,
@@ -45,9 +43,41 @@ from torch import nn
 
 from flodl.errors import FlowError
 from flodl.tracing.attribute_hooks import install, is_ours, remove
-from flodl.tracing.global_reads import class_reads, global_reads, global_writes, is_foreign
+from flodl.tracing.global_reads import (
+    class_reads,
+    global_reads,
+    global_writes,
+    is_foreign,
+    super_reads,
+)
+from flodl.tracing.guard_values import (
+    CODE,
+    FUNCTIONS,
+    MAPPINGS,
+    MISSING,
+    NUMBERS,
+    SEQUENCES,
+    SETS,
+    SINGLETONS,
+    TEXTS,
+    TORCH_CONSTANTS,
+    cell_content,
+    content_of,
+    instance_dict,
+    is_constant,
+    is_same,
+    kept_items,
+    plain_read,
+    same_array,
+    same_items,
+    simple_text,
+    static_read,
+)
+from flodl.tracing.guards import NeedsValueError
 from flodl.tracing.mutated_attributes import live_names
 from flodl.tracing.proxy import Flow
+from flodl.tracing.pytrees import map_leaves
+from flodl.tracing.readings import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -56,26 +86,10 @@ if TYPE_CHECKING:
 
 # Items of a container of more are guarded together, by one call.
 _FEW_ITEMS: Final = 8
-_SINGLETONS: Final = (type(None), bool, type(Ellipsis), type(NotImplemented))
-_TEXTS: Final = (str, bytes)
-_NUMBERS: Final = (int, float, complex)
-_TORCH_CONSTANTS: Final = (torch.dtype, torch.layout, torch.memory_format)
-_SEQUENCES: Final = (list, tuple, deque, torch.Size)
-_MAPPINGS: Final = (dict, OrderedDict, defaultdict)
-_SETS: Final = (set, frozenset)
-_FUNCTIONS: Final = (
-    FunctionType,
-    BuiltinFunctionType,
-    type(torch.relu),
-    type(len),
-    type(str.join),
-)
-_CODE: Final = (*_FUNCTIONS, MethodType, type)
 _CALLED_BY_PYTHON: Final = (
     "__call__", "__getitem__", "__len__", "__iter__", "__contains__", "__bool__", "__getattr__",
     "__eq__", "__add__", "__mul__", "__next__", "__enter__", "__exit__",
 )  # fmt: skip
-_MISSING: Final = object()
 
 
 @final
@@ -98,6 +112,7 @@ class Sources:
         self._written: dict[tuple[int, str], Any] = {}
         self._hooked: list[type] = []
         self.names: set[str] = set()
+        self._contents: list[tuple[Any, Any]] = []
         self._changing: frozenset[str] | None = None
         self._globals: list[tuple[FunctionType, str, Any]] = []
         self._module = module
@@ -128,6 +143,7 @@ class Sources:
         """Drop every object."""
         self._known.clear()
         self._written.clear()
+        self._contents.clear()
 
     # ---- reads ----------------------------------------------------------------------------------
 
@@ -149,31 +165,30 @@ class Sources:
         """
         if owner is self._module:
             self.names.add(name)
-        written = self._written.get((id(owner), name), _MISSING)
-        if written is not _MISSING:
+        written = self._written.get((id(owner), name), MISSING)
+        if written is not MISSING:
             return written
         if self._may_have_changed(owner, name):
             value = self._again(getter)
-            if value is not _MISSING and not isinstance(value, (nn.Module, torch.Tensor, *_CODE)):
+            if value is not MISSING and not isinstance(value, (nn.Module, torch.Tensor, *CODE)):
                 return self._tracer.step("function", "getattr", (owner, name), compute=getattr)
         expression = f"{self._known[id(owner)][1]}.{name}"
+        self._check_type(owner)
         nodes, before = len(self._tracer.nodes), dict(self._checks)
         try:
             value = getter()
         except AttributeError:
-            self._check_type(owner)
             self._check(f"not hasattr({self._known[id(owner)][1]}, {name!r})")
             raise
         if len(self._tracer.nodes) > nodes or type(value) is Flow:
             return value  # the body of a property is traced; its own reads are guarded
-        self._check_type(owner)
         inner, self._checks = self._checks, before
         if not self._is_computed(owner, name):
             self.found(value, self._place(owner, name, value))
-        elif _is_constant(value) or self._again(getter) is value:
+        elif is_constant(value) or self._again(getter) is value:
             self.found(value, expression)
         else:
-            self._checks = inner  # a new object in every read: what made it is guarded
+            self._checks |= inner  # a new object in every read: what made it is guarded
         return value
 
     def _may_have_changed(self, owner: Any, name: str) -> bool:
@@ -197,25 +212,25 @@ class Sources:
     def _place(self, owner: Any, name: str, value: Any) -> str:
         """Return the expression of a plain attribute, the cheapest that later swaps cannot deceive."""
         text = self._known[id(owner)][1]
-        if isinstance(owner, nn.Module) and name not in _instance_dict(owner):
+        if isinstance(owner, nn.Module) and name not in instance_dict(owner):
             # The tables are read ten times faster than through `nn.Module.__getattr__`.
             for table in ("_modules", "_parameters", "_buffers"):
-                if _instance_dict(owner).get(table, {}).get(name, _MISSING) is value:
+                if instance_dict(owner).get(table, {}).get(name, MISSING) is value:
                     return f"{text}.{table}[{name!r}]"
         return f"{text}.{name}"
 
     def _is_computed(self, owner: Any, name: str) -> bool:
         """Return True if reading the attribute runs code: a property, a slot, `__getattr__`."""
-        if name in _instance_dict(owner):
+        if name in instance_dict(owner):
             return False
         if isinstance(owner, nn.Module) and any(
             name in table for table in (owner._parameters, owner._buffers, owner._modules)
         ):
             return False
-        static = getattr_static(type(owner), name, _MISSING)
-        if static is _MISSING:
+        static = getattr_static(type(owner), name, MISSING)
+        if static is MISSING:
             return True
-        plain = (*_FUNCTIONS, classmethod, staticmethod)
+        plain = (*FUNCTIONS, classmethod, staticmethod)
         return not isinstance(static, plain) and "__get__" in dir(type(static))
 
     def _again(self, getter: Callable[[], Any]) -> Any:
@@ -223,7 +238,7 @@ class Sources:
             try:
                 return getter()
             except Exception:  # a property that can be read once
-                return _MISSING
+                return MISSING
 
     def write(self, owner: Any, name: str, value: Any) -> None:
         """Note that the flow has set an attribute; a read of it gets that value."""
@@ -258,7 +273,7 @@ class Sources:
         """
         if self._constant(value, expression) or type(value) is Flow:
             return
-        if isinstance(value, (*_SEQUENCES, *_MAPPINGS, *_SETS)):
+        if isinstance(value, (*SEQUENCES, *MAPPINGS, *SETS)):
             self._container(value, expression)
             return
         known = self.source_of(value)
@@ -266,7 +281,7 @@ class Sources:
             if known != expression:
                 self._check(f"{expression} is {known}")
             return
-        if isinstance(value, (*_FUNCTIONS, type)):
+        if isinstance(value, (*FUNCTIONS, type)):
             self._check(f"{expression} is {self._key(value, value.__name__)}")
             self.function(value)
         elif isinstance(value, MethodType):
@@ -292,11 +307,11 @@ class Sources:
     def _constant(self, value: Any, expression: str) -> bool:
         """Guard a value that is told by equality; return False for any other."""
         kind = type(value)
-        if kind in _SINGLETONS:
+        if kind in SINGLETONS:
             self._check(f"{expression} is {value!r}")
-        elif kind in _TEXTS:
+        elif kind in TEXTS:
             self._check(f"{expression} == {value!r}")
-        elif kind in _NUMBERS:
+        elif kind in NUMBERS:
             if value == 0 or (
                 kind is float and math.isnan(value)
             ):  # -0.0 and NaN are told by their text
@@ -305,7 +320,7 @@ class Sources:
                 finite = kind is int or abs(value) < float("inf")
                 shown = repr(value) if finite else self._key(value, "number")
                 self._check(f"(_v := {expression}) == {shown} and type(_v) is {kind.__name__}")
-        elif kind in _TORCH_CONSTANTS:
+        elif kind in TORCH_CONSTANTS:
             self._check(f"{expression} is {value!r}")
         elif kind is torch.device:
             self._check(f"{expression} == {self._key(value, 'device')}")
@@ -325,29 +340,31 @@ class Sources:
 
     def _container(self, value: Any, expression: str) -> None:
         kind = type(value)
+        if kind in (list, dict, OrderedDict, set) and id(value) not in self._known:
+            self._contents.append((value, value.copy()))
         self._keep(value, expression, hook=not is_foreign(kind.__module__))
         self._check(f"type({expression}) is {self._key(kind, kind.__name__)}")
-        if isinstance(value, _SETS):
+        if isinstance(value, SETS):
             self._check(f"{expression} == {self._key(kind(value), kind.__name__)}")
             return
-        simple = _simple_text(value)
+        simple = simple_text(value)
         if simple:
             self._check(f"{expression} == {simple}")
             return
         items: Iterable[tuple[Any, Any]] = enumerate(value)
-        if isinstance(value, _MAPPINGS):
+        if isinstance(value, MAPPINGS):
             items = list(dict.items(value))
         if len(value) > _FEW_ITEMS:
             same = self._key(same_items, "same_items")
-            self._check(f"{same}({expression}, {self._key(_kept_items(value), 'items')})")
+            self._check(f"{same}({expression}, {self._key(kept_items(value), 'items')})")
             for key, item in items:
-                if not _is_constant(item) and not isinstance(item, _CODE):
+                if not is_constant(item) and not isinstance(item, CODE):
                     self._known.setdefault(id(item), (item, self._item(value, expression, key)))
                     self.hook(type(item))
             return
-        if isinstance(value, _MAPPINGS):
+        if isinstance(value, MAPPINGS):
             keys = list(dict.keys(value))
-            text = _simple_text(keys)
+            text = simple_text(keys)
             self._check(f"[*{expression}] == {text or self._key(keys, 'keys')}")
         else:
             self._check(f"len({expression}) == {len(value)}")
@@ -356,7 +373,7 @@ class Sources:
 
     def _item(self, value: Any, expression: str, key: Any) -> str:
         """Return the expression of an item; a class of its own may make items in `__getitem__`."""
-        shown = _simple_text([key]) if isinstance(value, _MAPPINGS) else f"[{key}]"
+        shown = simple_text([key]) if isinstance(value, MAPPINGS) else f"[{key}]"
         inside = shown[1:-1] if shown else self._key(key, "key")
         base = next((each for each in (dict, list, tuple) if isinstance(value, each)), None)
         if base is None or type(value).__getitem__ is base.__getitem__:
@@ -377,15 +394,37 @@ class Sources:
         for prefix, names in class_reads(function.__code__, of_class=isinstance(owner, type)):
             value: Any = owner
             for name in prefix:
-                value = _plain_read(value, name)
+                value = plain_read(value, name)
             kind = value if isinstance(value, type) else type(value)
-            if value is not _MISSING and not is_foreign(kind.__module__):
+            if value is not MISSING and not is_foreign(kind.__module__):
                 self._chain(kind, self._key(kind, kind.__name__), names)
+        self._super_reads(function, owner)
+
+    def _super_reads(self, function: FunctionType, owner: Any) -> None:
+        """Guard the methods that a method reaches by `super()`."""
+        home = content_of(function, "__class__")
+        order = (owner if isinstance(owner, type) else type(owner)).__mro__
+        if home is None or home not in order:
+            return
+        for name in super_reads(function.__code__):
+            above = order[order.index(home) + 1 :]
+            kind = next((each for each in above if name in vars(each)), None)
+            if kind is None or is_foreign(kind.__module__):
+                continue
+            found = static_read(kind, name)
+            self.found(found, f"{self._key(kind, kind.__name__)}.{name}")
+            if isinstance(found, FunctionType):
+                self.class_reads(found, owner)
 
     # ---- functions ------------------------------------------------------------------------------
 
-    def function(self, function: Any) -> None:
-        """Guard the globals, closure variables and defaults of a function that the flow may call."""
+    def function(self, function: Any, *, is_flow: bool = False) -> None:
+        """Guard the code, globals, closure variables and defaults of a function that the flow may call.
+
+        Args:
+            function: the function.
+            is_flow: it is the flow itself, whose code the class owns.
+        """
         function = getattr_static(function, "__wrapped__", function)
         if not isinstance(function, FunctionType) or is_ours(function.__code__.co_filename):
             return
@@ -395,20 +434,30 @@ class Sources:
         self._by_function[id(function)], self._callees[id(function)] = {}, []
         before, self._current = self._current, id(function)
         try:
+            if not is_flow:
+                self._body(function)
             for chain in global_reads(function.__code__):
                 self._global(function, chain)
             for name in global_writes(function.__code__):
                 table = function.__globals__
-                self._globals.append((function, name, table.get(name, _MISSING)))
+                self._globals.append((function, name, table.get(name, MISSING)))
             self._free_variables(function)
             for default in (
                 *(function.__defaults__ or ()),
                 *(function.__kwdefaults__ or {}).values(),
             ):
-                if not _is_constant(default) and type(default) is not Flow:
+                if not is_constant(default) and type(default) is not Flow:
                     self.found(default, self._key(default, "default"))
         finally:
             self._current = before
+
+    def _body(self, function: FunctionType) -> None:
+        """Guard the code and the plain defaults of a function: a reload exchanges them in place."""
+        key = self._key(function, function.__name__)
+        for part in ("__code__", "__defaults__", "__kwdefaults__"):
+            value = getattr(function, part)
+            if value is not None:
+                self._check(f"{key}.{part} is {self._key(value, part)}")
 
     def require_same_globals(self) -> None:
         """Require that the flow has set no global variable: later calls would not set it.
@@ -417,7 +466,7 @@ class Sources:
             FlowError: it has.
         """
         for function, name, before in self._globals:
-            if function.__globals__.get(name, _MISSING) is not before:
+            if function.__globals__.get(name, MISSING) is not before:
                 code = function.__code__
                 message = (
                     f"{code.co_filename}:{code.co_firstlineno}: the flow sets the global `{name}`, and only "
@@ -425,12 +474,33 @@ class Sources:
                 )
                 raise FlowError(message)
 
+    def settle(self) -> bool:
+        """Leave the containers that the flow has changed itself as the plain module would.
+
+        A traced value in one of them becomes the value that it stands for.  Without values, as after
+        construction, every change is taken back.
+
+        Returns:
+            True if the flow has changed none.
+        """
+        changed = [
+            (value, before) for value, before in self._contents if not is_same(value, before)
+        ]
+        for value, before in changed:
+            kept = map_leaves(value, unwrap) if self._tracer.valued else before
+            if isinstance(value, list):
+                value[:] = kept
+            else:
+                value.clear()
+                value.update(kept)
+        return not changed
+
     def _free_variables(self, function: FunctionType) -> None:
         for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
         ):
-            content = _content(cell)
-            if name == "__class__" or content is _MISSING or type(content) is Flow:
+            content = cell_content(cell)
+            if name == "__class__" or content is MISSING or type(content) is Flow:
                 continue
             self.found(content, f"{self._key(cell, f'cell_{name}')}.cell_contents")
 
@@ -451,7 +521,7 @@ class Sources:
         elif isinstance(value, ModuleType):
             self._chain(value, text, tuple(rest))
         elif not isinstance(value, type) and not (
-            isinstance(value, _FUNCTIONS) and is_foreign(getattr(value, "__module__", None))
+            isinstance(value, FUNCTIONS) and is_foreign(getattr(value, "__module__", None))
         ):
             self.found(value, text)
 
@@ -460,8 +530,8 @@ class Sources:
         for name in names:
             if isinstance(value, ModuleType) and is_foreign(value.__name__):
                 return
-            value = _static_read(value, name)
-            if value is _MISSING:
+            value = static_read(value, name)
+            if value is MISSING:
                 return
             text = f"{text}.{name}"
             self.found(value, text)
@@ -492,6 +562,15 @@ class Sources:
         """Take the hooks off again."""
         while self._hooked:
             remove(self._hooked.pop())
+
+    def found_at(self, value: object, expression: str) -> None:
+        """Guard that what the flow has read in one place is still what the plan finds in another.
+
+        A layer or parameter that is tied has several places; the plan knows one of them.
+        """
+        source = self.source_of(value)
+        if source is not None and source != expression:
+            self._check(f"{source} is {expression}")
 
     def bound(self, value: object, key: str) -> None:
         """Guard that an object which the plan holds as a constant is still where it was found."""
@@ -525,100 +604,16 @@ _HEAP_TYPE: Final = 1 << 9
 _IMMUTABLE: Final = 1 << 8
 
 
-def _instance_dict(owner: Any) -> dict[str, Any]:
-    try:
-        found = object.__getattribute__(owner, "__dict__")
-    except AttributeError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _plain_read(owner: Any, name: str) -> Any:
-    """Read an attribute without running code of the user."""
-    if owner is _MISSING or isinstance(owner, type):
-        return _MISSING if owner is _MISSING else _static_read(owner, name)
-    tables = [_instance_dict(owner)]
-    if isinstance(owner, nn.Module):
-        tables += [owner._modules, owner._parameters, owner._buffers]
-    found = (table[name] for table in tables if name in table)
-    return next(found, _MISSING)
-
-
-def _static_read(owner: Any, name: str) -> Any:
-    if isinstance(owner, ModuleType):
-        return vars(owner).get(name, _MISSING)
-    for kind in owner.__mro__:
-        if name in vars(kind):
-            value = vars(kind)[name]
-            value = value.__func__ if isinstance(value, staticmethod) else value
-            return _MISSING if isinstance(value, (property, classmethod)) else value
-    return _MISSING
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _MISSING
-
-
-def _is_constant(value: Any) -> bool:
-    kind = type(value)
-    return (
-        kind in (*_SINGLETONS, *_TEXTS, *_NUMBERS, *_TORCH_CONSTANTS, torch.device)
-        or isinstance(value, Enum)
-        or (isinstance(value, (tuple, torch.Size)) and all(map(_is_constant, value)))
-    )
-
-
-def _simple_text(value: Any) -> str:
-    """Return the literal of a plain list, tuple or dict whose equality says everything, else nothing.
-
-    1, 1.0 and True are equal, and so are 0.0 and -0.0: containers of numbers are guarded per item.
-    """
-    kind = type(value)
-    if kind not in (list, tuple, dict):
-        return ""
-    parts = [*value, *value.values()] if kind is dict else value
-    if kind is dict and len(value) > 1:
-        return ""  # equality says nothing of the order
-    return repr(value) if all(type(part) in (type(None), *_TEXTS) for part in parts) else ""
-
-
-def _kept_items(value: Any) -> list[Any]:
-    return [*dict.keys(value), *dict.values(value)] if isinstance(value, _MAPPINGS) else [*value]
-
-
-def same_items(value: Any, kept: list[Any]) -> bool:
-    """Return True if a container has the keys and items that it had when they were kept."""
-    now = _kept_items(value)
-    if len(now) != len(kept):
-        return False
-    return all(map(operator.is_, now, kept)) or all(
-        each is known
-        or (_is_constant(each) and type(each) is type(known) and repr(each) == repr(known))
-        for each, known in zip(now, kept, strict=True)
-    )
-
-
-def same_array(value: Any, kept: Any) -> bool:
-    """Return True if an array of numpy has the type, shape and bytes of a copy made earlier."""
-    return bool(
-        type(value) is type(kept)
-        and value.dtype == kept.dtype
-        and value.shape == kept.shape
-        and value.tobytes() == kept.tobytes()
-    )
-
-
 @contextmanager
 def traced_reads(tracer: Tracer, function: Any) -> Iterator[None]:
     """Report reads of the traced module, and of all that it leads to, until the block ends."""
     tracer.sources.hook(type(tracer.module))
-    tracer.sources.function(function)
+    tracer.sources.function(function, is_flow=True)
     tracer.sources.class_reads(function, tracer.module)
     try:
         yield
         tracer.sources.require_same_globals()
     finally:
         tracer.sources.unhook()
+        if not tracer.sources.settle() and not tracer.valued:
+            raise NeedsValueError

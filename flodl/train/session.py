@@ -317,15 +317,21 @@ def set_up(model: Any, factories: tuple[Any, ...], options: Mapping[str, Any]) -
 def set_up_head(
     head: Any, factories: tuple[Any, ...], options: Mapping[str, Any]
 ) -> TrainingSession:
-    """Make the session of `Trainer.setup_head`: the head is trained, its graph has the step."""
-    if not isinstance(head, HasGraph):
+    """Make the session of `Trainer.setup_head`: the head is trained, the graphs inside have the step.
+
+    A class of transformers, such as `BertForSequenceClassification`, is a head without a graph: its step is
+    `session.step()`.
+    """
+    inner = head.graph() if isinstance(head, HasGraph) else None
+    graph = inner if isinstance(inner, Graph) else None
+    if not isinstance(head, nn.Module) and graph is None:
         raise TrainingError(
-            f"{type(head).__name__} has no graph(): use Trainer.setup for a plain module"
+            f"setup_head prepares a module, or an object whose graph() is one; this is a "
+            f"{type(head).__name__}"
         )
-    graph = head.graph()
-    model = head if isinstance(head, nn.Module) else graph
-    session = set_up(model, factories, options)
-    attach_training(graph, session)
+    session = set_up(head if isinstance(head, nn.Module) else graph, factories, options)
+    for each in graphs_below(session.model) if graph is None else (graph,):
+        attach_training(each, session)
     return session
 
 

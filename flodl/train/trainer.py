@@ -135,7 +135,14 @@ class Trainer:
 
     @classmethod
     def setup_head(cls, head: Any, *factories: Any, **options: Any) -> TrainingSession:
-        """Prepare a task head whose `graph()` returns the graph inside; the same otherwise as `setup`."""
+        """Prepare a task head: `session.step()` ends a step, and so does `step()` of the graph inside.
+
+        Args:
+            head: a module around an encoder, such as `BertForSequenceClassification`, or an object whose
+                `graph()` returns the graph that is trained.
+            *factories: as for `setup`.
+            **options: see `TrainingSession`.
+        """
         from flodl.train.session import set_up_head
 
         return set_up_head(head, factories, options)

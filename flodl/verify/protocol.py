@@ -10,6 +10,9 @@ from typing import Any, Literal, Protocol, final
 
 Status = Literal["equal", "close", "different", "not-run"]
 Task = Literal["check", "record", "curve"]
+# Why nothing is proved of a class: the time was over, no inputs were found that the original takes, it
+# does not run, or what it gives cannot be compared (it is random, or of a type that cannot be looked into).
+Reason = Literal["time", "no-inputs", "does-not-run", "not-compared"]
 
 # Worst last: the status of a class is the worst of its checks that ran.
 SEVERITY: tuple[Status, ...] = ("equal", "close", "different")
@@ -65,7 +68,10 @@ class CheckResult:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassResult:
-    """All checks of one class, with the example that they ran on; `drawing` is an SVG picture."""
+    """All checks of one class, with the example that they ran on; `drawing` is an SVG picture.
+
+    `reason` says why the status is `not-run`; None where there is nothing to run.
+    """
 
     name: str
     status: Status
@@ -75,6 +81,7 @@ class ClassResult:
     error_code: str | None = None
     line: int | None = None
     drawing: str = ""
+    reason: Reason | None = None
 
 
 class Response(Protocol):
@@ -84,7 +91,10 @@ class Response(Protocol):
         """Note which class and side is about to run user code."""
 
     def add(self, result: ClassResult) -> None:
-        """Take the result of one class."""
+        """Take the result of one class; what was reported of it before is replaced."""
+
+    def need(self, seconds: float) -> None:
+        """Take the seconds that the whole task would have needed, where they were not enough."""
 
     def fail(self, error: str, *, source_runs: bool) -> None:
         """Note what keeps the comparison from starting, or what stopped the import of the original."""

@@ -24,6 +24,7 @@ from flodl.verify.wire import Fields, MalformedMessageError, Stored, checked, de
 
 # For questions that have a limit of time inside.
 UNLIMITED_S = 24 * 3600.0
+MODEL_KINDS = frozenset({"model", "model class", "model class without forward"})
 INITIAL_SECTIONS = frozenset({
     "state_dict", "parameter order", "buffer order", "weights", "random draws",
 })  # fmt: skip
@@ -116,12 +117,16 @@ class FoundAbilities:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What importing a program came to; `kinds` says what each class name stands for."""
+    """What importing a program came to.
+
+    `kinds` says what each class name stands for, `importance` how many other classes it holds or is in.
+    """
 
     failure: Failure | None
     refused: Failure | None
     kinds: Mapping[str, str]
     draws: Mapping[str, str]
+    importance: Mapping[str, int]
     words: str
     settings: Fields
 
@@ -134,7 +139,16 @@ class Found:
     cases: Mapping[str, tuple[CaseRef, ...]]
     reasons: Mapping[str, str]
     trouble: str | None
-    unfinished: tuple[str, ...]
+    late: tuple[str, ...]
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """Names that have no case because there was no time to look for one."""
+        return tuple(name for name in self.late if not self.cases.get(name))
+
+    def is_late(self, name: str) -> bool:
+        """Return True if a name has no case because there was no time to look for one."""
+        return name in self.late
 
 
 @final
@@ -226,6 +240,10 @@ class RemoteSide:
                 refused=None if told["refused"] is None else failure_of(told["refused"]),
                 kinds=_texts(told["kinds"]),
                 draws=_texts(told["draws"]),
+                importance={
+                    words(name): checked(count, int)
+                    for name, count in checked(told["importance"], dict).items()
+                },
                 words=words(told["words"]),
                 settings=checked(told.get("settings", {}), dict),
             )
@@ -253,7 +271,7 @@ class RemoteSide:
                 },
                 reasons=_texts(told["reasons"]),
                 trouble=None if trouble is None else words(trouble),
-                unfinished=tuple(words(name) for name in checked(told["unfinished"], list)),
+                late=tuple(words(name) for name in checked(told["late"], list)),
             )
 
     def probe(self, case: CaseRef) -> FoundAbilities:

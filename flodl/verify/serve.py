@@ -138,8 +138,12 @@ class Reporter:
         self._pipe.send({"event": "running", "name": name, "side": side})
 
     def add(self, result: ClassResult) -> None:
-        """Report one class."""
+        """Report one class; what was reported of it before is replaced."""
         self._pipe.send({"event": "class", "result": asdict(result)})
+
+    def need(self, seconds: float) -> None:
+        """Report the seconds that the whole task would have needed, where they were not enough."""
+        self._pipe.send({"event": "need", "seconds": float(seconds)})
 
     def fail(self, error: str, *, source_runs: bool) -> None:
         """Report what keeps the comparison from starting, or what stopped the import of the original."""

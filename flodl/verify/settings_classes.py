@@ -9,6 +9,7 @@ import sys
 import typing
 from collections.abc import Iterator, Mapping
 from functools import partial
+from types import ModuleType
 from typing import Any, final
 
 from torch import nn
@@ -157,17 +158,19 @@ def _kinds(made: type, parameter: inspect.Parameter, read: frozenset[str]) -> It
     for kind in (*_alternatives(wanted), own):
         if isinstance(kind, type) and _is_settings(kind):
             yield kind
-    known = [(kind, len(read & names)) for kind, names in _settings_in(made.__module__)]
+    known = [
+        (kind, len(read & names)) for kind, names in _settings_in(sys.modules.get(made.__module__))
+    ]
     known.sort(key=lambda item: -item[1])
     yield from (kind for kind, count in known[:_MAX_KINDS] if 2 * count >= len(read) > 0)
 
 
 @functools.lru_cache(maxsize=64)
-def _settings_in(module: str) -> tuple[tuple[type, frozenset[str]], ...]:
+def _settings_in(module: ModuleType | None) -> tuple[tuple[type, frozenset[str]], ...]:
     """Return the classes of settings that stand in a module, and the names that each knows."""
     return tuple(
         (kind, _names_known(kind))
-        for kind in vars(sys.modules.get(module, sys)).values()
+        for kind in ({} if module is None else vars(module)).values()
         if isinstance(kind, type) and _is_settings(kind) and kind.__name__.endswith(_ENDINGS)
     )
 

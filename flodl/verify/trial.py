@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -45,6 +46,19 @@ _INITIAL_CHECK = {
 }
 
 
+# So many times as long as its probe a trial takes, mostly; seldom ten times.
+USUAL_FACTOR = 7.0
+
+
+@final
+class TooSlowError(Exception):
+    """The probe took so long that the rest of the trial would not end in its time."""
+
+    def __init__(self, needs_s: float) -> None:
+        super().__init__(f"it needs about {needs_s:.0f} s")
+        self.needs_s = needs_s
+
+
 @final
 class Abandoned(Exception):  # noqa: N818 - it is no error: the finding stands in the ledger
     """The port raised; what would follow on the same pair of models says nothing more."""
@@ -62,7 +76,9 @@ class Trial:
         case: CaseRef,
         ledger: Ledger,
         response: Response,
+        allowed_s: float = math.inf,
     ) -> None:
+        self._allowed_s = allowed_s
         self._name = name
         self._original = original
         self._port = port
@@ -71,6 +87,8 @@ class Trial:
         self._response = response
         self.seconds = {original.label: 0.0, port.label: 0.0}
         self.running: Label = original.label
+        # What the trial needs in all, as far as its probe tells; 0 before that.
+        self.needs_s = 0.0
         self._pair: _Pair | None = None
 
     def run(self) -> None:
@@ -80,9 +98,14 @@ class Trial:
             UnusableAnswerError: the original does not run, does not repeat itself, or returns no
                 tensor.
             FailedError: a class answers otherwise than modules do.
+            TooSlowError: it would take longer than is allowed, so the time is better spent on others.
         """
         self._response.start(self._name, self.running)
+        started = time.monotonic()
         able = self._probed()
+        self.needs_s = USUAL_FACTOR * (time.monotonic() - started)
+        if self.needs_s > self._allowed_s:
+            raise TooSlowError(self.needs_s)
         self._port.take("case", self._case.number, self._original)
         self._ledger.num_cases += 1
         if not able.batch:

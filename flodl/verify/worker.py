@@ -35,6 +35,8 @@ from flodl.verify.eased_import import (
     open_original,
     open_port,
 )
+from flodl.verify.importance import standings
+from flodl.verify.layer_shapes import has_forward
 from flodl.verify.literals import ExampleSyntaxError
 from flodl.verify.probe import Abilities, Accepted, UnusableCaseError, probe_original
 from flodl.verify.protocol import Request
@@ -149,10 +151,22 @@ class Worker:
         return {
             "failure": None if failure is None else _failure(failure),
             "refused": None if refused is None else _failure(refused),
-            "kinds": {name: _kind_of(side, name) for name in self._request.classes},
+            "kinds": self._kinds(),
+            "importance": self._importance(),
             "draws": random_state(),
             "words": eased_words(side),
         }
+
+    def _kinds(self) -> dict[str, str]:
+        with self._side.active():
+            return {name: _kind_of(self._side, name) for name in self._request.classes}
+
+    def _importance(self) -> dict[str, int]:
+        if self._label == "port":
+            return {}
+        with self._side.active():  # texts of classes are found through their modules
+            known = standings(self._side.namespace(), self._request.classes)
+        return {name: standing.importance for name, standing in known.items()}
 
     # -- cases ----------------------------------------------------------------------------------
 
@@ -201,7 +215,7 @@ class Worker:
             "cases": cases,
             "reasons": book.reasons,
             "trouble": book.trouble,
-            "unfinished": book.unfinished,
+            "late": [name for name in self._request.classes if book.is_late(name)],
         }
 
     def _give_case(self, question: Fields) -> Fields:
@@ -375,7 +389,9 @@ def _kind_of(side: Side, name: str) -> str:
         return "missing"
     value = side.namespace()[name]
     if isinstance(value, type):
-        return "model class" if issubclass(value, nn.Module) else "class"
+        if not issubclass(value, nn.Module):
+            return "class"
+        return "model class" if has_forward(value) else "model class without forward"
     return "model" if isinstance(value, nn.Module) else "value"
 
 

@@ -346,6 +346,32 @@ def test_class_of_a_layer_that_is_called_without_values_is_constructed_in_every_
     assert len({id(each) for each in made}) == 3
 
 
+def parts_of(x, count):
+    return (row * torch.rand(1) for row in x[:count])
+
+
+def test_iterator_of_a_step_gives_its_items_one_by_one_in_every_call():
+    class Net(FlowModule):
+        def flow(self, x, count):
+            total = x.sum() * 0
+            for part in call(parts_of, x, count):
+                total = total + part.sum() * torch.rand(1)
+            return total + sum(part.sum() for part in list(call(parts_of, x, count)))
+
+    def plain(x, count):
+        total = x.sum() * 0
+        for part in parts_of(x, count):
+            total = total + part.sum() * torch.rand(1)
+        return total + sum(part.sum() for part in list(parts_of(x, count)))
+
+    module, x = Net(), torch.randn(4, 3)
+    for count in (2, 2, 0, 3, 2):
+        torch.manual_seed(count)
+        wanted = plain(x, count)
+        torch.manual_seed(count)
+        assert torch.equal(module(x, count), wanted)
+
+
 class Filling(nn.Module):
     def forward(self, x, seen):
         seen.append(len(seen))

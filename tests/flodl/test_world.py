@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-from flodl import FlowModule
+from flodl import Flow, FlowModule
+from flodl.tracing.active import ACTIVE, current_tracer
 
 pytestmark = pytest.mark.torch
 
@@ -46,6 +48,10 @@ class ByProperty:
     @property
     def part(self):
         return self.inner
+
+    @property
+    def fresh(self):
+        return SimpleNamespace(scale=self._scale)
 
     def get(self):
         return self._scale
@@ -133,6 +139,18 @@ def scale_of():
     return 2.0
 
 
+class Scaling:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def scaled(self, x):
+        return x * self.scale
+
+
+def apply(stage, x):
+    return x.through(stage) if isinstance(x, Flow) and type(x) is Flow else stage(x)
+
+
 def scaled_by(x, config):
     return x * config.scale
 
@@ -177,6 +195,18 @@ def replace_global(name, value):
     return lambda _: globals().__setitem__(name, value)
 
 
+def appending(self, x):
+    seen = self.cfg.sizes
+    seen.append(1.0)
+    return x * len(seen)
+
+
+def appending_tensors(self, x):
+    seen = self.cfg.sizes
+    seen.append(x * 2)
+    return x + seen[-1] * len(seen)
+
+
 CASES = {
     "class attribute of a config": configured(ByClass, lambda s, x: x * s.cfg.scale, put("cfg.scale", 5.0)),
     "property": configured(ByProperty, lambda s, x: x * s.cfg.scale, put("cfg._scale", 5.0)),
@@ -186,6 +216,14 @@ CASES = {
     ),
     "object of a property": configured(
         ByProperty, lambda s, x: x * s.cfg.part.scale, put("cfg.inner.scale", 5.0)
+    ),
+    "fresh object of a property": configured(
+        ByProperty, lambda s, x: x * s.cfg.fresh.scale, put("cfg._scale", 5.0)
+    ),
+    "method as a stage": configured(
+        lambda: SimpleNamespace(part=Scaling(2.0)),
+        lambda s, x: apply(s.cfg.part.scaled, x),
+        put("cfg.part", Scaling(5.0)),
     ),
     "getattr": configured(ByProperty, lambda s, x: x * s.cfg.scale, put("cfg._scale", 5.0)),
     "item of a list": configured(
@@ -276,6 +314,11 @@ CASES = {
         Data, lambda s, x: x if getattr(s.cfg, "flag", None) is None else -x, put("cfg.flag", 5.0)
     ),
     "vars": configured(Data, lambda s, x: x * vars(s.cfg).get("scale"), put("cfg.scale", 5.0)),
+    "deleted attribute with a default": configured(
+        lambda: Scaling(2.0),
+        lambda s, x: x * getattr(s.cfg, "scale", 7.0),
+        lambda m: delattr(m.cfg, "scale"),
+    ),
     "deleted attribute": configured(
         Data,
         lambda s, x: x * s.cfg.scale if "scale" in vars(s.cfg) else -x,
@@ -381,7 +424,22 @@ CASES = {
     "random numbers": own(lambda s, x: x * random.random() if random.random() < 0.5 else x),
     "counter behind a method": configured(Counter, lambda s, x: x * s.cfg.tick()),
     "written attribute": configured(Data, writing),
+    "list that the flow fills": configured(Data, appending),
+    "list that the flow fills with tensors": configured(Data, appending_tensors),
+    "replaced method behind super": own(
+        lambda s, x: x * s.above(), lambda m: setattr(Above, "above", lambda _: 7.0)
+    ),
 }  # fmt: skip
+
+
+class Above:
+    def above(self):
+        return 3.0
+
+
+class Below(Above):
+    def above(self):
+        return super().above() + 1
 
 
 class Members:
@@ -414,7 +472,7 @@ class Members:
 
 def module_of(base, name, flow, make):
     members = {key: value for key, value in vars(Members).items() if not key.startswith("__")}
-    kind = type("Module", (base,), {**members, name: flow})
+    kind = type("Module", (Below, base), {**members, name: flow})
     module = kind()
     torch.manual_seed(0)
     module.prepare(make)
@@ -424,7 +482,11 @@ def module_of(base, name, flow, make):
 WORLD = {name: globals()[name] for name in ("SCALE", "CONFIG", "scaled", "scale_of")}
 
 
+ABOVE = Above.above
+
+
 def restore(world):
+    Above.above = ABOVE
     globals().update(world)
     ByClass.scale, FACTORS[0], TABLE["scale"] = 2.0, 2.0, 2.0
     vars(CONFIG).clear()
@@ -476,6 +538,49 @@ def test_items_that_are_made_when_they_are_read_are_traced_once():
     assert len(plans.programs) == 1
 
 
+def test_attribute_of_a_bridge_is_guarded():
+    def flow(self, x):
+        if (x.sum() > 0).through(bool):
+            return x * self.cfg.scale
+        return x * self.cfg.sizes[0]
+
+    module = module_of(FlowModule, "flow", flow, Data)
+    ones = torch.ones(2)
+    assert [module(sign * ones)[0].item() for sign in (1, -1, 1, -1)] == [2.0, -1.0, 2.0, -1.0]
+    module.cfg.sizes[0] = 7.0
+    assert [module(sign * ones)[0].item() for sign in (1, -1, 1, -1)] == [2.0, -7.0, 2.0, -7.0]
+    module.cfg.scale = 3.0
+    assert [module(sign * ones)[0].item() for sign in (1, -1)] == [3.0, -7.0]
+
+
+def test_classes_are_unhooked_after_a_flow_that_raises():
+    def flow(self, x):
+        raise ValueError(self.cfg.scale)
+
+    module = module_of(FlowModule, "flow", flow, Data)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="2"):
+            module(X)
+    assert "__getattribute__" not in vars(Data)
+    assert "__setattr__" not in vars(Data)
+    assert current_tracer() is None
+    assert ACTIVE.tracer is None
+
+
+@pytest.mark.parametrize("kind", ["forward_hook", "forward_pre_hook", "full_backward_hook"])
+def test_single_hook_of_a_layer_runs_in_every_call(kind):
+    module = module_of(FlowModule, "flow", lambda s, x: s.lin(x), None)
+    module(X)
+    seen = []
+    handle = getattr(module.lin, f"register_{kind}")(lambda *_: seen.append(kind))
+    for _ in range(2):
+        module(X.clone().requires_grad_()).sum().backward()
+    assert seen == [kind] * 2
+    handle.remove()
+    module(X).sum().backward()
+    assert len(seen) == 2
+
+
 def test_clock_in_a_flow_is_read_in_every_call():
     module = module_of(FlowModule, "flow", lambda s, x: x * time.perf_counter(), None)
     assert not torch.equal(module(X), module(X))
@@ -500,3 +605,80 @@ def test_global_set_by_a_flow_is_an_error_with_its_place():
 
     with pytest.raises(Exception, match=r"test_world.py:\d+: the flow sets the global `SCALE`"):
         Counting()(X)
+
+
+@pytest.mark.parametrize(
+    ("layer", "owner", "name"),
+    [
+        (nn.Linear(4, 4), nn.Linear, "forward"),
+        (nn.Linear(4, 4), F, "linear"),
+        (nn.LayerNorm(4), F, "layer_norm"),
+        (nn.GELU(), nn.GELU, "forward"),
+        (nn.ReLU(), F, "relu"),
+    ],
+)
+def test_replaced_function_of_a_layer_is_used_by_flows(layer, owner, name, monkeypatch):
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def flow(self, x):
+            return x.through(self.layer)
+
+    net = Net()
+    net(X)
+    monkeypatch.setattr(owner, name, lambda *_, **__: torch.full((2, 4), 7.0))
+    assert torch.equal(net(X), layer(X))
+    assert net(X)[0, 0] == 7.0
+
+
+class Tied:
+    """What a language model shares: one bias at two places, one layer at two places."""
+
+    def prepare(self):
+        self.bias = nn.Parameter(torch.ones(4))
+        self.inner = nn.Module()
+        self.inner.lin = nn.Linear(4, 4)
+        self.inner.lin.bias = self.bias
+        self.first = nn.Module()
+        self.first.layer = nn.Linear(4, 4)
+        self.second = nn.Module()
+        self.second.layer = self.first.layer
+
+
+def tied(base, name, flow):
+    kind = type("Module", (base,), {"prepare": Tied.prepare, name: flow})
+    module = kind()
+    torch.manual_seed(0)
+    module.prepare()
+    return module
+
+
+TIED = {
+    "parameter by its other place": (
+        lambda s, x: x + s.inner.lin.bias, put("bias", nn.Parameter(torch.zeros(4)))
+    ),
+    "parameter at the place that was read": (
+        lambda s, x: x + s.inner.lin.bias, put("inner.lin.bias", nn.Parameter(torch.zeros(4)))
+    ),
+    "layer by its other place": (lambda s, x: s.second.layer(x), put("first.layer", nn.Tanh())),
+    "layer at the place that was read": (
+        lambda s, x: s.second.layer(x), put("second.layer", nn.Tanh())
+    ),
+    "loaded by assignment": (
+        lambda s, x: x + s.inner.lin.bias,
+        lambda m: m.load_state_dict(
+            {key: value * 2 + ("lin" in key) for key, value in m.state_dict().items()}, assign=True
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TIED)
+def test_flow_of_tied_weights_follows_the_place_that_it_reads(case):
+    flow, change = TIED[case]
+    expected = outputs(tied(nn.Module, "forward", flow), change)
+    got = outputs(tied(FlowModule, "flow", flow), change)
+    for left, right in zip(expected, got, strict=True):
+        assert torch.equal(left, right)

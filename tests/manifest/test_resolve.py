@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -131,6 +132,32 @@ def test_a_virtual_environment_comes_first():
     }
     assert changes["PATH"] == "/p/.venv/bin:/bin"
     assert changes["VIRTUAL_ENV"] == "/p/.venv"
+
+
+OWN = str(Path(sys.executable).parent)
+
+
+@pytest.mark.parametrize(
+    ("environ", "path"),
+    [
+        ({"VIRTUAL_ENV": "/v", "CONDA_PREFIX": "/c"}, "/v/bin:/bin"),
+        ({"CONDA_PREFIX": "/c"}, "/c/bin:/bin"),
+        ({"VIRTUAL_ENV": "/gone"}, f"/bin:{OWN}"),
+        ({}, f"/bin:{OWN}"),
+    ],
+    ids=["active", "conda", "gone", "own"],
+)
+def test_a_task_without_an_environment_finds_python_as_every_command_does(environ, path):
+    def paths(before):
+        made = invoke(
+            "line",
+            environ={"PATH": before, **environ},
+            exists=lambda place: place in ("/v/bin", "/c/bin", OWN),
+        )
+        return [change.value for change in made.changes if change.name == "PATH"]
+
+    assert paths("/bin") == [path]
+    assert paths(path) == []  # it is there already
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,14 @@ BODIES = {
         "kept = DynamicCache.empty()\ny = self.one(x, kept)\nreturn self.two(y, cache=kept)",
         "kept = call(DynamicCache.empty)",
     ),
+    "only asked": (
+        "kept = Cache()\ny = self.one(x)\nif isinstance(kept, Cache):\n    y = y * 2\nreturn y",
+        "kept = call(Cache)",
+    ),
+    "used here": (
+        "kept = Cache()\ny = kept.update(self.one(x))\nreturn kept.update(y)",
+        "kept = call(Cache)",
+    ),
     "argument": (
         "y = self.one(x, Cache())\nreturn self.two(y, cache=DynamicCache())",
         "x.through(self.one, call(Cache)).through(self.two, cache=call(DynamicCache))",
@@ -118,8 +126,6 @@ BODIES = {
 }
 LEFT = {
     "settled": "y = self.one(x, settings=Settings(3))\nreturn self.two(y, settings=Pair(2), way=Way(1))",
-    "only asked": "kept = Cache()\ny = self.one(x)\nif isinstance(kept, Cache):\n    y = y * 2\nreturn y",
-    "used here": "kept = Cache()\ny = kept.update(self.one(x))\nreturn kept.update(y)",
 }  # fmt: skip
 
 

@@ -24,8 +24,19 @@ MACHINES = {
     "pascal-580": (linux(nvidia(580, "6.0")), "2.14.1+cu126", OLD_GPU),
     "volta-450": (linux(nvidia(450, "7.0")), "2.7.1+cu118", MINOR, DRIVER),
     "kepler-35": (linux(nvidia(470, "3.5")), "2.15.0+cpu", NO_BUILD),
-    "kepler-418": (linux(nvidia(418, "3.7")), "2.15.0+cpu", DRIVER),
-    "ada-418": (linux(nvidia(418, "8.9")), "2.15.0+cpu", DRIVER),
+    "kepler-418": (linux(nvidia(418, "3.7")), "!needs driver 450.80.02 or newer"),
+    "ada-418": (linux(nvidia(418, "8.9")), "!needs driver 580.65.06 or newer"),
+    "ada-418-asks-cpu": (
+        linux(nvidia(418, "8.9"), requested={"variant": "cpu"}), "2.15.0+cpu",
+    ),
+    "ada-390-without-a-library": (
+        linux(nvidia(418, "8.9", driver="390.157", cuda_driver_version=None)), "!driver 390.157 is older",
+    ),
+    "kepler-35-418": (linux(nvidia(418, "3.5")), "2.15.0+cpu", NO_BUILD),
+    "arm-ampere-470": (arm(nvidia(470, "8.0")), "!needs driver 580.65.06 or newer"),
+    "windows-arm-ada": (
+        join("windows", "ARM64", nvidia(580, "8.9")), "2.15.0+cpu", NO_BUILD, "vendor_index_available",
+    ),
     "turing-520": (linux(nvidia(520, "7.5")), "2.7.1+cu118", DRIVER),
     "turing-525": (linux(nvidia(525, "7.5")), "2.14.1+cu126", MINOR, DRIVER),
     "ampere-590": (linux(nvidia(590, "8.6")), "2.15.0+cu130"),

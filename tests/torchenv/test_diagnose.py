@@ -109,6 +109,45 @@ def test_a_gpu_and_its_driver(tmp_path):
     assert plan["data"]["choice"]["warnings"] == ["driver_too_old_for_newest"]
 
 
+def test_facts_with_an_unreachable_index_plan_from_the_table(tmp_path):
+    machine = {"platform": "linux", "machine": "x86_64", "glibc": "2.35", "python": "3.12"}
+    for document in (
+        {**machine, "index": "unreachable"},
+        {**machine, "index": "unreachable", "index_available": {"cpu": ["2.6.0"]}},
+    ):
+        (tmp_path / "facts.json").write_text(json.dumps(document))
+        plan = json.loads(
+            fdl("setup", "--dry-run", "--json", "--facts", "facts.json", cwd=tmp_path)
+        )
+        choice = plan["data"]["choice"]
+        assert (choice["torch"], choice["variant"]) == ("2.15.0", "cpu")
+        assert "index_unreachable" in choice["warnings"]
+        assert choice["verified"] is False
+        assert plan["data"]["index"].startswith("the table of")
+    (tmp_path / "facts.json").write_text(json.dumps({**machine, "index": "somewhere"}))
+    refused = fdl("setup", "--dry-run", "--json", "--facts", "facts.json", cwd=tmp_path, code=2)
+    assert "`index` is 'somewhere'" in json.loads(refused)["error"]["message"]
+
+
+def test_a_driver_too_old_for_every_build_is_an_error(tmp_path):
+    gpu = {"name": "NVIDIA GeForce RTX 4090", "compute_cap": "8.9", "memory_mib": 24564}
+    nvidia = {"driver": "418.95.05", "cuda_driver_version": "10.1", "gpus": [gpu]}
+    machine = {
+        "platform": "linux",
+        "machine": "x86_64",
+        "glibc": "2.35",
+        "python": "3.12",
+        "nvidia": nvidia,
+    }
+    (tmp_path / "facts.json").write_text(json.dumps(machine))
+    words = ("setup", "--dry-run", "--json", "--facts", "facts.json")
+    error = json.loads(fdl(*words, cwd=tmp_path, code=5))["error"]
+    assert error["id"] == "driver-too-old"
+    assert "needs driver 580.65.06 or newer" in error["message"]
+    assert "`fdl setup --cpu`" in error["hint"]
+    assert json.loads(fdl(*words, "--cpu", cwd=tmp_path))["data"]["choice"]["variant"] == "cpu"
+
+
 @pytest.mark.parametrize(
     ("script", "message"),
     [

@@ -1,5 +1,6 @@
 """Reading an index with one page per variant, as download.pytorch.org has them."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,11 @@ from faulty_server import serve
 from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.net.artefact import Artefact, Patience
 from fdl_cli.torchenv.acquire import SECOND_HOST, _with_other_hosts
-from fdl_cli.torchenv.catalogue import load
-from fdl_cli.torchenv.index import OFFICIAL, read_kept, read_live
+from fdl_cli.torchenv.catalogue import HeldBuild, load
+from fdl_cli.torchenv.index import OFFICIAL, configured_source, read_kept, read_live
 from fdl_cli.torchenv.setup_data import SetupRequest
 from fdl_cli.torchenv.setup_plan import untagged_variants
-from fdl_cli.torchenv.snapshot import load_snapshot
+from fdl_cli.torchenv.snapshot import Snapshot, load_snapshot, save_snapshot
 from fdl_cli.torchenv.wishes import Wishes
 
 KEY = "linux_x86_64"
@@ -153,3 +154,19 @@ def test_answers_fit_their_schemas(tmp_path):
     ):
         command = words[:2] if words[0] == "libtorch" else words[:1]
         jsonschema.validate(fdl(*words, "--json"), fdl(*command, "--json-schema"))
+
+
+def test_read_kept_of_pip_is_keyed_by_python(tmp_path):
+    held = (HeldBuild(version="2.14.1", variant="cpu", pythons=("3.12",)),)
+    source = configured_source(KEY, "3.12")
+    save_snapshot(tmp_path, Snapshot(source=source, address=None, taken_at=time.time(), held=held))
+    assert read_kept("pip", KEY, tmp_path, python="3.12").held == held
+    assert read_kept("pip", KEY, tmp_path, python="3.11") is None
+    assert read_kept("pip", KEY, tmp_path, python="3.12t") is None
+
+
+def test_save_snapshot_without_a_folder_keeps_nothing():
+    held = (HeldBuild(version="2.14.1", variant="cpu"),)
+    snapshot = Snapshot(source="x", address=None, taken_at=time.time(), held=held)
+    save_snapshot(Path("/dev/null/cache"), snapshot)
+    assert load_snapshot(Path("/dev/null/cache")) is None

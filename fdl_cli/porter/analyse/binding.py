@@ -5,6 +5,7 @@ from fdl_cli.porter.ir.expressions import Expr, Kind
 
 _ELEMENTS: dict[Kind, Kind] = {
     "flow": "flow",
+    "result": "result",
     "flows": "flow",
     "maybe": "maybe",
     "parameter": "flow",

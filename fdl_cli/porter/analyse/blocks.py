@@ -110,7 +110,9 @@ class BlockReader:
         return Stmt(op=op, targets=targets, exprs=exprs, name=name, sources=(span,), lead=lead)
 
     def _assign(self, node: ast.Assign) -> Stmt:
-        value = as_new_object(self.env, node.targets[0], self.expressions.read(node.value))
+        value = as_new_object(
+            self.env, node.targets[0], node.value, self.expressions.read(node.value)
+        )
         elsewhere = self._set_elsewhere(node, value)
         if elsewhere is not None:
             return elsewhere
@@ -143,7 +145,7 @@ class BlockReader:
     def _annotated(self, node: ast.AnnAssign) -> Stmt:
         if node.value is None:
             return self._make(node, "other")
-        value = as_new_object(self.env, node.target, self.expressions.read(node.value))
+        value = as_new_object(self.env, node.target, node.value, self.expressions.read(node.value))
         target = self.expressions.bind(node.target, value)
         self._check_target(target, value, node.lineno)
         return self._make(node, "assign", targets=(target,), exprs=(value,))

@@ -5,6 +5,8 @@ from typing import final
 
 from fdl_cli.porter.analyse.binding import element_kind
 from fdl_cli.porter.analyse.environment import FLOWING, MAY_FLOW, Environment, FunctionFact
+from fdl_cli.porter.analyse.local_containers import is_local_container
+from fdl_cli.porter.analyse.new_objects import is_settled
 from fdl_cli.porter.ir.expressions import Expr, Kind, Role
 from fdl_cli.porter.knowledge import python_names as py
 from fdl_cli.porter.knowledge import tensor_methods as methods
@@ -26,7 +28,12 @@ def classify(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: 
         return _named(env, callee, arguments, line)
     if callee.op == "attribute":
         return _attribute(env, callee, arguments, line)
-    return Call(role="submodule", kind="flow")
+    return Call(role="submodule", kind=_result(arguments))
+
+
+def _result(arguments: tuple[Expr, ...]) -> Kind:
+    """Return what comes out of a step: of values a value, of plain Python anything, or None."""
+    return "flow" if _any(arguments, MAY_FLOW - {"size"}) else "result"
 
 
 def _named(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: int) -> Call:
@@ -34,18 +41,18 @@ def _named(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: in
     if name in env.local_functions:
         return Call(role="python", kind=env.local_functions[name])
     if name in env.kinds:
-        return Call(role="submodule", kind=env.handed.get(name, "flow"))
+        return Call(role="submodule", kind=env.handed.get(name) or _result(arguments))
     if callee.dotted:
         return by_dotted(env, callee.dotted, arguments, line)
     if name in env.names.classes:
-        return _constructor(env, name)
+        return _constructor(env, name, arguments)
     if name in env.names.functions:
         return _function(env, name, arguments, line)
     if name in py.BUILTINS and not env.names.is_own(name):
         return _builtin(env, name, arguments, line)
     if name in env.functions:  # from another file, by a star
         return _function(env, name, arguments, line)
-    return _opaque(env, arguments)
+    return _step(arguments)
 
 
 def _function(env: Environment, name: str, arguments: tuple[Expr, ...], line: int) -> Call:
@@ -54,7 +61,7 @@ def _function(env: Environment, name: str, arguments: tuple[Expr, ...], line: in
         return _drawing(env, name, arguments, fact, line)
     if fact is not None and fact.transparent:
         return Call(role="python", kind=fact.result if _any(arguments, MAY_FLOW) else "python")
-    return _opaque(env, arguments)
+    return _step(arguments)
 
 
 def _drawing(
@@ -66,24 +73,24 @@ def _drawing(
     return Call(role="function", kind="flow" if _any(arguments, FLOWING) else fact.result)
 
 
-def _constructor(env: Environment, name: str) -> Call:
+def _constructor(env: Environment, name: str, arguments: tuple[Expr, ...]) -> Call:
     if name in env.module_classes:
         return Call(role="made", kind="module")
-    return Call(role="python", kind="maybe")
+    if is_settled(env.names.classes[name], arguments):
+        return Call(role="python", kind="maybe")
+    # A flow is traced once: what plain Python makes in it would be one object for all calls.
+    return Call(role="function", kind="result")
 
 
-def _opaque(env: Environment, arguments: tuple[Expr, ...]) -> Call:
-    # Asked for its truth, an unknown function is taken for a predicate such as `exists(mask)`.
-    if env.testing or not _any(arguments, MAY_FLOW):
-        return Call(role="python", kind="python")
-    return Call(role="function", kind="flow")
+def _step(arguments: tuple[Expr, ...]) -> Call:
+    """Classify a call of code that is not known: it runs in every call."""
+    return Call(role="function", kind=_result(arguments))
 
 
 def by_dotted(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int) -> Call:
     """Classify a call of an imported name."""
-    if env.in_context and dotted in torch.CONTEXTS:
-        return Call(role="python", kind="python")
-    if dotted in {"warnings.simplefilter", "warnings.filterwarnings"}:
+    is_context = env.in_context and dotted in torch.CONTEXTS
+    if is_context or dotted in {"warnings.simplefilter", "warnings.filterwarnings"}:
         return Call(role="python", kind="python")
     if dotted.startswith("torch."):
         return _torch(env, dotted, arguments, line)
@@ -93,14 +100,27 @@ def by_dotted(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: 
         return Call(role="function", kind="size")
     if dotted.startswith(py.LOGGING_PREFIXES) and not dotted.startswith("os."):
         return Call(role="function", kind="none")
-    if dotted.startswith(py.NUMPY_PREFIX) and _any(arguments, FLOWING | {"size"}):
-        # One step on arrays: numpy knows nothing of flows.
-        return Call(role="function", kind="flow" if _any(arguments, FLOWING) else "size")
-    if dotted.startswith((*py.MATH_PREFIXES, py.NUMPY_PREFIX)):
-        return _mathematics(dotted, arguments)
+    if dotted.startswith((py.NUMPY_PREFIX, *py.MATH_PREFIXES)):
+        return _mathematics(env, dotted, arguments)
     if dotted in env.functions:
         return _function(env, dotted, arguments, line)
-    return _opaque(env, arguments)
+    if dotted.endswith(("Error", "Exception", "Warning")):
+        return Call(role="python", kind="python")
+    return _step(arguments)
+
+
+def _numpy(dotted: str, arguments: tuple[Expr, ...]) -> Call:
+    """Classify a call of numpy, which knows nothing of flows: a step on arrays, or a constant."""
+    if dotted in py.NUMPY_SCALARS and all(_is_literal(each) for each in arguments):
+        return Call(role="python", kind="python")
+    return Call(role="function", kind="flow" if _any(arguments, FLOWING) else "size")
+
+
+def _is_literal(expr: Expr) -> bool:
+    """Return True if an expression is a constant, or computed from constants alone."""
+    if expr.op in {"binary", "unary"}:
+        return all(_is_literal(part) for part in expr.parts)
+    return expr.op == "constant"
 
 
 def _random(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int) -> Call:
@@ -112,11 +132,17 @@ def _random(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: in
     return Call(role="function", kind="size" if scalar else "flow")
 
 
-def _mathematics(dotted: str, arguments: tuple[Expr, ...]) -> Call:
+def _mathematics(env: Environment, dotted: str, arguments: tuple[Expr, ...]) -> Call:
+    if dotted.startswith(py.NUMPY_PREFIX):
+        return _numpy(dotted, arguments)
+    if dotted.startswith("copy."):
+        return _step(arguments)
     if dotted.startswith("math.") and _any(arguments, FLOWING):
         return Call(role="function", kind="size")
-    if dotted.startswith(("functools.reduce", "copy.")) and _any(arguments, FLOWING):
-        return Call(role="function", kind="flow")
+    if dotted.startswith("functools.reduce") and (
+        _any(arguments, FLOWING) or runs(arguments, env)
+    ):
+        return _step(arguments)
     kind: Kind = "size" if _any(arguments, {"size"}) else "python"
     return Call(role="python", kind="maybe" if _any(arguments, FLOWING) else kind)
 
@@ -126,18 +152,18 @@ def _torch(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int
         return Call(role="function", kind="size")
     if dotted.startswith(torch.CHECK_PREFIXES):
         return Call(role="function", kind="none")
-    if dotted in torch.PYTHON_RESULTS:
-        return Call(role="python", kind="python")
+    if dotted.startswith(torch.MODE_PREFIXES):
+        return Call(role="function", kind="size")
     if dotted in torch.GRAD_MODE:
         env.refuse(line, "FDL319", f"`{dotted}` in forward")
+    if dotted in torch.GRAD_MODE or dotted in torch.PYTHON_RESULTS:
         return Call(role="python", kind="python")
     last = dotted.rpartition(".")[2]
     is_nn = dotted.startswith("torch.nn.") and not dotted.startswith("torch.nn.utils.")
     if is_nn and last[:1].isupper():
-        return _layer(last)
-    if is_opaque_torch(dotted) or dotted.startswith("torch.Tensor."):
-        return Call(role="function", kind="flow")
-    if dotted in torch.MAKE_TENSORS and _any(arguments, MAY_FLOW):
+        return _layer(last, arguments)
+    makes = dotted in torch.MAKE_TENSORS and _any(arguments, MAY_FLOW)
+    if makes or is_opaque_torch(dotted) or dotted.startswith("torch.Tensor."):
         return Call(role="function", kind="flow")
     if dotted.startswith(torch.PYTHON_PREFIXES):
         return Call(role="python", kind="python")
@@ -152,10 +178,11 @@ def is_opaque_torch(dotted: str) -> bool:
     return legacy or dotted in torch.OPAQUE or dotted.startswith(torch.OPAQUE_PREFIXES)
 
 
-def _layer(name: str) -> Call:
-    """Classify the making of a layer: one with weights is made by a step, and draws them there."""
+def _layer(name: str, arguments: tuple[Expr, ...]) -> Call:
+    """Classify the making of a layer: one that holds tensors is made by a step, and draws them there."""
     if f"torch.nn.{name}" in torch.STATELESS_LAYERS:
-        return Call(role="python", kind="module")
+        holds = name in torch.WEIGHTED_LOSSES and not all(_is_literal(each) for each in arguments)
+        return Call(role="made" if holds else "python", kind="module")
     return Call(role="made", kind="flow" if name in {"Parameter", "Buffer"} else "module")
 
 
@@ -164,17 +191,63 @@ def _builtin(env: Environment, name: str, arguments: tuple[Expr, ...], line: int
         return Call(role="function", kind="none")
     if name in py.FORBIDDEN_BUILTINS:
         env.refuse(line, "FDL318", f"`{name}(...)` in forward")
+    elif name in {"any", "all"} and _is_lazy(arguments):
+        # Its items are asked for one after the other, as far as it takes.
+        return Call(role="python", kind="python")
     elif name in py.NUMBER_BUILTINS:
-        if _any(arguments, FLOWING):
-            if any(part.op == "comprehension" for part in arguments):
-                env.refuse(line, "FDL303", f"`{name}(...)` asks for the values of several tensors")
-            return Call(role="function", kind="size")
-        return Call(role="python", kind="size" if _any(arguments, MAY_FLOW) else "python")
+        return _number(env, name, arguments, line)
     elif name == "type" and len(arguments) == 1 and _any(arguments, MAY_FLOW):
         return Call(role="class", kind="python")
+    elif _is_asked_of_value(env, name, arguments):
+        return Call(role="function", kind="result")
     elif name in py.FOLDING_BUILTINS:
         return Call(role="python", kind=_folded(name, arguments))
     return Call(role="python", kind=_container(name, arguments))
+
+
+def _is_lazy(arguments: tuple[Expr, ...]) -> bool:
+    return len(arguments) == 1 and arguments[0].op == "comprehension"
+
+
+def _number(env: Environment, name: str, arguments: tuple[Expr, ...], line: int) -> Call:
+    if _any(arguments, FLOWING) or runs(arguments, env):
+        if any(part.op == "comprehension" for part in arguments):
+            env.refuse(line, "FDL303", f"`{name}(...)` asks for the values of several tensors")
+        return Call(role="function", kind="size")
+    return Call(role="python", kind="size" if _any(arguments, MAY_FLOW) else "python")
+
+
+def _is_asked_of_value(env: Environment, name: str, arguments: tuple[Expr, ...]) -> bool:
+    """Return True if a builtin has to see the values themselves, or runs code that is not known."""
+    if name in py.TEXT_BUILTINS:
+        return _any(arguments, MAY_FLOW)
+    if name in py.VALUE_BUILTINS:
+        return _any(arguments, FLOWING)
+    if name in {"list", "tuple", "set", "frozenset"}:
+        return len(arguments) == 1 and arguments[0].kind == "result"
+    if name in {"sorted", "filter"}:
+        return _any(arguments, FLOWING) or runs(arguments, env)
+    if name in {"getattr", "hasattr"} and arguments:
+        owner = arguments[0]
+        return owner.kind == "python" and not owner.dotted and not env.is_self(owner)
+    return False
+
+
+def runs(arguments: tuple[Expr, ...], env: Environment) -> bool:
+    """Return True if an argument is a function that has to run in every call."""
+    return any(
+        each.role == "function"
+        or (each.op == "attribute" and not each.dotted and each.kind == "python")
+        or (each.op == "name" and not each.dotted and _is_unknown_function(env, each.name))
+        for each in arguments
+        if each.op in {"name", "attribute", "other"}
+    )
+
+
+def _is_unknown_function(env: Environment, name: str) -> bool:
+    fact = env.functions.get(name)
+    known = fact is not None and fact.transparent
+    return name in env.names.classes or (name in env.names.functions and not known)
 
 
 def _folded(name: str, arguments: tuple[Expr, ...]) -> Kind:
@@ -206,7 +279,7 @@ def _container(name: str, arguments: tuple[Expr, ...]) -> Kind:
 def _attribute(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: int) -> Call:
     receiver = callee.parts[0]
     if env.is_self(receiver):
-        return _on_self(env, callee.name, line)
+        return _on_self(env, callee.name, arguments, line)
     if receiver.op == "call" and receiver.parts[0].name == "super":
         forward = callee.name == "forward"
         if forward and env.view.extends_layer and not env.view.inherits_forward:
@@ -221,39 +294,50 @@ def _attribute(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line
     if callee.dotted:
         return by_dotted(env, callee.dotted, arguments, line)
     if receiver.kind in {"module", "modules"}:
-        return _on_module(callee.name, receiver.kind)
-    if receiver.kind in {"flow", "parameter", "maybe", "size"}:
+        return _on_module(callee.name, receiver.kind, arguments)
+    if receiver.kind in {"flow", "result", "parameter", "maybe", "size"}:
         return _on_value(env, callee, line)
-    return _on_object(env, callee, arguments)
+    return _on_object(env, callee, arguments, line)
 
 
-def _on_self(env: Environment, name: str, line: int) -> Call:
+def _on_self(env: Environment, name: str, arguments: tuple[Expr, ...], line: int) -> Call:
     if name in env.view.methods:
         env.own_calls.append(name)
         return Call(role="own", kind=env.view.results.get(name, "maybe"))
     if name in env.view.attributes:
-        return Call(role="submodule", kind="flow")
+        is_layer = env.view.attributes[name].kind == "module"
+        return Call(role="submodule", kind="flow" if is_layer else _result(arguments))
     if name in torch.CHILD_ITERATORS or name in torch.NAMED_CHILD_ITERATORS:
         return Call(role="python", kind="modules")
     if name in torch.MODULE_MUTATORS:
         env.refuse(line, "FDL309", f"`self.{name}(...)` changes the object in forward")
         return Call(role="python", kind="maybe")
+    if name in torch.MODULE_MOVERS:
+        return Call(role="function", kind="result")
     if name in torch.MODULE_METHODS:
-        return Call(role="python", kind="python")
+        return Call(role="python", kind=_MODULE_RESULTS.get(name, "python"))
     if env.view.extends_layer and (name.startswith("_") or not env.view.extends_foreign):
         # A method of the layer of torch: its operations are recorded one by one.
         return Call(role="own", kind="flow")
-    return Call(role="submodule", kind="flow")
+    return Call(role="submodule", kind=_result(arguments))
 
 
-def _on_module(name: str, kind: Kind) -> Call:
+_MODULE_RESULTS: dict[str, Kind] = {
+    "get_parameter": "parameter", "get_buffer": "parameter", "get_submodule": "module",
+}  # fmt: skip
+
+
+def _on_module(name: str, kind: Kind, arguments: tuple[Expr, ...]) -> Call:
     if name in {"children", "modules", "values", "items", "named_children", "named_modules"}:
         return Call(role="python", kind="modules")
     if name in {"keys", "__len__", "index"} and kind == "modules":
         return Call(role="python", kind="python")
+    if name in torch.MODULE_MOVERS or name in torch.MODULE_MUTATORS:
+        # Its effect is wanted in every call, whatever was done to the module in between.
+        return Call(role="function", kind="result")
     if name in torch.MODULE_METHODS:
-        return Call(role="python", kind="python")
-    return Call(role="submodule", kind="flow")
+        return Call(role="python", kind=_MODULE_RESULTS.get(name, "python"))
+    return Call(role="submodule", kind="flow" if name == "forward" else _result(arguments))
 
 
 def _on_value(env: Environment, callee: Expr, line: int) -> Call:
@@ -270,8 +354,12 @@ def _on_value(env: Environment, callee: Expr, line: int) -> Call:
         return Call(role="method", kind="size")
     if name in methods.PYTHON_METHODS:
         return Call(role="method", kind="python")
+    if kind in {"maybe", "result"} and name in _CONTAINER_METHODS:
+        return Call(role="method", kind=kind)
+    if not methods.is_tensor_method(name):
+        return Call(role="method", kind="maybe" if kind == "maybe" else "result")
     if kind == "maybe":
-        return Call(role="method", kind="maybe" if name in _CONTAINER_METHODS else "flow")
+        return Call(role="method", kind="flow")
     return Call(role="method", kind="flows" if name in methods.SEQUENCE_METHODS else "flow")
 
 
@@ -280,15 +368,25 @@ _CONTAINER_METHODS = frozenset({"get", "pop", "items", "keys", "values", "append
                                 "copy", "update", "insert", "index", "setdefault"})  # fmt: skip
 
 
-def _on_object(env: Environment, callee: Expr, arguments: tuple[Expr, ...]) -> Call:
+def _on_object(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: int) -> Call:
     receiver = callee.parts[0]
     if receiver.op in {"list", "dict", "tuple", "constant", "format"} or receiver.kind in _SEVERAL:
         return _on_container(env, callee, arguments)
-    if _variable_of(env, receiver) and (receiver.op == "name" or callee.name in py.MUTATORS):
-        return _on_container(env, callee, arguments)
-    if receiver.op == "name" and receiver.name in env.names.classes:
-        return Call(role="function", kind="flow")
-    return _opaque(env, arguments)
+    variable = _variable_of(env, receiver)
+    if variable and env.method is not None and is_local_container(env.method, variable, line):
+        known = py.CONTAINER_METHODS | py.TEXT_METHODS | py.AMBIGUOUS_TEXT_METHODS
+        if callee.name in known:
+            return _on_container(env, callee, arguments)
+    is_text = callee.name in py.TEXT_METHODS or _makes_text(receiver)
+    if is_text and not _any(arguments, MAY_FLOW):
+        return Call(role="python", kind="python")
+    return _step(arguments)
+
+
+def _makes_text(expr: Expr) -> bool:
+    """Return True if an expression is a text that a text's own method makes: `name.lower()`."""
+    called = expr.op == "call" and expr.role == "python" and expr.parts[0].op == "attribute"
+    return called and expr.parts[0].name in py.TEXT_METHODS
 
 
 def _variable_of(env: Environment, expr: Expr) -> str:

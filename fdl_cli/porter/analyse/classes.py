@@ -9,10 +9,11 @@ from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.symbols import AttributeFact, AttributeKind, BaseFact, BaseKind, ClassFacts
 from fdl_cli.porter.knowledge import torch_names as torch
 from fdl_cli.porter.knowledge.python_names import MUTATORS
+from fdl_cli.porter.knowledge.tensor_methods import makes_tensor
 from fdl_cli.porter.parse.reader import SourceFile
 
 _STRENGTH: dict[AttributeKind, int] = {
-    "modules": 4, "module": 3, "parameter": 2, "unknown": 1, "value": 0,
+    "modules": 5, "module": 4, "parameters": 3, "tensors": 3, "parameter": 2, "unknown": 1, "value": 0,
 }  # fmt: skip
 
 
@@ -136,6 +137,7 @@ def _attribute(
         targets, value = [node.target], node.value
     elif isinstance(node, ast.Call):
         yield from _registered(node, self_name)
+        yield from _filled(names, module_classes, node, self_name)
     for target in targets:
         for part, given in _pairs(target, value):
             if isinstance(part, ast.Attribute) and _is_name(part.value, self_name):
@@ -144,6 +146,23 @@ def _attribute(
                 yield AttributeFact(
                     name=part.attr, kind=kind, constructor=constructor, text=text, line=part.lineno
                 )
+
+
+def _filled(
+    names: Names, module_classes: frozenset[str], node: ast.Call, self_name: str
+) -> Iterator[AttributeFact]:
+    """Yield the container of the object that a call puts a tensor into."""
+    match node:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Attribute(value=owner, attr=name), attr=method)
+        ):
+            kinds = {_kind(names, module_classes, each)[0] for each in node.args}
+            if method in MUTATORS and _is_name(owner, self_name) and "parameter" in kinds:
+                yield AttributeFact(
+                    name=name, kind="tensors", constructor="", text="", line=node.lineno
+                )
+        case _:
+            pass
 
 
 def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[ast.expr, ast.expr | None]]:
@@ -200,6 +219,19 @@ def _is_name(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
+def _items(value: ast.expr | None) -> list[ast.expr]:
+    """Return the operands of an operator, or the items of a container that is written out."""
+    match value:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Dict(values=parts):
+            return list(parts)
+        case ast.BinOp(left=left, right=right):
+            return [left, right]
+        case ast.ListComp(elt=part) | ast.DictComp(value=part) | ast.UnaryOp(operand=part):
+            return [part]
+        case _:
+            return []
+
+
 def _kind(
     names: Names, module_classes: frozenset[str], value: ast.expr | None
 ) -> tuple[AttributeKind, str]:
@@ -208,17 +240,35 @@ def _kind(
         second = _kind(names, module_classes, value.orelse)
         return max(first, second, key=lambda found: _STRENGTH[found[0]])
     if not isinstance(value, ast.Call):
+        if any(_kind(names, module_classes, each)[0] == "parameter" for each in _items(value)):
+            return ("parameter" if isinstance(value, ast.BinOp | ast.UnaryOp) else "tensors"), ""
         return ("unknown", "") if isinstance(value, ast.Attribute | ast.Name) else ("value", "")
     dotted = names.dotted(value.func)
+    if _torch_kind(dotted) != "unknown":
+        return _torch_kind(dotted), dotted
+    match value.func:
+        case ast.Name(id=name) if name in module_classes:
+            return "module", name
+        case ast.Name(id=name) if name in names.classes:
+            return "unknown", name
+        case ast.Attribute(value=owner, attr=method) if makes_tensor(method):
+            made = _kind(names, module_classes, owner)[0] == "parameter"
+            return ("parameter" if made else "unknown"), ""
+        case _:
+            return "unknown", dotted
+
+
+def _torch_kind(dotted: str) -> AttributeKind:
+    """Return what a call of an imported name makes."""
+    if dotted in torch.PARAMETER_CONTAINERS:
+        return "parameters"
     if dotted in torch.CONTAINERS or dotted in torch.KEYED_CONTAINERS:
-        return "modules", dotted
+        return "modules"
     if dotted in torch.PARAMETERS:
-        return "parameter", dotted
+        return "parameter"
     last = dotted.rpartition(".")[2]
     if dotted.startswith("torch.nn.") and last[:1].isupper():
-        return "module", dotted
+        return "module"
     if dotted.startswith("torch.") and last[:1].islower() and not dotted.startswith("torch.nn."):
-        return "parameter", dotted
-    if isinstance(value.func, ast.Name) and value.func.id in module_classes:
-        return "module", value.func.id
-    return "unknown", dotted
+        return "parameter"
+    return "unknown"

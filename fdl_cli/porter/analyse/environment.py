@@ -11,13 +11,15 @@ from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import AttributeFact, AttributeKind
 from fdl_cli.porter.parse.reader import SourceFile
 
-FLOWING: frozenset[Kind] = frozenset({"flow", "flows", "parameter", "parameters"})
+FLOWING: frozenset[Kind] = frozenset({"flow", "result", "flows", "parameter", "parameters"})
 MAY_FLOW: frozenset[Kind] = FLOWING | {"maybe", "size"}
 
 ATTRIBUTE_KINDS: Mapping[AttributeKind, Kind] = {
     "module": "module",
     "modules": "modules",
     "parameter": "parameter",
+    "parameters": "parameters",
+    "tensors": "result",
     "value": "python",
     "unknown": "python",
 }
@@ -30,13 +32,15 @@ class FunctionFact:
 
     `transparent`: its operations can be recorded one by one, so calls stay as they are written.
     `none_test`: it only says whether its argument is (not) None; the value is what True means.
-    `draws`: it draws random numbers, so a call is a step even when nothing flows into it.
+    `draws`: it draws random numbers, so a call is a step even when nothing flows into it. `fills`: it
+    may change a container that it is given.
     """
 
     transparent: bool
     result: Kind
     none_test: bool | None
     draws: bool = False
+    fills: bool = False
 
 
 @final
@@ -48,7 +52,9 @@ class ClassView:
     of torch that is more than `nn.Module` stands above it, or one of a package of models
     (`extends_foreign`). `stored` are the attributes that
     methods other than the constructor set or fill: they are read live. `given` is what the calls
-    of a method of the class hand to its parameters. `wrapped_above`: the forward above is decorated.
+    of a method of the class hand to its parameters. `properties` are methods that are read as
+    attributes, `fillers` those that may change a container that they are given. `wrapped_above`: the
+    forward above is decorated.
     """
 
     attributes: Mapping[str, AttributeFact]
@@ -59,6 +65,8 @@ class ClassView:
     extends_foreign: bool = False
     stored: frozenset[str] = frozenset()
     given: Mapping[str, Mapping[str, Kind]] = field(default_factory=dict)
+    properties: frozenset[str] = frozenset()
+    fillers: frozenset[str] = frozenset()
     wrapped_above: bool = False
 
 
@@ -79,15 +87,14 @@ class Environment:
     returns: list[Kind] = field(default_factory=list)
     parameters: list[str] = field(default_factory=list)
     cautious: bool = False
-    testing: bool = False
-    mapping: bool = False
+    mapping: Kind | None = None
     in_context: bool = False
     method: FunctionNode | None = None
     opaque: dict[int, int] = field(default_factory=dict)
     local_functions: dict[str, Kind] = field(default_factory=dict)
     handed: dict[str, Kind] = field(default_factory=dict)
     set_elsewhere: dict[str, int] = field(default_factory=dict)
-    given: list[tuple[str, tuple[tuple[str, Kind], ...]]] = field(default_factory=list)
+    given: list[tuple[str, bool, tuple[tuple[str, Kind], ...]]] = field(default_factory=list)
 
     def refuse(self, line: int, code: str, message: str) -> None:
         """Note why the method cannot be described; each place once."""
@@ -103,15 +110,6 @@ class Environment:
             yield
         finally:
             self.kinds = saved
-
-    @contextmanager
-    def test(self, on: bool = True) -> Iterator[None]:
-        """Read an expression whose truth Python asks for."""
-        saved, self.testing = self.testing, on
-        try:
-            yield
-        finally:
-            self.testing = saved
 
     @contextmanager
     def scope_entry(self) -> Iterator[None]:
@@ -145,8 +143,12 @@ def join(first: Kind | None, second: Kind | None) -> Kind:
         return "size"
     if pair <= {"python", "none"}:
         return "python"
+    if pair == {"size", "none"}:
+        return "maybe"
     if pair == {"module", "none"}:
         return "module"
+    if pair <= {"flow", "result", "none", "python", "size"}:
+        return "result"
     if pair == {"flow", "parameter"}:
         return "parameter"
     if pair == {"flows", "parameters"}:

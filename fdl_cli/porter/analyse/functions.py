@@ -7,6 +7,7 @@ from fdl_cli.porter.analyse.draws import drawing_functions
 from fdl_cli.porter.analyse.environment import ClassView, FunctionFact
 from fdl_cli.porter.analyse.methods import MethodReader
 from fdl_cli.porter.analyse.names import FunctionNode
+from fdl_cli.porter.analyse.whole_steps import fills_argument
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.statements import expressions
 
@@ -53,7 +54,12 @@ def _function_fact(reader: MethodReader, node: FunctionNode) -> FunctionFact:
     # What asks for the value of a tensor is written anew in a flow, but not in a function.
     asks = any(expr.asked or expr.role == "value" for expr in expressions(method.body))
     transparent = not (method.refusals or asks or roles & {"submodule", "function", "own"})
-    return FunctionFact(transparent=transparent, result=result, none_test=_none_test(node))
+    return FunctionFact(
+        transparent=transparent,
+        result=result,
+        none_test=_none_test(node),
+        fills=fills_argument(node, 0),
+    )
 
 
 def _with_self(arguments: ast.arguments) -> ast.arguments:

@@ -24,13 +24,17 @@ def container_kind(parts: tuple[Expr, ...]) -> Kind:
     return "size" if "size" in kinds else "python"
 
 
-def arithmetic_kind(left: Expr, right: Expr) -> Kind:
+def arithmetic_kind(symbol: str, left: Expr, right: Expr) -> Kind:
     """Return what an operator makes of two values."""
     kinds = {left.kind, right.kind}
-    if kinds & {"flow", "parameter"}:
-        return "flow"
-    if kinds & {"flows", "parameters"}:
+    several = kinds & {"flows", "parameters"}
+    if several and symbol in {"+", "*"}:
+        # A list plus a list; the other one may be a list that the caller gave.
         return "parameters" if "parameters" in kinds else "flows"
+    if kinds & {"flow", "parameter"} or several:
+        return "flow"
+    if "result" in kinds:
+        return "result"
     if "maybe" in kinds:
         return "maybe"
     return "size" if "size" in kinds else "python"

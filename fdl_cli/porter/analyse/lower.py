@@ -4,19 +4,32 @@ import ast
 from dataclasses import replace
 from typing import final
 
-from fdl_cli.porter.analyse.binding import bind, bind_loop
-from fdl_cli.porter.analyse.calls import classify
-from fdl_cli.porter.analyse.environment import ATTRIBUTE_KINDS, FLOWING, MAY_FLOW, Environment
+from fdl_cli.porter.analyse.binding import bind, bind_loop, element_kind
+from fdl_cli.porter.analyse.calls import classify, runs
+from fdl_cli.porter.analyse.environment import (
+    ATTRIBUTE_KINDS,
+    FLOWING,
+    MAY_FLOW,
+    Environment,
+    join,
+)
 from fdl_cli.porter.analyse.identity import asks_of_objects, question_of_objects
 from fdl_cli.porter.analyse.kinds import arithmetic_kind, container_kind, stored_kind
-from fdl_cli.porter.analyse.made import is_formatted, made_call
+from fdl_cli.porter.analyse.made import has_steps, is_formatted, is_used_up, made_call
 from fdl_cli.porter.analyse.narrowing import narrowed
 from fdl_cli.porter.analyse.nested import argument_names, is_plain
 from fdl_cli.porter.analyse.new_objects import handed_on
-from fdl_cli.porter.analyse.stores import as_read, is_elsewhere, is_set_here
-from fdl_cli.porter.ir.expressions import Expr, Kind, Op, walk
+from fdl_cli.porter.analyse.stores import (
+    as_read,
+    is_elsewhere,
+    is_held,
+    is_set_here,
+    read_live,
+)
+from fdl_cli.porter.ir.expressions import Expr, Kind, Op, Role, walk
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.knowledge import tensor_methods as methods
+from fdl_cli.porter.knowledge.python_names import TEXT_METHODS
 
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -65,19 +78,17 @@ class ExpressionReader:
 
     def test(self, node: ast.expr) -> Expr:
         """Read an expression of which Python asks whether it is true."""
-        with self.env.test():
-            expr = self.read(node)
-        if expr.kind not in FLOWING:
-            return expr
-        if expr.op == "boolean":
-            # Python has asked the others already.
-            return replace(expr, parts=(*expr.parts[:-1], self._ask(node, expr.parts[-1])))
-        return self._ask(node, expr)
+        if isinstance(node, ast.BoolOp):
+            # Python asks all of them, as far as it takes.
+            parts = tuple(self.test(part) for part in node.values)
+            return self._make(node, "boolean", parts, "python", _joint(node))
+        expr = self.read(node)
+        return self._ask(node, expr) if expr.kind in FLOWING else expr
 
     def _ask(self, node: ast.expr, expr: Expr) -> Expr:
         """Note that Python needs the truth of a tensor."""
         chained = expr.op == "compare" and len(expr.parts) > 2
-        if expr.kind == "flow" and not chained and not self.env.names.is_own("bool"):
+        if expr.kind in {"flow", "result"} and not chained and not self.env.names.is_own("bool"):
             return replace(expr, asked="bool")
         text = " ".join(self.env.source.slice(self.env.source.span(node)).split())
         self.env.refuse(node.lineno, "FDL301", f"`{text}` depends on the value of a tensor")
@@ -116,7 +127,7 @@ class ExpressionReader:
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension(node)
             case ast.JoinedStr():
-                return self.verbatim(node, "format")
+                return self._text(node)
             case ast.Slice():
                 parts = (node.lower, node.upper, node.step)
                 read = tuple(self.read(part) for part in parts if part is not None)
@@ -127,6 +138,15 @@ class ExpressionReader:
                 kind = type(node).__name__
                 self.env.refuse(node.lineno, "FDL318", f"an expression of kind {kind}")
         return self.verbatim(node, "other")
+
+    def _text(self, node: ast.JoinedStr) -> Expr:
+        """Read a text with values in it; one that runs code which is not known is a step as a whole."""
+        inside = [each.value for each in node.values if isinstance(each, ast.FormattedValue)]
+        with self.env.scope():
+            read = [self.read(each) for each in inside]
+        if any(has_steps(each) for each in read):
+            return replace(made_call(self.env, node, "result"), asked="text")
+        return self.verbatim(node, "format")
 
     def verbatim(self, node: ast.expr | ast.stmt, op: Op) -> Expr:
         """Return a node that is never looked into; its parts are the names it reads."""
@@ -149,7 +169,8 @@ class ExpressionReader:
 
     def _attribute(self, node: ast.Attribute) -> Expr:
         value = self.read(node.value)
-        if is_set_here(self.env.method, node) and is_elsewhere(self.env, value):
+        changes = is_set_here(self.env.method, node) and is_elsewhere(self.env, value)
+        if changes or self._holds_tensors(value, node) or self._runs_code(value, node):
             return as_read(value, node.attr, self.env.source.span(node))
         dotted = f"{value.dotted}.{node.attr}" if value.dotted else ""
         kind = "python" if dotted else self._attribute_kind(value, node.attr)
@@ -168,17 +189,44 @@ class ExpressionReader:
             role="state" if stored else "",
         )
 
+    def _holds_tensors(self, value: Expr, node: ast.Attribute) -> bool:
+        """Return True if an attribute is a list or dict of tensors, which no plan knows by their names."""
+        if not self.env.is_self(value) or node.attr in self.env.view.stored:
+            return False
+        fact = self.env.view.attributes.get(node.attr)
+        return fact is not None and fact.kind == "tensors" and isinstance(node.ctx, ast.Load)
+
+    def _runs_code(self, value: Expr, node: ast.Attribute) -> bool:
+        """Return True if an attribute is a property of a class of this file that is no module."""
+        kind = self.env.names.classes.get(value.maker)
+        if kind is None or value.maker in self.env.module_classes:
+            return False
+        found = {
+            each.name
+            for each in kind.body
+            if isinstance(each, ast.FunctionDef)
+            if each.name == "__getattr__"
+            or any(ast.unparse(mark).endswith("property") for mark in each.decorator_list)
+        }
+        return isinstance(node.ctx, ast.Load) and bool(found & {node.attr, "__getattr__"})
+
     def _maker(self, value: Expr, name: str) -> str:
         fact = self.env.view.attributes.get(name) if self.env.is_self(value) else None
         return fact.constructor if fact is not None else ""
 
     def _attribute_kind(self, value: Expr, name: str) -> Kind:
         if self.env.is_self(value):
+            if name in {"_parameters", "_buffers"}:
+                return "parameters"
             fact = self.env.view.attributes.get(name)
             if name in self.env.view.stored:
                 first: Kind = ATTRIBUTE_KINDS[fact.kind] if fact is not None else "maybe"
                 return self.env.kinds.get(f"self.{name}", stored_kind(first))
+            if name in self.env.view.properties:
+                return self.env.view.results.get(name, "maybe")
             return ATTRIBUTE_KINDS[fact.kind] if fact is not None else "python"
+        if name in {"_parameters", "_buffers"} and value.kind in {"module", "modules"}:
+            return "parameters"
         if value.kind in {"module", "modules"}:
             return "parameter" if name in methods.PARAMETER_ATTRIBUTES else "maybe"
         if value.kind in {"maybe", *FLOWING}:
@@ -218,8 +266,12 @@ class ExpressionReader:
 
     def _binary(self, node: ast.BinOp) -> Expr:
         parts = (self.read(node.left), self.read(node.right))
-        kind = arithmetic_kind(parts[0], parts[1])
-        return self._make(node, "binary", parts, kind, operator_symbol(node.op))
+        symbol = operator_symbol(node.op)
+        is_text = parts[0].op == "format" or parts[0].name[:1] in {"'", '"'}
+        if symbol == "%" and is_text and any(each.kind in MAY_FLOW for each in walk(parts[1])):
+            return replace(made_call(self.env, node, "result"), asked="text")
+        kind = arithmetic_kind(symbol, parts[0], parts[1])
+        return self._make(node, "binary", parts, kind, symbol)
 
     def _unary(self, node: ast.UnaryOp) -> Expr:
         symbol = operator_symbol(node.op)
@@ -231,8 +283,7 @@ class ExpressionReader:
         return self._make(node, "unary", (part,), kind, symbol)
 
     def _compare(self, node: ast.Compare) -> Expr:
-        with self.env.test(False):
-            parts = tuple(self.read(part) for part in (node.left, *node.comparators))
+        parts = tuple(self.read(part) for part in (node.left, *node.comparators))
         symbols = [operator_symbol(op) for op in node.ops]
         if len(parts) == 2 and asks_of_objects(symbols[0], *parts):
             return question_of_objects(symbols[0], parts, self.env.source.span(node))
@@ -242,12 +293,28 @@ class ExpressionReader:
         return self._make(node, "compare", parts, kind, " ".join(symbols))
 
     def _boolean(self, node: ast.BoolOp) -> Expr:
-        # Python asks every operand but the last for its truth.
-        parts = [self.test(part) for part in node.values[:-1]]
-        last = self.read(node.values[-1])
-        name = "and" if isinstance(node.op, ast.And) else "or"
-        kind: Kind = last.kind if last.kind in {"python", *FLOWING} else "maybe"
-        return self._make(node, "boolean", (*parts, last), kind, name)
+        parts = tuple(self.read(part) for part in node.values)
+        symbol = _joint(node)
+        kind: Kind = parts[-1].kind
+        for part in parts[:-1]:
+            kind = join(part.kind, kind)
+        made = self._make(node, "boolean", parts, kind, symbol)
+        if not any(part.kind in FLOWING for part in parts[:-1]):
+            return made
+        # `a or b` gives `a` itself, but a step can only tell whether it is true.
+        names = [part.name if part.op == "name" else self._free_name() for part in parts[:-1]]
+        return replace(made, asked="which", labels=tuple(names))
+
+    def _free_name(self) -> str:
+        """Return the name of a variable that nothing in the method has."""
+        taken = set(self.env.kinds)
+        if self.env.method is not None:
+            taken |= {each.id for each in ast.walk(self.env.method) if isinstance(each, ast.Name)}
+        name = "value"
+        while name in taken:
+            name += "_"
+        self.env.kinds[name] = "result"
+        return name
 
     def _conditional(self, node: ast.IfExp) -> Expr:
         test = self.test(node.test)
@@ -255,8 +322,7 @@ class ExpressionReader:
             then = self.read(node.body)
         with narrowed(self.env, test, False):
             other = self.read(node.orelse)
-        kinds = {then.kind, other.kind}
-        kind: Kind = then.kind if len(kinds) == 1 else "maybe"
+        kind = join(then.kind, other.kind)
         return self._make(node, "conditional", (test, then, other), kind)
 
     def _named(self, node: ast.NamedExpr) -> Expr:
@@ -270,7 +336,7 @@ class ExpressionReader:
         before = len(self.env.own_calls)
         with self.env.scope():
             for name in arguments:
-                self.env.kinds[name] = "flow"
+                self.env.kinds[name] = self.env.mapping or "flow"
             body = self.read(node.body)
         if self.env.mapping:
             return self._make(node, "lambda", (body,), "python")
@@ -285,10 +351,14 @@ class ExpressionReader:
             # Whoever gets it calls it with tensors: it stays as it is, one step of the graph.
             self.env.refusals = refusals
             self.env.opaque[node.lineno] = sum(1 for part in inner if part.op == "call")
-        return self.verbatim(node, "other")
+        made = self.verbatim(node, "other")
+        return replace(made, role="function") if has_steps(body) else made
 
     def _comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+        self,
+        node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp,
+        *,
+        asks: bool = False,
     ) -> Expr:
         parts: list[Expr] = []
         labels: list[str] = []
@@ -305,41 +375,75 @@ class ExpressionReader:
                 labels.append("key")
                 element = self.read(node.value)
             else:
-                element = self.read(node.elt)
+                element = self.test(node.elt) if asks else self.read(node.elt)
         parts.append(element)
         made = self._make(
             node,
             "comprehension",
             tuple(parts),
-            container_kind((element,)),
+            "python" if asks else container_kind((element,)),
             _COMPREHENSIONS[type(node)],
         )
         return replace(made, labels=(*labels, ""))
 
+    def _arguments(
+        self, node: ast.Call, callee: Expr
+    ) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+        """Return the arguments of a call, positional and named, read as its callee takes them."""
+        env = self.env
+        word = callee.name if callee.op == "name" and not env.names.is_own(callee.name) else ""
+        positional: tuple[Expr, ...]
+        asks = word in {"any", "all"} and callee.name not in env.kinds and len(node.args) == 1
+        mapping, env.mapping = env.mapping, None
+        if asks and isinstance(node.args[0], ast.GeneratorExp | ast.ListComp):
+            positional = (self._comprehension(node.args[0], asks=True),)
+        elif word == "map" and len(node.args) > 1:
+            positional = self._mapped(node)
+        else:
+            positional = tuple(self.read(argument) for argument in node.args)
+        keywords = tuple(self.read(keyword.value) for keyword in node.keywords)
+        env.mapping = mapping
+        return positional, keywords
+
+    def _mapped(self, node: ast.Call) -> tuple[Expr, ...]:
+        """Read `map(function, ...)`: Python calls the function, with the items of what follows."""
+        items = tuple(self.read(argument) for argument in node.args[1:])
+        kinds = {element_kind(each.kind) for each in items}
+        self.env.mapping = kinds.pop() if len(kinds) == 1 else "maybe"
+        function = self.read(node.args[0])
+        self.env.mapping = None
+        if function.op != "lambda" and runs((function,), self.env):
+            function = replace(function, asked="mapped")
+        return (function, *items)
+
     def _call(self, node: ast.Call) -> Expr:
         env = self.env
-        callee = self.read(node.func)
-        mapping, env.mapping = env.mapping, callee.op == "name" and callee.name == "map"
-        with env.test(False):
-            positional = tuple(self.read(argument) for argument in node.args)
-            keywords = tuple(self.read(keyword.value) for keyword in node.keywords)
-        env.mapping = mapping
+        callee = self._callee(node)
+        positional, keywords = self._arguments(node, callee)
         arguments = (*positional, *keywords)
         verdict = classify(env, callee, arguments, node.lineno)
-        if verdict.role in {"submodule", "function", "own"}:
+        is_step = verdict.role in {"submodule", "function"}
+        if is_step and any(is_used_up(part) for part in arguments):
+            return made_call(env, node, verdict.kind, hides=True)
+        if self._fills(callee, verdict.role):
+            positional = tuple(self._as_held(part) for part in positional)
+            keywords = tuple(self._as_held(part) for part in keywords)
+            arguments = (*positional, *keywords)
+        if is_step or verdict.role == "own":
             positional = tuple(handed_on(env, part) for part in positional)
             keywords = tuple(handed_on(env, part) for part in keywords)
             arguments = (*positional, *keywords)
         speaks = verdict.role == "function" and is_formatted(arguments)
         if verdict.role == "made" or speaks:
-            return made_call(env, node, verdict.kind)
+            return made_call(env, node, verdict.kind, hides=verdict.kind == "result")
         labels = (
             *("*" if part.op == "starred" else "" for part in positional),
             *(keyword.arg or "**" for keyword in node.keywords),
         )
         if verdict.role == "own":
             handed = zip(labels, (argument.kind for argument in arguments), strict=True)
-            env.given.append((callee.name, tuple(handed)))
+            above = callee.op == "attribute" and callee.parts[0].op == "call"
+            env.given.append((callee.name, above, tuple(handed)))
         return Expr(
             op="call",
             parts=(callee, *arguments),
@@ -350,11 +454,38 @@ class ExpressionReader:
             holes=places((callee, *arguments)),
         )
 
+    def _fills(self, callee: Expr, role: Role) -> bool:
+        """Return True if code that is traced in place may change a container that it is given."""
+        if role == "own":
+            return callee.name in self.env.view.fillers
+        fact = self.env.functions.get(callee.dotted or callee.name)
+        return role == "python" and callee.op == "name" and fact is not None and fact.fills
+
+    def _as_held(self, part: Expr) -> Expr:
+        """Return an argument; what the object holds is read by a step, and changed in every call."""
+        held = part.span is not None and is_held(self.env, part, 1)
+        return read_live(part, part.span) if held and part.span is not None else part
+
+    def _callee(self, node: ast.Call) -> Expr:
+        """Read whom a call calls; a method of an unknown object inside of another one is read live."""
+        callee = self.read(node.func)
+        if callee.op != "attribute" or callee.name in TEXT_METHODS:
+            return callee
+        owner = callee.parts[0]
+        if not is_held(self.env, owner, 2):
+            return callee
+        live = read_live(owner, self.env.source.span(node))
+        return replace(callee, parts=(live,), kind="result")
+
     def bind(self, target: ast.expr, value: Expr) -> Expr:
         """Read an assignment target and bind it."""
         expr = self.read(target)
         bind(self.env, expr, value)
         return expr
+
+
+def _joint(node: ast.BoolOp) -> str:
+    return "and" if isinstance(node.op, ast.And) else "or"
 
 
 def places(parts: tuple[Expr, ...]) -> tuple[Span, ...]:

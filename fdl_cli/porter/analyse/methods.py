@@ -6,6 +6,7 @@ from typing import TypeGuard, final
 
 from fdl_cli.porter.analyse.blocks import BlockReader
 from fdl_cli.porter.analyse.environment import ClassView, Environment, FunctionFact, join
+from fdl_cli.porter.analyse.given import OwnCall, narrowed_kind
 from fdl_cli.porter.analyse.names import FunctionNode, Names
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.source import Span
@@ -36,7 +37,7 @@ class MethodReader:
         self.names = names
         self.module_classes = module_classes
         self.functions: dict[str, FunctionFact] = {}
-        self.given: list[tuple[str, tuple[tuple[str, Kind], ...]]] = []
+        self.given: list[OwnCall] = []
 
     def environment(self, view: ClassView, self_name: str) -> Environment:
         """Return a fresh environment; a method's own imports stay in the method."""
@@ -76,9 +77,15 @@ class MethodReader:
             env.refuse(line, "FDL314", "`super()` is more than the receiver of a call")
         if isinstance(node, ast.AsyncFunctionDef):
             env.refuse(node.lineno, "FDL305", "an async method")
-        env.kinds |= view.given.get(node.name, {})
+        given = view.given.get(node.name, {})
+        env.kinds |= {
+            name: narrowed_kind(kind, given.get(name)) for name, kind in env.kinds.items()
+        }
         body = BlockReader(env).read(node.body)
-        self.given += env.given
+        self.given += (
+            OwnCall(name=name, above=above, arguments=arguments)
+            for name, above, arguments in env.given
+        )
         result: Kind | None = None
         for kind in env.returns:
             result = kind if result is None else join(result, kind)

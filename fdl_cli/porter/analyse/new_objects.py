@@ -1,9 +1,11 @@
-"""Objects that a forward makes and others change: every call has to make them anew, so a step does it.
+"""Objects that a forward makes: every call has to make them anew, so a step does it.
 
-Before: cache = DynamicCache(), self.block(x, cache)
-After:  cache = call(DynamicCache), x.through(self.block, cache)
+Before: cache = Pair(a=Cache(), b=[Cache()]), self.block(x, cache)
+After:  cache = call(Pair, a=call(Cache), b=[call(Cache)]), x.through(self.block, cache)
 
-A flow is run once; what plain Python makes in it would be one object for all calls.
+A flow is traced once; what plain Python makes in it would be one object for all calls. Lists, dicts and
+tuples are displays of a plan and new in every call. `calls.py` makes every call of a class a step; this file
+knows the exceptions: classes whose objects nobody can change, and containers that only the flow itself fills.
 """
 
 import ast
@@ -11,83 +13,75 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from fdl_cli.porter.analyse.environment import FLOWING, Environment
+from fdl_cli.porter.analyse.environment import MAY_FLOW, Environment
+from fdl_cli.porter.analyse.made import is_used_up, made_call
 from fdl_cli.porter.analyse.names import FunctionNode
-from fdl_cli.porter.ir.expressions import Expr
+from fdl_cli.porter.analyse.stores import is_held, read_live, receivers
+from fdl_cli.porter.ir.expressions import Expr, rebuilt
 from fdl_cli.porter.knowledge import python_names as py
 
-# Containers of the standard library are followed by the runtime; of the others no object changes.
-_FOLLOWED = ("torch.", "numpy.", "typing.", "collections.", "math.", "itertools.", "functools.",
-             "operator.", "fractions.", "decimal.", "enum.", "pathlib.", "abc.")  # fmt: skip
 _SETTLED_BASES = frozenset({"NamedTuple", "Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "str",
-                            "int", "float", "tuple", "frozenset", "Exception"})  # fmt: skip
+                            "int", "float", "tuple", "frozenset", "Exception", "ValueError",
+                            "RuntimeError", "TypeError"})  # fmt: skip
+# Where a class has one of these, making an object does more than to hold what it is given.
+_MAKERS = frozenset({"__init__", "__new__", "__post_init__"})
 
 
-def as_new_object(env: Environment, target: ast.expr, value: Expr) -> Expr:
-    """Return the value of a variable; the making of an object is a step if others may change it."""
-    if env.method is None or not isinstance(target, ast.Name):
+def as_new_object(env: Environment, target: ast.expr, node: ast.expr, value: Expr) -> Expr:
+    """Return the value of a variable; a container or iterator that others get is made by a step."""
+    if env.method is None or isinstance(target, ast.Tuple | ast.List):
         return value
-    if target.id in _filled(env.method):
-        return _made_by_a_step(value)
-    return handed_on(env, value) if target.id in _given(env.method) else value
+    if isinstance(target, ast.Name) and target.id in receivers(env.method):
+        value = read_live(value, env.source.span(node)) if is_held(env, value, 1) else value
+    if isinstance(target, ast.Name) and target.id not in _given(env.method):
+        return value
+    return (
+        made_call(env, node, "result", hides=True) if is_used_up(value) else handed_on(env, value)
+    )
 
 
 def handed_on(env: Environment, value: Expr) -> Expr:
-    """Return a value that others get: `Cache()`, `Cache() if cache is None else cache`."""
+    """Return a value that others get: `deque()`, `set() if seen is None else seen`."""
     if value.op in {"conditional", "boolean"}:
         return replace(value, parts=tuple(handed_on(env, part) for part in value.parts))
-    return replace(value, role="function", kind="flow") if _makes_an_object(env, value) else value
+    if value.op == "set" or (value.op == "comprehension" and value.name == "set"):
+        return replace(value, role="function", kind="result")
+    if value.op in {"list", "tuple", "dict"}:
+        return rebuilt(value, tuple(handed_on(env, part) for part in value.parts))
+    return replace(value, role="function", kind="result") if _is_held(env, value) else value
 
 
-def _made_by_a_step(value: Expr) -> Expr:
-    if value.op != "call" or value.role not in {"python", "function"}:
-        return value
-    if value.kind not in {"maybe", "flow"} and not _is_class(value.parts[0].name):
-        return value
-    return replace(value, role="function", kind="flow")
-
-
-def _is_class(name: str) -> bool:
-    return name.lstrip("_")[:1].isupper()
-
-
-def _makes_an_object(env: Environment, value: Expr) -> bool:
-    """Say whether a value is a new object of a class, one that can be changed."""
+def _is_held(env: Environment, value: Expr) -> bool:
+    """Return True if a value is a container or an iterator that the runtime does not make in every call."""
     if value.op != "call" or value.role != "python":
         return False
-    if any(part.kind in FLOWING for part in value.parts[1:]):
-        return False  # The runtime makes an object that holds values of the flow in every call.
     callee = value.parts[0]
-    if callee.op == "name" and callee.name in env.names.classes:
-        return not _is_settled(env.names.classes[callee.name])
-    dotted = callee.dotted
-    if not dotted or dotted.startswith(_FOLLOWED) or dotted.endswith(("Error", "Exception")):
+    if callee.op == "name" and (callee.name in env.kinds or env.names.is_own(callee.name)):
         return False
-    # `transformers.DynamicCache`, `transformers.DynamicCache.from_legacy_cache`
-    return any(_is_class(part) for part in dotted.split(".")[-2:])
+    return callee.op in {"name", "attribute"} and callee.name in py.HELD_TYPES
 
 
-def _is_settled(node: ast.ClassDef) -> bool:
+def is_settled(node: ast.ClassDef, arguments: tuple[Expr, ...]) -> bool:
+    """Return True if an object of a class is nothing but what it is given, and cannot be changed."""
     bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
     bases |= {base.attr for base in node.bases if isinstance(base, ast.Attribute)}
-    frozen = any(
+    makes = any(isinstance(each, ast.FunctionDef) and each.name in _MAKERS for each in node.body)
+    fresh = any(
+        isinstance(each, ast.keyword) and each.arg == "default_factory" for each in ast.walk(node)
+    )
+    if makes or fresh:
+        return False
+    # A step sees one around traced values as another object: only a tuple is the same then.
+    flows = any(part.kind in MAY_FLOW for part in arguments)
+    return bool(bases & _SETTLED_BASES) or (_is_frozen(node) and not flows)
+
+
+def _is_frozen(node: ast.ClassDef) -> bool:
+    return any(
         keyword.arg == "frozen" and isinstance(keyword.value, ast.Constant) and keyword.value.value
         for decorator in node.decorator_list
         if isinstance(decorator, ast.Call)
         for keyword in decorator.keywords
-    )
-    return frozen or bool(bases & _SETTLED_BASES)
-
-
-@lru_cache(maxsize=64)
-def _filled(method: FunctionNode) -> frozenset[str]:
-    """Return the variables of which a method sets attributes."""
-    return frozenset(
-        node.value.id
-        for node in ast.walk(method)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Store)
-        and isinstance(node.value, ast.Name)
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import final
 
 from fdl_cli.porter.analyse.classes import class_facts, class_nodes, stored_on_self
-from fdl_cli.porter.analyse.environment import ClassView, join
+from fdl_cli.porter.analyse.environment import ClassView
 from fdl_cli.porter.analyse.file_facts import (
     flodl_names,
     forward_through_class,
@@ -16,13 +16,14 @@ from fdl_cli.porter.analyse.file_facts import (
     used_names,
 )
 from fdl_cli.porter.analyse.functions import understand_functions
-from fdl_cli.porter.analyse.kinship import ALONE, Kinship, method_nodes
+from fdl_cli.porter.analyse.given import OwnCall, given_kinds, written_calls
+from fdl_cli.porter.analyse.kinship import ALONE, Kinship, Relative, method_nodes
 from fdl_cli.porter.analyse.methods import MethodReader
 from fdl_cli.porter.analyse.module_classes import is_model, module_classes
 from fdl_cli.porter.analyse.names import FunctionNode, Names, collect
 from fdl_cli.porter.analyse.stores import reads_of
 from fdl_cli.porter.analyse.values import sequential_values
-from fdl_cli.porter.analyse.whole_steps import is_whole_step
+from fdl_cli.porter.analyse.whole_steps import fills_argument, is_whole_step
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import (
@@ -45,7 +46,7 @@ def analyse(
 ) -> ScriptIR:
     """Understand a file.
 
-    The parameters of `cautious` classes are not taken for tensors, and their sums stay as they are.
+    The parameters of `cautious` classes are not taken for tensors.
     """
     names = collect(source.tree, kinship.brought)
     return _Script(source, names, cautious, kinship).read()
@@ -59,7 +60,7 @@ class _Script:
         self, source: SourceFile, names: Names, cautious: frozenset[str], kinship: Kinship
     ) -> None:
         self.source = source
-        self.asked = self.cautious = cautious
+        self.cautious = cautious
         self.names = names
         self.kinship = kinship
         self.nodes = list(class_nodes(source.tree))
@@ -69,6 +70,7 @@ class _Script:
         self.facts: dict[str, ClassFacts] = {}
         self.syntax: dict[str, dict[str, FunctionNode]] = {}
         self.results: dict[str, dict[str, Kind]] = {}
+        self.calls: dict[str, list[OwnCall]] = {}
         self.ported: list[str] = []
         self.stored: dict[FunctionNode, set[str]] = {}
         self.on_self: dict[FunctionNode, set[str]] = {}
@@ -97,6 +99,11 @@ class _Script:
             understand_functions(self.reader, self.names.functions, self.kinship.drawing)
         self.cautious |= self._given_containers()
         reached = self._reached_methods()
+        for name, item in self.relatives.items():
+            self._read_relative(name, item, reached[name])
+        # Twice: the second pass knows what methods are given, and return, that the first has read.
+        for facts, node in models:
+            self._read(facts, node, self._wanted(facts, node, reached))
         tree = self.source.tree
         return ScriptIR(
             models=tuple(self._model(facts, node, reached) for facts, node in models),
@@ -197,6 +204,18 @@ class _Script:
                 if method != "__init__"
                 for name in self._stored_by(node)
             ),
+            properties=frozenset(
+                name
+                for owner in lineage
+                for name, node in self.syntax.get(owner.name, {}).items()
+                if any(ast.unparse(each).endswith("property") for each in node.decorator_list)
+            ),
+            fillers=frozenset(
+                name
+                for owner in lineage
+                for name, node in self.syntax.get(owner.name, {}).items()
+                if fills_argument(node, 0)
+            ),
             wrapped_above=self._is_wrapped(lineage[1:]),
         )
 
@@ -259,27 +278,64 @@ class _Script:
                         changed = True
         return {name: frozenset(found) for name, found in reached.items()}
 
+    def _read_relative(self, name: str, item: Relative, reached: frozenset[str]) -> None:
+        """Note what the methods of a class of another file give to those of the classes below it."""
+        methods = (node for method, node in item.methods.items() if method in reached)
+        self.calls[name] = [call for node in methods for call in written_calls(node)]
+
+    def _wanted(
+        self, facts: ClassFacts, node: ast.ClassDef, reached: Mapping[str, frozenset[str]]
+    ) -> list[str]:
+        """Return the methods of a class that its forward reaches, forward first."""
+        found = [
+            name for name in self._methods(node) if name in reached.get(facts.name, {"forward"})
+        ]
+        return sorted(found, key=lambda name: name != "forward")
+
+    def _read(
+        self, facts: ClassFacts, node: ast.ClassDef, wanted: list[str]
+    ) -> tuple[MethodIR, ...]:
+        """Read methods of a class, knowing what the calls that were read before give and get."""
+        nodes = self._methods(node)
+        view = replace(self._view(facts), given=self._given(facts, nodes))
+        self.reader.given = []
+        careful = facts.name in self.cautious
+        read = [self.reader.read(nodes[name], view, cautious=careful) for name in wanted]
+        self.calls[facts.name] = self.reader.given
+        if facts.top_level:
+            self.results[facts.name] = dict(zip(wanted, (kind for _, kind in read), strict=True))
+        return tuple(
+            replace(method, name=name) for name, (method, _) in zip(wanted, read, strict=True)
+        )
+
+    def _above(self, facts: ClassFacts) -> frozenset[str]:
+        return frozenset(owner.name for owner in self._lineage(facts))
+
+    def _given(
+        self, facts: ClassFacts, nodes: Mapping[str, FunctionNode]
+    ) -> Mapping[str, Mapping[str, Kind]]:
+        """Return what the calls of a family of classes hand to the methods of one of them."""
+        own = self._above(facts)
+        calls: list[OwnCall] = []
+        for name, others in self.calls.items():
+            known = self.facts.get(name)
+            below = known is not None and facts.name in self._above(known)
+            if name in own or below:
+                calls += (
+                    each
+                    for each in others
+                    if (below and name != facts.name if each.above else each.name != "forward")
+                )
+        # Who calls the others stands in a file below this one.
+        elsewhere = self.kinship.reached.get(facts.name, frozenset()) - {"forward"}
+        return given_kinds(calls, nodes, elsewhere - {each.name for each in calls})
+
     def _model(
         self, facts: ClassFacts, node: ast.ClassDef, reached: Mapping[str, frozenset[str]]
     ) -> ModelIR:
         nodes = self._methods(node)
-        wanted = [name for name in nodes if name in reached.get(facts.name, {"forward"})]
-        wanted.sort(key=lambda name: name != "forward")
-        methods: tuple[MethodIR, ...] = ()
-        self.reader.given = []
-        # Twice: the second pass knows what methods are given and return that the first has read.
-        for _ in range(2 if len(wanted) > 1 else 1):
-            view = replace(self._view(facts), given=_given(self.reader.given, nodes))
-            self.reader.given = []
-            careful = facts.name in self.cautious
-            read = [self.reader.read(nodes[name], view, cautious=careful) for name in wanted]
-            if facts.top_level:
-                self.results[facts.name] = dict(
-                    zip(wanted, (kind for _, kind in read), strict=True)
-                )
-            methods = tuple(
-                replace(method, name=name) for name, (method, _) in zip(wanted, read, strict=True)
-            )
+        wanted = self._wanted(facts, node, reached)
+        methods = self._read(facts, node, wanted)
         methods = tuple(
             replace(
                 each,
@@ -299,32 +355,7 @@ class _Script:
                 *_refusals(facts, node, methods, self.source.tree),
                 *_read_again(methods, [nodes[name] for name in wanted]),
             ),
-            sums_as_written=facts.name in self.asked,
         )
-
-
-def _given(
-    calls: list[tuple[str, tuple[tuple[str, Kind], ...]]], nodes: Mapping[str, FunctionNode]
-) -> dict[str, dict[str, Kind]]:
-    """Return the parameters without annotation or default that are only given plain values."""
-    found: dict[str, dict[str, Kind]] = {}
-    for name, handed in calls:
-        node = nodes.get(name)
-        if node is None or name == "forward" or any(label == "*" for label, _ in handed):
-            continue
-        static = any(ast.unparse(each) == "staticmethod" for each in node.decorator_list)
-        positional = [*node.args.posonlyargs, *node.args.args][0 if static else 1 :]
-        bare = positional[: len(positional) - len(node.args.defaults)]
-        names = {argument.arg for argument in bare if argument.annotation is None}
-        for position, (label, kind) in enumerate(handed):
-            target = label or (positional[position].arg if position < len(positional) else "")
-            if target in names:
-                known = found.setdefault(name, {})
-                known[target] = join(known[target], kind) if target in known else kind
-    return {
-        name: {target: kind for target, kind in kinds.items() if kind in {"python", "size"}}
-        for name, kinds in found.items()
-    }
 
 
 def _makes_module(facts: ClassFacts) -> bool:

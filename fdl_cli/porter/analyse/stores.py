@@ -2,12 +2,14 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from fdl_cli.porter.analyse.environment import Environment
 from fdl_cli.porter.analyse.names import FunctionNode
 from fdl_cli.porter.ir.expressions import Expr
 from fdl_cli.porter.ir.source import Span
+from fdl_cli.porter.knowledge.python_names import MUTATORS, TEXT_METHODS
 
 # Properties of tensors: torch itself tells a recording when they are set.
 _TENSOR_DATA = frozenset({"data", "requires_grad", "grad"})
@@ -18,7 +20,7 @@ def is_recorded(env: Environment, target: Expr) -> bool:
     owner = target.parts[0]
     if target.name in _TENSOR_DATA and owner.kind in {"flow", "parameter", "maybe"}:
         return True
-    if owner.kind == "flow":
+    if owner.kind in {"flow", "result"}:
         return True
     root = owner
     while root.op in {"attribute", "index"}:
@@ -66,17 +68,76 @@ def as_read(owner: Expr, name: str, span: Span) -> Expr:
         op="call",
         parts=(Expr(op="name", name="getattr", kind="python"), owner, word),
         labels=("", ""),
-        kind="size",
+        kind="result",
         role="function",
         span=span,
     )
 
 
 def is_set_here(method: FunctionNode | None, node: ast.Attribute) -> bool:
-    """Say whether a read attribute, such as `self.config.kind`, is set by the method, to plain values."""
+    """Return True if a method changes what an attribute such as `self.config.kind` is, or holds."""
     if method is None or not isinstance(node.ctx, ast.Load) or isinstance(node.value, ast.Name):
         return False
-    return ast.unparse(node) in _settings(method)
+    return ast.unparse(node) in _settings(method) | _filled_chains(method)
+
+
+@lru_cache(maxsize=64)
+def _filled_chains(method: FunctionNode) -> frozenset[str]:
+    """Return the attributes of what the object holds that a method fills: `self.config.seen.append(x)`."""
+    own = method.args.args[0].arg if method.args.args else ""
+    found: set[str] = set()
+    for node in ast.walk(method):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=owner) as target, attr=name)
+            ):
+                is_filled = name in MUTATORS
+            case ast.Subscript(
+                value=ast.Attribute(value=owner) as target, ctx=ast.Store() | ast.Del()
+            ):
+                is_filled = True
+            case _:
+                continue
+        if is_filled and _root(owner) == own and not isinstance(owner, ast.Name):
+            found.add(ast.unparse(target))
+    return frozenset(found)
+
+
+@lru_cache(maxsize=64)
+def receivers(method: FunctionNode) -> frozenset[str]:
+    """Return the variables whose methods a method calls, or whose items it sets."""
+    found: set[str] = set()
+    for node in ast.walk(method):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)):
+                found |= {name} - ({name} if attr in TEXT_METHODS else set())
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                found.add(name)
+            case _:
+                pass
+    return frozenset(found)
+
+
+def is_held(env: Environment, expr: Expr, depth: int) -> bool:
+    """Return True if a value is an object below `self`, so many attributes or items down at least.
+
+    Nothing is known of it: it may be a tensor, or change between the calls.
+    """
+    steps = 0
+    root = expr
+    while root.op in {"attribute", "index"} and root.kind == "python" and not root.dotted:
+        steps += 1 if root.op == "attribute" else depth
+        root = root.parts[0]
+    held = env.is_self(root) or root.kind in {"module", "modules"}
+    return held and steps >= depth and expr.kind == "python"
+
+
+def read_live(expr: Expr, span: Span) -> Expr:
+    """Return a value below `self` as a step reads it in every call: `call(getattr, self, "tables")[0]`."""
+    if expr.op == "attribute":
+        return as_read(expr.parts[0], expr.name, expr.span or span)
+    owner = read_live(expr.parts[0], span)
+    return replace(expr, parts=(owner, *expr.parts[1:]), kind="result")
 
 
 @lru_cache(maxsize=64)

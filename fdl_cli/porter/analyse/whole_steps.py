@@ -32,7 +32,7 @@ def is_whole_step(
         return False
     if any(isinstance(each, ast.Yield | ast.YieldFrom | ast.Await) for each in ast.walk(node)):
         return False
-    if _may_return_none(node) or _fills_argument(node) or _switches(node):
+    if _may_return_none(node) or fills_argument(node) or _switches(node):
         return False
     filled = set(_filled_parts(node))
     if any(_looks_into(each, part) for part in filled for each in reached):
@@ -91,14 +91,17 @@ def _ends(body: list[ast.stmt]) -> bool:
             return False
 
 
-def _fills_argument(node: FunctionNode) -> bool:
-    """Say whether a container that the method is given may be changed: it would be a copy."""
+def fills_argument(node: FunctionNode, skipped: int = 1) -> bool:
+    """Return True if a container that a method is given may be changed; the object itself is `skipped`."""
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    given = {argument.arg for argument in arguments[1:]}
+    given = {argument.arg for argument in arguments[skipped:]}
     for each in ast.walk(node):
         match each:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)):
                 if name in given and method in MUTATORS:
+                    return True
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
+                if name in given:
                     return True
             case ast.Delete(targets=targets):
                 if any(isinstance(target, ast.Subscript) for target in targets):

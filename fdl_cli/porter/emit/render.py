@@ -151,6 +151,9 @@ class Renderer:
                 test, then, other = expr.parts
                 texts = [self.operand(then, 2), self.operand(test, 2), self.operand(other, 1)]
                 return f"{texts[0]} if {texts[1]} else {texts[2]}"
+            case "lambda" | "assignment":
+                head = f"lambda {expr.name}:" if expr.op == "lambda" else f"{expr.name} :="
+                return f"{head} {self.operand(expr.parts[0], 1)}"
             case "binary":
                 level = precedence(expr)
                 left, right = expr.parts

@@ -21,6 +21,7 @@ Op = Literal[
 
 Kind = Literal[
     "flow",
+    "result",
     "flows",
     "maybe",
     "parameter",
@@ -31,9 +32,10 @@ Kind = Literal[
     "python",
     "none",
 ]
-"""What a value is known to be: a tensor of the graph (or something holding several), possibly
-one, a raw parameter (or something that may hold some), a submodule (or a container of them), a
-number taken from a shape, plain Python, or None."""
+"""The kinds of values. `flow` is surely a traced value, `result` what a step gives, which may be None;
+`flows` holds traced values, `maybe` may be one, or anything else; `parameter` is a raw parameter,
+`parameters` may hold some; then a submodule or a container of them, a number taken from a shape,
+plain Python, and None."""
 
 Role = Literal["", "submodule", "function", "torch", "method", "own", "python", "state", "value",
                "class", "made"]  # fmt: skip
@@ -63,8 +65,9 @@ class Expr:
     `holes` are the places of the parts in the source, whatever stands in them now.
     `dotted` is the full name of what an import brought; `maker` that of what constructed an
     attribute of the object. `asked` says as what Python needs the value of a tensor: `bool`, where
-    a branch depends on it. `origin` is the place of the source which a made node stands for; it
-    orders effects.
+    a branch depends on it; `which`, where `and` or `or` gives one of its parts, whose names are the
+    labels; `mapped`, where Python calls it with the items of containers; `text`, where it is formatted.
+    `origin` is the place of the source which a made node stands for; it orders effects.
     """
 
     op: Op

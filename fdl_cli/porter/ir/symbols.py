@@ -9,7 +9,9 @@ from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block
 
-AttributeKind = Literal["module", "modules", "parameter", "value", "unknown"]
+AttributeKind = Literal[
+    "module", "modules", "parameter", "parameters", "tensors", "value", "unknown"
+]
 BaseKind = Literal["module", "flow", "local", "layer", "other"]
 
 
@@ -99,14 +101,12 @@ class ClassFacts:
 class ModelIR:
     """A class of which `forward` and the methods it reaches were read.
 
-    `methods` holds `forward` first; it is empty for a class without one. `sums_as_written`: no sum becomes
-    a residual connection, which would change the order of its terms.
+    `methods` holds `forward` first; it is empty for a class without one.
     """
 
     facts: ClassFacts
     methods: tuple[MethodIR, ...]
     refusals: tuple[Reason, ...]
-    sums_as_written: bool = False
 
 
 @final

@@ -15,6 +15,9 @@ FOLDING_BUILTINS: Final = frozenset({"sum", "abs", "pow", "map", "filter", "sort
 # Ask for a number: fine for a size, impossible for a tensor.
 NUMBER_BUILTINS: Final = frozenset({"int", "float", "bool", "round", "complex", "any", "all",
                                     "min", "max"})  # fmt: skip
+# Of a traced value they would see the proxy, not the value.
+TEXT_BUILTINS: Final = frozenset({"str", "repr"})
+VALUE_BUILTINS: Final = frozenset({"callable", "vars", "next", "iter", "divmod", "id", "hash"})
 FORBIDDEN_BUILTINS: Final = frozenset({"exec", "eval", "open", "input", "locals", "globals",
                                        "setattr", "delattr", "breakpoint"})  # fmt: skip
 
@@ -31,6 +34,31 @@ LOGGING_PREFIXES: Final = ("logging.", "warnings.", "logger.", "tqdm.", "sys.", 
 MUTATORS: Final = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "update",
                              "setdefault", "popitem", "appendleft", "popleft", "add", "discard",
                              "sort", "reverse"})  # fmt: skip
+# What these make or are asked is plain Python; the first ones take a place in a container.
+CONTAINER_METHODS: Final = MUTATORS | {
+    "get", "items", "keys", "values", "index", "count", "copy", "most_common", "elements", "move_to_end",
+    "rotate", "extendleft", "union", "intersection", "difference", "symmetric_difference", "issubset",
+    "issuperset", "isdisjoint", "fromkeys", "subtract", "total",
+}  # fmt: skip
+TEXT_METHODS: Final = frozenset({"startswith", "endswith", "lower", "upper", "strip", "lstrip", "rstrip",
+                                 "removeprefix", "removesuffix", "isdigit", "isalpha", "zfill",
+                                 "splitlines", "capitalize", "title", "partition", "rpartition",
+                                 "casefold", "ljust", "rjust", "isnumeric"})  # fmt: skip
+# Tensors and other objects have methods of these names, too.
+AMBIGUOUS_TEXT_METHODS: Final = frozenset({"split", "rsplit", "join", "format", "replace", "find",
+                                           "encode"})  # fmt: skip
+CONTAINER_TYPES: Final = frozenset({"list", "dict", "set", "tuple", "frozenset", "sorted", "zip",
+                                    "enumerate", "reversed", "range", "OrderedDict", "defaultdict",
+                                    "deque", "Counter", "str", "map", "filter"})  # fmt: skip
+# Containers that the runtime does not follow into a step, and iterators, which a call uses up.
+HELD_TYPES: Final = frozenset({"set", "iter", "zip", "enumerate", "reversed", "map", "filter",
+                               "OrderedDict", "defaultdict", "deque", "Counter", "bytearray"})  # fmt: skip
+# Numbers from numbers: with constants alone, a constant.
+NUMPY_SCALARS: Final = frozenset({
+    f"numpy.{name}"
+    for name in ("sqrt", "log", "log2", "log10", "exp", "ceil", "floor", "prod", "power", "sin", "cos",
+                 "tan", "float32", "float64", "int32", "int64")
+})  # fmt: skip
 MATH_PREFIXES: Final = ("math.", "operator.", "functools.", "itertools.", "collections.", "copy.",
                         "typing.", "numbers.")  # fmt: skip
 PRINTERS: Final = frozenset({"print", "pprint", "display"})

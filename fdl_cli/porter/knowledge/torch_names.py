@@ -7,8 +7,11 @@ MODULE_BASES: Final = frozenset({"torch.nn.Module", "torch.nn.modules.Module",
 FLOW_BASES: Final = frozenset({"flodl.FlowModule", "flodl.Graph"})
 TENSOR_TYPES: Final = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
 CONTAINERS: Final = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential"})
-KEYED_CONTAINERS: Final = frozenset({"torch.nn.ModuleDict", "torch.nn.ParameterDict"})
-PARAMETERS: Final = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+KEYED_CONTAINERS: Final = frozenset({"torch.nn.ModuleDict"})
+PARAMETER_CONTAINERS: Final = frozenset({"torch.nn.ParameterList", "torch.nn.ParameterDict"})
+PARAMETERS: Final = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer",
+                               "torch.nn.parameter.Buffer", "torch.nn.UninitializedParameter",
+                               "torch.nn.UninitializedBuffer"})  # fmt: skip
 
 # Parts of torch that do not record one operation when a graph value comes in: each is one node.
 OPAQUE_PREFIXES: Final = (
@@ -56,11 +59,15 @@ PYTHON_PREFIXES: Final = (
 )
 LEGACY_CONSTRUCTOR_PREFIX: Final = "torch.cuda."
 
+# What the process is set to, which may be another thing in the next call.
+MODE_PREFIXES: Final = ("torch.get_default_", "torch.is_autocast_", "torch.get_autocast_",
+                        "torch.are_deterministic_algorithms_", "torch.get_num_threads",
+                        "torch.get_float32_matmul_precision")  # fmt: skip
 # Answered while recording; the result is plain Python.
 PYTHON_RESULTS: Final = frozenset({
     "torch.is_tensor", "torch.is_grad_enabled", "torch.is_floating_point", "torch.is_complex",
-    "torch.device", "torch.finfo", "torch.iinfo", "torch.get_default_dtype", "torch.Size",
-    "torch.is_autocast_enabled", "torch.cuda.is_available", "torch.cuda.current_device",
+    "torch.device", "torch.finfo", "torch.iinfo", "torch.Size", "torch.cuda.is_available",
+    "torch.cuda.current_device",
     "torch.numel", "torch.jit.annotate", "torch.jit.is_scripting", "torch.jit.is_tracing",
     "torch.onnx.is_in_onnx_export", "torch.compiler.is_compiling", "torch.broadcast_shapes",
 })  # fmt: skip
@@ -112,20 +119,17 @@ STATELESS_LAYERS: Final = frozenset({
     "torch.nn.Softsign", "torch.nn.Tanhshrink", "torch.nn.PixelUnshuffle", "torch.nn.HuberLoss",
 })  # fmt: skip
 
-# May hand back the very tensor they were given, so that `y += z` afterwards writes into it.
-ALIASING_LAYERS: Final = frozenset({
-    "torch.nn.Identity", "torch.nn.Dropout", "torch.nn.Dropout1d", "torch.nn.Dropout2d",
-    "torch.nn.Dropout3d", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout",
-    "torch.nn.Flatten", "torch.nn.Unflatten", "torch.nn.functional.dropout",
-    "torch.nn.functional.dropout2d", "torch.flatten", "torch.squeeze", "torch.unsqueeze",
-    "torch.reshape", "torch.transpose", "torch.permute",
-})  # fmt: skip
+# Of them those that may be given a tensor to keep.
+WEIGHTED_LOSSES: Final = frozenset({"CrossEntropyLoss", "BCELoss", "BCEWithLogitsLoss", "NLLLoss"})
 
 MODULE_METHODS: Final = frozenset({
     "parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "train", "eval",
     "zero_grad", "requires_grad_", "apply", "to", "cuda", "cpu", "get_submodule", "get_parameter",
     "get_buffer", "extra_repr", "half", "float", "double",
 })  # fmt: skip
+# Those of them that change the module.
+MODULE_MOVERS: Final = frozenset({"to", "cuda", "cpu", "half", "float", "double", "bfloat16",
+                                  "to_empty", "type"})  # fmt: skip
 # Names below torch.nn that cannot be extended by a described class, or are no layers at all.
 NOT_EXTENDED: Final = ("Lazy", "DataParallel", "Parameter", "Buffer", "Uninitialized")
 # Packages whose classes are modules; a class with a forward of its own may extend them.
@@ -139,6 +143,9 @@ MIXINS: Final = frozenset({
     "transformers.GenerationMixin", "transformers.generation.GenerationMixin",
     "transformers.generation.utils.GenerationMixin",
 })  # fmt: skip
+# What the bases of a package search for in the text of a model's file, by the name of the base:
+# `set_attn_implementation` of transformers refuses a file with such a class but without its interface.
+SEARCHED_TEXTS: Final = (("PreTrainedModel", r"class \w+Attention\(nn.Module\)"),)
 MODULE_PACKAGES: Final = ("torchvision.models.", "torchvision.ops.", "timm.models.")
 
 

@@ -13,6 +13,7 @@ from fdl_cli.porter.knowledge.torch_names import MAKE_TENSORS
 from fdl_cli.porter.plan.spine import straighten
 
 _COMPUTING = frozenset({"torch", "method", "submodule", "function"})
+_ASKED = frozenset({"flow", "result"})
 _VERBATIM = frozenset({"format", "other"})
 
 
@@ -36,20 +37,33 @@ def to_words(expr: Expr) -> Expr:
     """Return the expression with flow words in the place of calls."""
     if expr.op in _VERBATIM:
         return expr
+    if expr.asked == "text":
+        expr = replace(expr, asked="")
     if expr.asked:
-        return _asked(expr)
+        return {"which": _which, "mapped": _mapped}.get(expr.asked, _asked)(expr)
     inner = rebuilt(expr, tuple(to_words(part) for part in expr.parts))
-    if inner.role == "function" and inner.op == "tuple":
-        return replace(inner, span=None, origin=place(expr))
-    if inner.op == "call" and inner.role == "value":
-        return straighten(_value_of(inner))
-    if inner.op == "call" and inner.role == "class":
-        return _class_of(inner)
-    if inner.op == "call" and inner.role == "own":
-        return rebuilt(inner, (_flow_of_base(inner.parts[0]), *inner.parts[1:]))
-    if inner.op == "call" and inner.role in {"submodule", "function"}:
-        return straighten(_word(inner))
-    return straighten(inner) if inner is not expr else expr
+    match inner.op, inner.role:
+        case "tuple", "function":
+            return replace(inner, span=None, origin=place(expr))
+        case "set" | "comprehension", "function":
+            return _copied_set(inner)
+        case "call", "value":
+            return straighten(_value_of(inner))
+        case "call", "class":
+            return _class_of(inner)
+        case "call", "own":
+            return rebuilt(inner, (_flow_of_base(inner.parts[0]), *inner.parts[1:]))
+        case "call", "submodule" | "function":
+            return straighten(_word(inner))
+        case _:
+            return straighten(inner) if inner is not expr else expr
+
+
+def _copied_set(expr: Expr) -> Expr:
+    """Write a set that others get as one of each call; lists and dicts are that in any case."""
+    made = Expr(op="name", name="set", kind="python")
+    parts = (made, replace(expr, role=""))
+    return Expr(op="apply", parts=parts, labels=("",), kind="result", origin=place(expr))
 
 
 def _asked(expr: Expr) -> Expr:
@@ -57,6 +71,8 @@ def _asked(expr: Expr) -> Expr:
     inner = to_words(replace(expr, asked=""))
     answer = Expr(op="name", name=expr.asked, kind="python")
     computed = any(node.role in _COMPUTING or node.op in FLOW_WORDS for node in walk(inner))
+    # What may be None, or plain Python, has no `through`.
+    computed = computed and inner.kind == "flow"
     return Expr(
         op="through" if computed else "apply",
         parts=(inner, answer) if computed else (answer, inner),
@@ -64,6 +80,40 @@ def _asked(expr: Expr) -> Expr:
         kind="size",
         origin=place(expr),
     )
+
+
+def _which(expr: Expr) -> Expr:
+    """Write `a or b` as `a if a.through(bool) else b`: what a step answers is not the value itself."""
+    first, *rest = expr.parts
+    name, *names = expr.labels
+    more = "which" if names else ""
+    other = (
+        rest[0]
+        if len(rest) == 1
+        else replace(expr, parts=tuple(rest), labels=tuple(names), asked=more)
+    )
+    held, test = first, first
+    if first.op != "name":
+        held = Expr(op="name", name=name, kind=first.kind)
+        test = Expr(
+            op="assignment", name=name, parts=(first,), kind=first.kind, origin=place(first)
+        )
+    asked = to_words(replace(test, asked="bool") if first.kind in _ASKED else test)
+    ways = (held, to_words(other)) if expr.name == "or" else (to_words(other), held)
+    return Expr(op="conditional", parts=(asked, *ways), kind=expr.kind, origin=place(expr))
+
+
+def _mapped(expr: Expr) -> Expr:
+    """Write a function for `map` so that each of its calls is a step."""
+    items = Expr(op="name", name="*items", kind="python")
+    inner = Expr(
+        op="apply",
+        parts=(to_words(replace(expr, asked="")), items),
+        labels=("*",),
+        kind="result",
+        origin=place(expr),
+    )
+    return Expr(op="lambda", name="*items", parts=(inner,), kind="python", origin=place(expr))
 
 
 def _value_of(expr: Expr) -> Expr:
@@ -103,10 +153,22 @@ def _flow_of_base(callee: Expr) -> Expr:
     return Expr(op="name", name=f"super({given}).flow", kind=callee.kind, origin=place(callee))
 
 
+def _computes(callee: Expr) -> bool:
+    """Return True if finding out whom a call calls does something: `self.pick()(x)`."""
+    return any(
+        node.op in FLOW_WORDS
+        or node.op == "assignment"
+        or (node.op == "call" and node.role != "python")
+        for node in walk(callee)
+    )
+
+
 def _word(expr: Expr) -> Expr:
     callee, *arguments = expr.parts
     # What becomes a tensor may be plain Python in some calls: `if kernel is None: kernel = [1, 2, 1]`.
     flows = bool(arguments) and expr.labels[0] == "" and arguments[0].kind == "flow"
+    # `pick()(self.a(x))` picks before it computes the argument.
+    flows = flows and (arguments[0].op == "name" or not _computes(callee))
     if flows and callee.dotted not in MAKE_TENSORS:
         return Expr(
             op="through",

@@ -11,9 +11,11 @@ from typing import Any, Literal, final
 
 import fdl_cli
 from fdl_cli.porter.ir.evidence import (
+    NOT_RUN_REASONS,
     STATUSES,
     CheckEvidence,
     ClassEvidence,
+    NotRunReason,
     Status,
     VerifyRequest,
 )
@@ -69,7 +71,8 @@ class Answer:
 
     `done` is False when it ended early; `running` names the class and side last at work. `trouble` says
     how it ended; `malformed` is an answer that no process of ours gives, and `changed` a port of another
-    text than the one to be proved. `proved_sha256` is the digest of the text of the port that was compared.
+    text than the one to be proved. `needed_s` are the seconds that the task would have needed, where its
+    time was over. `proved_sha256` is the digest of the text of the port that was compared.
     """
 
     classes: tuple[ClassEvidence, ...] = ()
@@ -81,6 +84,7 @@ class Answer:
     timed_out: bool = False
     malformed: bool = False
     changed: bool = False
+    needed_s: float | None = None
     proved_sha256: str = ""
     curve: Mapping[str, Any] | None = None
     recording: bytes | None = None
@@ -158,6 +162,8 @@ def _take(
         case "error":
             answer.error = _text(message["error"])
             answer.source_runs = _typed(message["source_runs"], bool)
+        case "need":
+            answer.needed_s = _typed(message["seconds"], float)
         case "curve":
             answer.curve = _typed(message["curve"], dict)
         case "recording":
@@ -193,9 +199,9 @@ def _side(value: object) -> str:
 
 def _take_class(fields: Mapping[str, Any], names: tuple[str, ...], answer: Answer) -> None:
     found = _class_of(fields, names)
-    if any(found.name == known.name for known in answer.classes):
-        raise ValueError(f"{found.name} twice")
-    answer.classes = (*answer.classes, found)
+    # What was reported of a class before is replaced: more is known.
+    others = tuple(known for known in answer.classes if known.name != found.name)
+    answer.classes = (*others, found)
 
 
 def _class_of(fields: Mapping[str, Any], names: tuple[str, ...]) -> ClassEvidence:
@@ -203,7 +209,7 @@ def _class_of(fields: Mapping[str, Any], names: tuple[str, ...]) -> ClassEvidenc
     if name not in names:
         raise ValueError(f"a class {name!r} that is not compared")
     line = fields["line"]
-    code = fields["error_code"]
+    code, reason = fields["error_code"], fields["reason"]
     return ClassEvidence(
         name=name,
         status=_status(fields["status"]),
@@ -220,7 +226,11 @@ def _class_of(fields: Mapping[str, Any], names: tuple[str, ...]) -> ClassEvidenc
         error_code=None if code is None else _text(code),
         line=line if line is None else _typed(line, int),
         drawing=_typed(fields["drawing"], str)[:MAX_PICTURE],
+        reason=None if reason is None else _REASONS[_typed(reason, str)],
     )
+
+
+_REASONS: dict[str, NotRunReason] = {item: item for item in NOT_RUN_REASONS}
 
 
 def _status(value: object) -> Status:

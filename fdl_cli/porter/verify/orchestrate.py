@@ -5,10 +5,17 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import math
 import time
 from pathlib import Path
 
-from fdl_cli.porter.ir.evidence import ClassEvidence, Status, VerifyOutcome, VerifyRequest
+from fdl_cli.porter.ir.evidence import (
+    ClassEvidence,
+    NotRunReason,
+    Status,
+    VerifyOutcome,
+    VerifyRequest,
+)
 from fdl_cli.porter.verify.child import Answer, Limits, run_task
 
 RECORD_SHARE = 0.25
@@ -18,6 +25,12 @@ CLASS_LIMIT_S = 60.0
 MAX_ROUNDS = 6
 MIN_ROUND_S = 2.0
 CURVE_SUFFIX = ".curve"
+# A limit of time that is named as enough has so much more than what was measured, and than was given.
+MARGIN = 1.3
+LEAST_MORE = 1.25
+# Rounded up to these steps, below these seconds.
+_STEPS = ((100.0, 10), (1000.0, 50), (math.inf, 100))
+_Missing = tuple[str, str, NotRunReason]
 
 
 def verify_port(request: VerifyRequest) -> VerifyOutcome:
@@ -34,12 +47,14 @@ def verify_port(request: VerifyRequest) -> VerifyOutcome:
     found: dict[str, ClassEvidence] = {}
     error: str | None = None
     source_runs = True
+    needed_s = 0.0
     for _ in range(MAX_ROUNDS):
         pending = tuple(name for name in request.classes if name not in found)
         remaining = deadline - time.monotonic()
         if not pending or remaining < MIN_ROUND_S:
             break
         limits = Limits(task_s=remaining, class_s=min(CLASS_LIMIT_S, remaining / 2))
+        before_s = request.timeout_s - remaining
         answer = run_task(request, "check", pending, recording, limits)
         found.update((item.name, item) for item in answer.classes)
         if answer.error is not None:
@@ -48,6 +63,8 @@ def verify_port(request: VerifyRequest) -> VerifyOutcome:
             # Nothing that was found belongs to the text that will be written.
             found, error = {}, "the port's file was changed while it was verified"
             break
+        if answer.needed_s is not None:
+            needed_s = max(needed_s, before_s + answer.needed_s)
         if answer.done:
             break
         if answer.running is None and not answer.classes:
@@ -60,17 +77,34 @@ def verify_port(request: VerifyRequest) -> VerifyOutcome:
         timeout_s=request.timeout_s,
     )
     classes = tuple(found.get(name) or _named(missing, name) for name in request.classes)
+    late = any(item.reason == "time" for item in classes)
     return VerifyOutcome(
         classes=classes,
         source_runs=source_runs,
         error=error,
         seconds=time.monotonic() - started,
+        sufficient_s=sufficient_seconds(needed_s, request.timeout_s) if late else None,
     )
 
 
 def _is_of(answer: Answer, request: VerifyRequest) -> bool:
     expected = request.ported_sha256
     return not answer.done or not expected or answer.proved_sha256 == expected
+
+
+def sufficient_seconds(needed_s: float, given_s: float) -> int:
+    """Return a limit of time that is enough for a proof, rounded up to what people type.
+
+    `needed_s` is what was measured and estimated, 0 where the process ended before it could tell.
+
+    Example:
+        >>> sufficient_seconds(131.0, 120.0)
+        200
+    """
+    # A busy machine takes longer the next time; and the double is a fair try where nothing is known.
+    wanted = max(MARGIN * needed_s, LEAST_MORE * given_s) if needed_s else 2 * given_s
+    step = next(step for limit, step in _STEPS if wanted <= limit)
+    return math.ceil(wanted / step) * step
 
 
 def recording_of(original: Path, workdir: Path) -> Path:
@@ -90,11 +124,27 @@ def has_entry_point(file: Path) -> bool:
 
 
 def _acts(node: ast.stmt) -> bool:
-    if isinstance(node, ast.If | ast.For | ast.While | ast.With):
-        return any(isinstance(item, ast.Call) for item in ast.walk(node))
+    if isinstance(node, ast.If):
+        # `if is_scipy_available(): from scipy import optimize` only asks what there is.
+        return any(_calls(item) for item in (*node.body, *node.orelse))
+    if isinstance(node, ast.For | ast.While | ast.With):
+        return _calls(node)
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Call)
     return isinstance(node, ast.Assign) and _calls_method(node)
+
+
+def _calls(node: ast.AST) -> bool:
+    """Return True if code calls something when it runs; a definition does not, nor does asking in an `if`."""
+    match node:
+        case ast.Call():
+            return True
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+            return False
+        case ast.If(body=body, orelse=orelse):
+            return any(_calls(item) for item in (*body, *orelse))
+        case _:
+            return any(_calls(item) for item in ast.iter_child_nodes(node))
 
 
 def _calls_method(node: ast.Assign) -> bool:
@@ -141,6 +191,7 @@ def _note_death(answer: Answer, pending: tuple[str, ...], found: dict[str, Class
         example="",
         error_code=code,
         line=None,
+        reason=None if crashed_port else "time" if answer.timed_out else "does-not-run",
     )
 
 
@@ -151,16 +202,17 @@ def _start_error(answer: Answer, python: str) -> str:
     return f"the verification could not start with {python}: {answer.trouble}"
 
 
-def _explain_missing(error: str | None, *, source_runs: bool, timeout_s: float) -> tuple[str, str]:
+def _explain_missing(error: str | None, *, source_runs: bool, timeout_s: float) -> _Missing:
     if not source_runs:
-        return "source-does-not-run", f"the original cannot be imported: {error}"
+        text = f"the original cannot be imported: {error}"
+        return "source-does-not-run", text, "does-not-run"
     if error is not None:
-        return "cannot-verify", error
-    return "time-limit", f"not reached within {timeout_s:.0f} s"
+        return "cannot-verify", error, "does-not-run"
+    return "time-limit", f"not reached within {timeout_s:.0f} s", "time"
 
 
-def _named(missing: tuple[str, str], name: str) -> ClassEvidence:
-    code, detail = missing
+def _named(missing: _Missing, name: str) -> ClassEvidence:
+    code, detail, reason = missing
     return ClassEvidence(
         name=name,
         status="not-run",
@@ -169,4 +221,5 @@ def _named(missing: tuple[str, str], name: str) -> ClassEvidence:
         example="",
         error_code=code,
         line=None,
+        reason=reason,
     )

@@ -5,6 +5,7 @@ import io
 import json
 import random
 import struct
+import sys
 import tracemalloc
 
 import pytest
@@ -14,9 +15,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flodl.checkpoint import format as format_module
 from flodl.checkpoint.contents import open_contents
 from flodl.checkpoint.files import verify
-from flodl.checkpoint.format import Entry, decode_header, encode_header
+from flodl.checkpoint.format import Entry, checksums, decode_header, encode_header
 from flodl.checkpoint.store import load, load_checkpoint, save_checkpoint
 from flodl.errors import CheckpointError
 from tests.flodl.checkpoint.samples import every_dtype, net, same, saved
@@ -325,3 +327,12 @@ def test_views_are_saved_with_their_own_values():
     targets = {name: torch.zeros_like(each) for name, each in tensors.items()}
     load_checkpoint(io.BytesIO(stream.getvalue()), targets)
     assert all(torch.equal(targets[name], each) for name, each in tensors.items())
+
+
+def test_checksums_without_xxhash_name_the_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xxhash", None)
+    format_module.xxhash.cache_clear()
+    with pytest.raises(CheckpointError, match=r"need the package xxhash.*pip install xxhash"):
+        checksums([b"x"])
+    monkeypatch.undo()
+    assert checksums([b"x"]) == checksums([b"x"])

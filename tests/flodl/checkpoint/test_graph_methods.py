@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from flodl import CheckpointError, FlowBuilder, FlowModule
-from flodl.errors import UnknownNameError
+from flodl import CheckpointError, FlowBuilder, FlowModule, save_checkpoint
+from flodl.errors import GraphError, UnknownNameError
 
 pytestmark = pytest.mark.torch
 
@@ -49,6 +49,27 @@ def test_a_part_trained_alone_goes_into_a_larger_graph(tmp_path):
         graph.load_subgraph_checkpoint("linear_1", tmp_path / "part.fdl")
     with pytest.raises(UnknownNameError, match="known: `encoder`"):
         graph.load_subgraph_checkpoint("nowhere", tmp_path / "part.fdl")
+
+
+def test_load_subgraph_checkpoint_takes_the_tag_that_freeze_takes(tmp_path):
+    torch.manual_seed(0)
+    part, head = nn.Linear(4, 4), nn.Linear(4, 4)
+    save_checkpoint(tmp_path / "part.fdl", part)
+    graph = (
+        FlowBuilder.from_(nn.Linear(4, 4))
+        .tag("first")
+        .through(head)
+        .through(torch.relu)
+        .tag("plain")
+        .build()
+    )
+    graph.freeze("first")
+    report = graph.load_subgraph_checkpoint("first", tmp_path / "part.fdl")
+    assert report.missing == report.skipped == ()
+    assert torch.equal(next(iter(graph.parameters_at("first"))), part.weight)
+    assert not torch.equal(head.weight, part.weight)
+    with pytest.raises(GraphError, match="tag `plain` is on a step with no module"):
+        graph.load_subgraph_checkpoint("plain", tmp_path / "part.fdl")
 
 
 class Net(FlowModule):

@@ -13,6 +13,7 @@ from flodl import (
     Flow,
     FlowBuilder,
     FlowModule,
+    Graph,
     GraphError,
     Trainer,
     TrainingError,
@@ -170,8 +171,31 @@ def test_a_head_around_a_graph():
     assert head.graph().step()
     assert not torch.equal(before, head.top.weight)
     assert session.model is head
-    with pytest.raises(TrainingError, match=r"Linear has no graph\(\)"):
-        Trainer.setup_head(nn.Linear(1, 1), sgd)
+    with pytest.raises(TrainingError, match="setup_head prepares a module"):
+        Trainer.setup_head(3, sgd)
+
+
+class PlainHead(nn.Module):
+    """A head as transformers writes them: no graph() and possibly no graph inside."""
+
+    def __init__(self, body):
+        super().__init__()
+        self.bert = body
+        self.classifier = nn.Linear(1, 1)
+
+    def forward(self, x):
+        return self.classifier(self.bert(x))
+
+
+@pytest.mark.parametrize("body", [graph, lambda: nn.Linear(3, 1)], ids=["graph", "plain"])
+def test_setup_head_takes_a_head_without_graph_method(body):
+    head = PlainHead(body())
+    session = Trainer.setup_head(head, sgd)
+    for step in (session.step, *([head.bert.step] if isinstance(head.bert, Graph) else [])):
+        before = head.classifier.weight.clone()
+        F.mse_loss(head(BATCHES[0][0]), BATCHES[0][1]).backward()
+        assert step()
+        assert not torch.equal(before, head.classifier.weight)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])

@@ -91,12 +91,16 @@ class Answers:
         self.results: dict[str, ClassResult] = {}
         self.error: str | None = None
         self.source_runs = True
+        self.needed_s: float | None = None
 
     def start(self, name: str, side: str) -> None:
         pass
 
     def add(self, result: Any) -> None:
         self.results[result.name] = asdict(result)
+
+    def need(self, seconds: float) -> None:
+        self.needed_s = seconds
 
     def fail(self, error: str, *, source_runs: bool) -> None:
         self.error, self.source_runs = error, source_runs

@@ -1,6 +1,6 @@
 import torch
 import torch.nn as nn
-from flodl import FlowModule
+from flodl import FlowModule, call, subflow
 
 
 class Frees(FlowModule):
@@ -23,11 +23,9 @@ class Frees(FlowModule):
         # the last one
         return self.names(parts), y.through(self.b), parts
 
+    @subflow
     def names(self, parts):
-        found = sorted(parts)
-        count = len(found)
-        del found
-        return count
+        return len(call(sorted, parts))
 
 
 class Between(FlowModule):
@@ -36,11 +34,12 @@ class Between(FlowModule):
         self.a = nn.Linear(4, 4)
 
     def flow(self, x, y):
+        low = x.through(self.a)
+        rows = y.size(0)  # of the other one
         return (
-            x.through(self.a)  # of the other one
-            .through(self.a)
+            low.through(self.a)
             # memory again
-            .view(y.size(0), 2, 2)
+            .view(rows, 2, 2)
         )
 
 

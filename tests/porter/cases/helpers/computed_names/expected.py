@@ -38,7 +38,7 @@ class Spectral(FlowModule):
 class LooksInto(Spectral):
     def flow(self, x):
         call(self.update)
-        return x.through(self.module) + self.module.weight.sum()
+        return x.through(self.module) + call(getattr, self.module, "weight").sum()
 
 
 class OnItself(nn.Module):

@@ -25,7 +25,7 @@ class Thrifty(FlowModule):
 
     @subflow
     def run(self, x):
-        return x.through(self.b).through(F.relu)
+        return F.relu(call(self.b, x))
 
     def flow(self, x):
         def inner(t):

@@ -1,0 +1,1 @@
+"""Python's bytecode as one documented instruction set, the same for every supported version."""

@@ -1,0 +1,136 @@
+"""Values that guards compare: constants, containers, arrays, and reads without running user code."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict, defaultdict, deque
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+SINGLETONS: Final = (type(None), bool, type(Ellipsis), type(NotImplemented))
+TEXTS: Final = (str, bytes)
+NUMBERS: Final = (int, float, complex)
+TORCH_CONSTANTS: Final = (torch.dtype, torch.layout, torch.memory_format)
+SEQUENCES: Final = (list, tuple, deque, torch.Size)
+MAPPINGS: Final = (dict, OrderedDict, defaultdict)
+SETS: Final = (set, frozenset)
+FUNCTIONS: Final = (
+    FunctionType,
+    BuiltinFunctionType,
+    type(torch.relu),
+    type(len),
+    type(str.join),
+)
+CODE: Final = (*FUNCTIONS, MethodType, type)
+MISSING: Final = object()
+
+
+def instance_dict(owner: Any) -> dict[str, Any]:
+    """Return the instance dictionary of an object, empty if it has none."""
+    try:
+        found = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def plain_read(owner: Any, name: str) -> Any:
+    """Read an attribute without running code of the user."""
+    if owner is MISSING or isinstance(owner, type):
+        return MISSING if owner is MISSING else static_read(owner, name)
+    tables = [instance_dict(owner)]
+    if isinstance(owner, nn.Module):
+        tables += [owner._modules, owner._parameters, owner._buffers]
+    found = (table[name] for table in tables if name in table)
+    return next(found, MISSING)
+
+
+def static_read(owner: Any, name: str) -> Any:
+    """Read an attribute of a module or class without binding it."""
+    if isinstance(owner, ModuleType):
+        return vars(owner).get(name, MISSING)
+    for kind in owner.__mro__:
+        if name in vars(kind):
+            value = vars(kind)[name]
+            value = value.__func__ if isinstance(value, staticmethod) else value
+            return MISSING if isinstance(value, (property, classmethod)) else value
+    return MISSING
+
+
+def cell_content(cell: Any) -> Any:
+    """Return what a cell holds, `MISSING` for an empty one."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def content_of(function: FunctionType, name: str) -> Any:
+    """Return what a free variable of a function holds, None if it has no such variable."""
+    names = function.__code__.co_freevars
+    if name not in names or function.__closure__ is None:
+        return None
+    content = cell_content(function.__closure__[names.index(name)])
+    return None if content is MISSING else content
+
+
+def is_constant(value: Any) -> bool:
+    """Return True for an immutable value that equality and type tell from others."""
+    kind = type(value)
+    return (
+        kind in (*SINGLETONS, *TEXTS, *NUMBERS, *TORCH_CONSTANTS, torch.device)
+        or isinstance(value, Enum)
+        or (isinstance(value, (tuple, torch.Size)) and all(map(is_constant, value)))
+    )
+
+
+def simple_text(value: Any) -> str:
+    """Return the literal of a plain list, tuple or dict whose equality says everything, else nothing.
+
+    1, 1.0 and True are equal, and so are 0.0 and -0.0: containers of numbers are guarded per item.
+    """
+    kind = type(value)
+    if kind not in (list, tuple, dict):
+        return ""
+    parts = [*value, *value.values()] if kind is dict else value
+    if kind is dict and len(value) > 1:
+        return ""  # equality says nothing of the order
+    return repr(value) if all(type(part) in (type(None), *TEXTS) for part in parts) else ""
+
+
+def is_same(value: Any, before: Any) -> bool:
+    """Return True if a container holds what it held when it was copied."""
+    return len(value) == len(before) and all(
+        map(operator.is_, kept_items(value), kept_items(before))
+    )
+
+
+def kept_items(value: Any) -> list[Any]:
+    """Return the keys and items of a container."""
+    return [*dict.keys(value), *dict.values(value)] if isinstance(value, MAPPINGS) else [*value]
+
+
+def same_items(value: Any, kept: list[Any]) -> bool:
+    """Return True if a container has the keys and items that it had when they were kept."""
+    now = kept_items(value)
+    if len(now) != len(kept):
+        return False
+    return all(map(operator.is_, now, kept)) or all(
+        each is known
+        or (is_constant(each) and type(each) is type(known) and repr(each) == repr(known))
+        for each, known in zip(now, kept, strict=True)
+    )
+
+
+def same_array(value: Any, kept: Any) -> bool:
+    """Return True if an array of numpy has the type, shape and bytes of a copy made earlier."""
+    return bool(
+        type(value) is type(kept)
+        and value.dtype == kept.dtype
+        and value.shape == kept.shape
+        and value.tobytes() == kept.tobytes()
+    )
