@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from functools import partial
+from inspect import getattr_static
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Literal, final
 
@@ -133,9 +134,10 @@ class Encoder:
             return name
         owner = function.__self__ if isinstance(function, MethodType) else None
         path = self.module_path(owner) if isinstance(owner, nn.Module) else None
-        if path is not None:
+        method = _method_name(owner, function) if path is not None else ""
+        if path is not None and method:
             steps = "".join(f'._modules["{part}"]' for part in path.split(".") if part)
-            return f"self{steps}.{function.__name__}"
+            return f"self{steps}.{method}"
         # A closure may hold this very module; a copy must not call it.
         is_bound = isinstance(function, partial) or (
             isinstance(function, FunctionType) and function.__closure__ is not None
@@ -215,6 +217,21 @@ class Encoder:
             for name, value in vars(module).items():
                 if isinstance(value, torch.Tensor):
                     found.setdefault(id(value), (prefix + name, f"{owner}.{name}"))
+
+
+def _method_name(owner: Any, method: Any) -> str:
+    """Return the attribute by which an object has a method, nothing if none leads to it.
+
+    A method that has been replaced may be called otherwise than its attribute.
+    """
+    name: str = method.__name__
+    if getattr_static(type(owner), name, None) is method.__func__:
+        return name
+    for table in (vars(owner), *map(vars, type(owner).__mro__)):
+        for key, value in table.items():
+            if value is method.__func__ or (type(value) is MethodType and value == method):
+                return key
+    return ""
 
 
 def _expression(path: str) -> str:

@@ -655,6 +655,35 @@ def tied(base, name, flow):
     return module
 
 
+class Structure(nn.Module):
+    def scaled(self, x):
+        return x * 2
+
+
+def test_replaced_method_of_a_part_that_is_a_step_is_called_by_its_attribute():
+    class Owner(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.part = Structure()
+
+        def flow(self, x):
+            return x.through(self.part.scaled)
+
+    module = Owner()
+    assert torch.equal(module(X), X * 2)
+    before = Structure.scaled
+
+    def replacement(self, x):
+        return before(self, x) + 1
+
+    try:
+        Structure.scaled = replacement
+        for _ in range(3):
+            assert torch.equal(module(X), X * 2 + 1)
+    finally:
+        Structure.scaled = before
+
+
 TIED = {
     "parameter by its other place": (
         lambda s, x: x + s.inner.lin.bias, put("bias", nn.Parameter(torch.zeros(4)))
