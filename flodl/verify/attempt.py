@@ -76,8 +76,9 @@ def describe(problem: BaseException, file: Path | None) -> Failure:
 
 def _asks_plain_value(problem: BaseException) -> bool:
     """Return True if a port took a value for a tensor of the flow that is none at run time."""
-    asks = isinstance(problem, AttributeError) and problem.name == "through"
-    return asks and isinstance(getattr(problem, "obj", None), _PLAIN)
+    if not isinstance(problem, AttributeError):
+        return False
+    return problem.name == "through" and isinstance(problem.obj, _PLAIN)
 
 
 def _assertion(problem: BaseException) -> str:

@@ -1,4 +1,7 @@
-"""The world changes between two calls: a flow gives what the plain module gives after the same change."""
+"""The world changes between two calls: a flow gives what the plain module gives after the same change.
+
+One file because all cases change the same world: globals, classes and modes that one fixture restores.
+"""
 
 import os
 import random
