@@ -221,6 +221,7 @@ def _explain(code: str) -> CommandResult[PortData]:
 def _compare(context: Context, options: PortOptions) -> CommandResult[PortData]:
     from fdl_cli.errors import Notice, UsageError
     from fdl_cli.porter.compare_two import ComparisonRequest, compare_files
+    from fdl_cli.porter.report.proofs import total_lines
     from fdl_cli.porter.verify import verify_port
     from fdl_cli.system.user_python import user_python
 
@@ -248,7 +249,7 @@ def _compare(context: Context, options: PortOptions) -> CommandResult[PortData]:
     )
     return CommandResult(
         schema=COMMAND.schema,
-        data=PortData(files=(file,)),
+        data=PortData(files=(file,), totals=total_lines((file,))),
         ok=code == 0,
         warnings=warnings,
         exit_code=code,
@@ -268,6 +269,9 @@ def show(result: CommandResult[PortData], console: Console) -> None:
         if file.plan is not None:
             console.line(file.plan)
         for line in file.summary:
+            console.line(line)
+    if not any(file.diff is not None for file in result.data.files):
+        for line in result.data.totals:
             console.line(line)
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.errors import NotFoundError, UsageError
-from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyOutcome, VerifyRequest
+from fdl_cli.porter.ir.evidence import NO_MODULE, ClassEvidence, VerifyOutcome, VerifyRequest
 from fdl_cli.porter.ir.findings import ClassOutcome, FileWarning, VerifyFinding
 from fdl_cli.porter.ir.port_data import FileData
-from fdl_cli.porter.proof import NO_MODULE, Verify
+from fdl_cli.porter.proof import Verify
+from fdl_cli.porter.report.proofs import reason_words
 
 
 @final
@@ -59,6 +60,7 @@ def compare_files(request: ComparisonRequest) -> FileData:
         diff=None,
         plan=None,
         summary=tuple(_line(request.ported, item) for item in classes),
+        sufficient_timeout=outcome.sufficient_s,
     )
 
 
@@ -131,7 +133,7 @@ def _outcome(item: ClassEvidence, classes: dict[str, ast.ClassDef]) -> ClassOutc
         ops_total=0,
         ops_in_graph=0,
         reasons=(),
-        verify=VerifyFinding(status=item.status, detail=item.detail),
+        verify=VerifyFinding(status=item.status, detail=item.detail, reason=item.reason),
     )
 
 
@@ -150,4 +152,6 @@ def _warnings(outcome: VerifyOutcome) -> tuple[FileWarning, ...]:
 
 def _line(ported: Path, item: ClassOutcome) -> str:
     detail = f": {item.verify.detail}" if item.verify.detail else ""
-    return f"{ported.name}:{item.line}  {item.name}  {item.verify.status}{detail}"
+    reason = reason_words(item)
+    state = f"not verified ({reason})" if reason else item.verify.status
+    return f"{ported.name}:{item.line}  {item.name}  {state}{detail}"

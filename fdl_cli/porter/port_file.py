@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fdl_cli.porter.analyse.intents import training_blocks
 from fdl_cli.porter.ir.edits import ClassPlan
-from fdl_cli.porter.ir.evidence import ClassEvidence
+from fdl_cli.porter.ir.evidence import NO_FORWARD, ClassEvidence
 from fdl_cli.porter.ir.findings import (
     ClassOutcome,
     FileError,
@@ -19,8 +19,11 @@ from fdl_cli.porter.project import Project
 from fdl_cli.porter.proof import Proof, Proving, prove_classes, prove_training
 from fdl_cli.porter.training_report import loop_findings
 
-_NO_FORWARD = 'is missing the required "forward"'
 _ABSTRACT = "it has no forward of its own; it is proved with the classes that extend it"
+
+
+# The proofs of a file end after some rounds, in each of which something changed.
+_UNSETTLED = "it changed after the last proof: port the file again"
 
 
 def port_file(data: bytes, path: Path, proving: Proving | None) -> tuple[FileOutcome, bytes]:
@@ -63,6 +66,7 @@ def outcome_of(project: Project, path: Path, proof: Proof, *, asked: bool) -> Fi
         script=proof.script,
         source=made.source.text,
         evidence=tuple(proof.evidence.values()),
+        sufficient_timeout=proof.sufficient_timeout,
     )
 
 
@@ -85,16 +89,17 @@ def _outcome(
     item: ClassPlan, evidence: Mapping[str, ClassEvidence], *, asked: bool
 ) -> ClassOutcome:
     found = evidence.get(item.name)
-    if found is not None and _NO_FORWARD in found.detail:
-        verify = VerifyFinding(status="not-run", detail=_ABSTRACT)
-    elif found is not None and item.status != "kept":
-        verify = VerifyFinding(status=found.status, detail=found.detail or found.example)
-    elif item.status == "kept":
+    if item.status == "kept":
         verify = VerifyFinding(status="not-run", detail="kept as it was")
+    elif found is not None and found.error_code == NO_FORWARD:
+        verify = VerifyFinding(status="not-run", detail=_ABSTRACT)
+    elif found is not None:
+        detail = found.detail or found.example
+        verify = VerifyFinding(status=found.status, detail=detail, reason=found.reason)
     elif not asked:
-        verify = VerifyFinding(status="not-run", detail="not asked for")
+        verify = VerifyFinding(status="not-run", detail="not asked for", reason="not-asked")
     else:
-        verify = VerifyFinding(status="not-run", detail="the verification did not reach it")
+        verify = VerifyFinding(status="not-run", detail=_UNSETTLED, reason="not-asked")
     return ClassOutcome(
         name=item.name,
         line=item.line,

@@ -15,6 +15,7 @@ from fdl_cli.porter.port_run import PortRun, Result
 from fdl_cli.porter.project import Project
 from fdl_cli.porter.report.diff import unified
 from fdl_cli.porter.report.page import page
+from fdl_cli.porter.report.proofs import total_lines
 from fdl_cli.porter.report.summary import summary_lines
 from fdl_cli.porter.sources import Contents, Job, find_jobs, read_files
 from fdl_cli.porter.tree_request import TreeRequest, common_folder
@@ -34,7 +35,12 @@ def port_tree(
     jobs = find_jobs(request.paths, request.output, in_place=request.in_place)
     finish_interrupted(tuple(job.root for job in jobs))
     contents = read_files(tuple(job.source for job in jobs))
-    project = Project(contents.python, linked=request.linked, training=request.training)
+    moved = [
+        job.source for job in jobs if job.target.parent.absolute() != job.source.parent.absolute()
+    ]
+    project = Project(
+        contents.python, linked=request.linked, training=request.training, moved=moved
+    )
     if request.in_place and request.write and not request.force:
         _require_clean(jobs, contents, project)
     with tempfile.TemporaryDirectory(prefix="fdl-port-") as folder:
@@ -49,7 +55,7 @@ def port_tree(
         top = common_folder(request.paths)
         shown = [_shown(top, job, results[job.source].outcome, contents) for job in jobs]
         write_whole(request.html, page(shown).encode())
-    return PortData(files=files), _notices(request, files)
+    return PortData(files=files, totals=total_lines(files)), _notices(request, files)
 
 
 def _require_clean(jobs: tuple[Job, ...], contents: Contents, project: Project) -> None:
@@ -90,6 +96,7 @@ def _file_data(request: TreeRequest, job: Job, result: Result, contents: Content
         diff=diff,
         plan=f"{outcome.ir}\n{outcome.plan}\n" if request.want_plan else None,
         summary=tuple(summary_lines(str(job.source), outcome, written)),
+        sufficient_timeout=outcome.sufficient_timeout,
     )
 
 

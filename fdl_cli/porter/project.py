@@ -1,7 +1,8 @@
 """Several files as one project: classes that extend classes of other files become graphs too."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import final
 
@@ -19,6 +20,11 @@ from fdl_cli.porter.member import Class, Member
 from fdl_cli.porter.module_map import ModuleMap, imports_first
 from fdl_cli.porter.parse.reader import UnreadableError, read
 from fdl_cli.porter.pipeline import Draft, draft, move_training
+from fdl_cli.porter.relative_imports import (
+    imported_from_outside,
+    package_of,
+    with_absolute_imports,
+)
 from fdl_cli.porter.star_imports import brought_by_stars
 
 # Longer chains of `from .x import Y` than this are a circle.
@@ -39,7 +45,7 @@ class Project:
 
     With `linked` off every file stands for itself: its port will not see the ports of the others. What a file
     imports from files that are not ported is read from disk; a class below one of theirs extends it as it is.
-    `training` says how far training loops move.
+    `training` says how far training loops move, `moved` are files whose ports go to other folders.
     """
 
     @no_collection()
@@ -49,10 +55,12 @@ class Project:
         *,
         linked: bool = True,
         training: TrainingLevel = "keep",
+        moved: Collection[Path] = (),
     ) -> None:
         self.training = training
         self._linked = linked
         self._files = files
+        self._moved = frozenset(moved)
         self._errors: dict[Path, FileError] = {}
         self._members: dict[Path, Member] = {}
         for path, data in files.items():
@@ -177,8 +185,9 @@ class Project:
         return None if member is None else member.survey.names
 
     def _bring(self, path: Path, member: Member) -> None:
-        """Tell a file what stars bring it from other files."""
-        brought = brought_by_stars(path, self._names, self._map)
+        """Tell a file what relative imports, and stars of other files, bring it from outside."""
+        outside = imported_from_outside(path, member.survey.names, self._map, self._ported)
+        brought = {**outside, **brought_by_stars(path, self._names, self._map)}
         if brought:
             member.survey = survey(member.source, brought)
             member.kinship = replace(member.kinship, brought=brought)
@@ -421,11 +430,19 @@ class Project:
     def _draft(self, path: Path, member: Member) -> Draft:
         try:
             made = draft(member.source, self._assumed(member), member.demoted)
-            return move_training(made, member.level)
+            made = move_training(made, member.level)
         except RecursionError:
             self._errors[path] = _TOO_DEEP
             nothing = replace(self._script(member), models=(), values=())
             return draft(member.source, nothing, {})
+        if path not in self._moved:
+            return made
+        return with_absolute_imports(made, package_of(path), partial(self._moves, path))
+
+    def _moves(self, path: Path, module: str) -> bool:
+        """Return True if the port of a module that a file imports moves along with its own."""
+        found = self._map.find(path, module)
+        return found is not None and not self._stays(found[0])
 
     def _assumed(self, member: Member) -> ScriptIR:
         script = self._script(member)

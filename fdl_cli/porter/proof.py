@@ -7,6 +7,7 @@ from typing import final
 
 from fdl_cli.porter.bench import Bench, Placement
 from fdl_cli.porter.ir.evidence import (
+    NO_MODULE,
     ClassEvidence,
     ScriptOutcome,
     ScriptRequest,
@@ -21,12 +22,8 @@ from fdl_cli.porter.training_report import put_back
 Verify = Callable[[VerifyRequest], VerifyOutcome]
 ProveScript = Callable[[ScriptRequest], ScriptOutcome]
 
-# What the verification answers for a class that is none.
-NO_MODULE = "not-a-module"
 # Each round keeps at least one class more, so this only bounds the time of odd files.
 _MAX_ROUNDS = 6
-# A residual connection adds in an order of its own: of two memory formats the other one may win.
-_SUM = "· also"
 _CONTAINERS = ("list", "tuple", "dict", "NoneType", "int", "float")
 
 
@@ -55,13 +52,15 @@ class Proving:
 class Proof:
     """What was shown of one port: class by class, and by its whole script.
 
-    `differed` says what was wrong with each level that the training loops were moved to.
+    `differed` says what was wrong with each level that the training loops were moved to;
+    `sufficient_timeout` are seconds that are enough for all classes, where the given ones were not.
     """
 
     evidence: Mapping[str, ClassEvidence] = field(default_factory=dict)
     warnings: tuple[FileWarning, ...] = ()
     script: ScriptFinding | None = None
     differed: tuple[Reason, ...] = ()
+    sufficient_timeout: int | None = None
 
 
 def ported_classes(made: Draft) -> tuple[str, ...]:
@@ -76,21 +75,21 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
     demoted: set[str] = set()
     warnings: tuple[FileWarning, ...] = ()
     evidence: dict[str, ClassEvidence] = {}
+    sufficient: int | None = None
     for _ in range(_MAX_ROUNDS):
         made = project.draft(path)
         outcome = proving.verify(class_request(project, path, proving))
         evidence = {item.name: item for item in outcome.classes}
         warnings = _warnings(outcome)
+        sufficient = outcome.sufficient_s
         different = [name for name in outcome.different if name not in demoted]
         if not different:
             break
         blamed = _innermost(made, different)
-        plans = {item.name: item for item in made.plan.classes}
         doubtful = frozenset(
             name
             for name in blamed
-            if (_takes_lists(evidence[name]) or _SUM in plans[name].reading)
-            and not project.is_cautious(path, name)
+            if _takes_lists(evidence[name]) and not project.is_cautious(path, name)
         )
         if doubtful:
             project.caution(path, doubtful)
@@ -101,7 +100,7 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
         evidence = {}
         if not ported_classes(project.draft(path)):
             break
-    return Proof(evidence=evidence, warnings=warnings)
+    return Proof(evidence=evidence, warnings=warnings, sufficient_timeout=sufficient)
 
 
 def prove_training(project: Project, path: Path, proving: Proving, proof: Proof) -> Proof:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import TypeVar, final
+from typing import Literal, TypeVar, final
 
 T = TypeVar("T")
+# `raised` by user code; `no-inputs` were found that it takes, or there was `no-time` to look for any.
+FailureCode = Literal["raised", "no-inputs", "no-time"]
 
 
 @final
@@ -33,6 +35,7 @@ class Failure:
     line: int | None
     frames: tuple[tuple[str, int], ...] = field(default=(), compare=False, repr=False)
     missing: str | None = field(default=None, compare=False, repr=False)
+    code: FailureCode = field(default="raised", compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.text if self.line is None else f"{self.text} (line {self.line})"

@@ -29,6 +29,7 @@ from flodl.verify.drivers import carriers, drivers, is_script, run_script
 from flodl.verify.found_cases import FoundCases
 from flodl.verify.importance import Standing, standings
 from flodl.verify.input_search import find_arguments
+from flodl.verify.layer_shapes import has_forward
 from flodl.verify.literals import model_expressions, parse_example
 from flodl.verify.precision import numbers_in, wants_double
 from flodl.verify.recipes import (
@@ -70,7 +71,6 @@ ROUNDS = ((0.4, 0.1), (2.0, MIN_MODEL_S))
 LAST_ROUND = ((2.0, MIN_MODEL_S),)
 NO_INPUTS = "no inputs found"
 TIME_OVER = "the time to find inputs was over"
-NO_TIME = f"{NO_INPUTS}: no time was left"
 
 
 @final
@@ -79,12 +79,15 @@ class Casebook:
 
     def __init__(self, original: Side, wanted: tuple[str, ...], budget_s: float) -> None:
         self._original = original
-        self._wanted = wanted
+        with original.active():  # texts of classes are found through their modules
+            self._wanted = tuple(name for name in wanted if self._can_be_called(name))
         self._declared = partial(program_settings, original.file, original.folders)
         self._time = SearchTime(budget_s)
         self._found = FoundCases(original)
         self._settings = SettingsMemory()
         self.reasons: dict[str, str] = {}
+        # Names whose reason is that there was no time.
+        self._late: set[str] = set()
         self.trouble: str | None = None
 
     @property
@@ -100,10 +103,21 @@ class Casebook:
     @property
     def unfinished(self) -> tuple[str, ...]:
         """Names for which there was no time to look for a case."""
-        over = self.reasons.get("", "")
-        return tuple(
-            name for name in self.missing if self.reasons.get(name, over) in {TIME_OVER, NO_TIME}
-        )
+        return tuple(name for name in self.missing if self.is_late(name))
+
+    def is_late(self, name: str) -> bool:
+        """Return True if a name has no case because there was no time to look for one."""
+        return (name if name in self.reasons else "") in self._late
+
+    def _note(self, name: str, reason: str, *, late: bool = False) -> None:
+        """Keep why a name has no case; what was noted first counts."""
+        if name not in self.reasons:
+            self.reasons[name] = reason
+            if late:
+                self._late.add(name)
+
+    def _note_failure(self, name: str, failure: Failure) -> None:
+        self._note(name, str(failure), late=failure.code == "no-time")
 
     def again(self, names: tuple[str, ...], budget_s: float) -> Casebook:
         """Return an empty book for some of the names, which knows what was constructed so far."""
@@ -114,7 +128,7 @@ class Casebook:
 
     def note_end(self) -> None:
         """Note that the time was over before all names were looked at."""
-        self.reasons.setdefault("", TIME_OVER)
+        self._note("", TIME_OVER, late=True)
 
     def add_examples(self, examples: tuple[str, ...]) -> None:
         """Take the user's examples; one that fails is the user's to know.
@@ -164,7 +178,7 @@ class Casebook:
     def _express(self, made: str, text: str) -> None:
         failure = self._explore(of_expression(text), f"`{text}` with inputs from its layers", None)
         if failure is not None:
-            self.reasons.setdefault(made, str(failure))
+            self._note_failure(made, failure)
 
     def add_guesses(self, rounds: tuple[tuple[float, float], ...] = ROUNDS) -> None:
         """Construct what is still missing as it was constructed elsewhere, or by its signature."""
@@ -260,7 +274,7 @@ class Casebook:
         for kwargs, construction in self._guessed(made, recorder):
             failure = self._try_and_ask(made, kwargs, construction, recorder)
             if failure is not None:  # the first guess is the likeliest
-                self.reasons.setdefault(name, str(failure))
+                self._note_failure(name, failure)
             if self.cases.get(name) or self._time.is_over():
                 return  # before the next guess is made
 
@@ -297,7 +311,7 @@ class Casebook:
         """Return arguments to add or to exchange after a refusal."""
         line, said = linecache.getline(str(self._original.file), failure.line or 0), failure.text
         found = guess_fitting(made, kwargs, said, line, failure.line)
-        if found or said.startswith(NO_INPUTS):
+        if found or failure.code != "raised":
             return found
         # A message says best what is missing; without one, the line shows it.
         return guess_asked_for(made, kwargs, said) or guess_asked_for(made, kwargs, line)
@@ -310,9 +324,9 @@ class Casebook:
             with self._time.part(share, least):
                 outcome = attempt(call)
             if isinstance(outcome, Failure):  # a module that does not answer as modules do
-                self.reasons.setdefault(name, f"no inputs can be looked for: {outcome}")
+                self._note(name, f"no inputs can be looked for: {outcome}")
         except OutOfTimeError:
-            self.reasons.setdefault(name, TIME_OVER)
+            self._note(name, TIME_OVER, late=True)
 
     def _guessed(
         self, made: type[nn.Module], recorder: Recorder
@@ -403,10 +417,15 @@ class Casebook:
             model, side.file, lambda: self._time.is_over() or time.monotonic() > deadline, made_of
         )
         if found is None:
-            return Failure(text=NO_TIME, line=None)
+            return Failure(text=f"{NO_INPUTS}: no time was left", line=None, code="no-time")
         if isinstance(found, Failure):
-            return Failure(text=f"{NO_INPUTS}: {found.text}", line=found.line)
+            text = f"{NO_INPUTS}: {found.text}"
+            return Failure(text=text, line=found.line, code="no-inputs")
         return found
+
+    def _can_be_called(self, name: str) -> bool:
+        made = self._class_named(name)
+        return made is None or has_forward(made)
 
     def _is_value(self, name: str) -> bool:
         return isinstance(self._original.namespace().get(name), nn.Module)

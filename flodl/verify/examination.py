@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import final
 
 from torch import nn
@@ -13,16 +14,19 @@ from flodl.verify.casebook import Casebook
 from flodl.verify.divergence import first_divergence
 from flodl.verify.drawing import draw
 from flodl.verify.eased_import import eased_words
+from flodl.verify.layer_shapes import has_forward
 from flodl.verify.ledger import Ledger
-from flodl.verify.probe import UnusableCaseError
-from flodl.verify.protocol import ClassResult, Request, Response
+from flodl.verify.probe import UnusableCaseError, UnusableCode
+from flodl.verify.protocol import ClassResult, Reason, Request, Response
 from flodl.verify.recorder import Case
 from flodl.verify.sides import Side
-from flodl.verify.trial import Trial
+from flodl.verify.trial import USUAL_FACTOR, TooSlowError, Trial
 
 MAX_TRIALS = 4
 # The code of a class that was not compared in its time.
 TIME_LIMIT = "time-limit"
+# The code of a class that is there to be extended: nothing of it can be called by itself.
+NO_FORWARD = "no-forward"
 # After this long, a class that was compared on one case is not compared on further ones, except
 # on those that the user gave.
 ENOUGH_S = 5.0
@@ -31,24 +35,62 @@ HANGING_FACTOR = 20.0
 
 
 @final
-class Examination:
-    """The examination of one class."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Late:
+    """A class that did not end in its time: the seconds that it had, and those that it seems to need."""
 
-    def __init__(
-        self, original: Side, port: Side, request: Request, response: Response, limit_s: float
-    ) -> None:
+    result: ClassResult
+    had_s: float
+    needs_s: float
+
+
+@final
+@dataclass(slots=True, eq=False)
+class _State:
+    """What is known of one class after some of its cases."""
+
+    name: str
+    cases: list[Case]
+    ledger: Ledger = field(default_factory=Ledger)
+    unusable: UnusableCaseError | None = None
+    origins: dict[str, None] = field(default_factory=dict)
+    tried: int = 0
+    spent_s: float = 0.0
+
+    @property
+    def left(self) -> list[Case]:
+        """The cases that were not tried yet."""
+        return self.cases[self.tried : MAX_TRIALS]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is something to say about the class, so that further cases may wait."""
+        return self.ledger.num_cases > 0
+
+
+@final
+class Examination:
+    """The examination of the classes of a file, each on one case first and on further ones later."""
+
+    def __init__(self, original: Side, port: Side, request: Request, response: Response) -> None:
         self._original = original
         self._port = port
-        self._limit_s = limit_s
         self._draws = request.drawings
         self._response = response
+        self._states: dict[str, _State] = {}
 
-    def run(self, name: str, book: Casebook) -> ClassResult:
-        """Examine one class over all of its cases in the book."""
+    def run(
+        self, name: str, book: Casebook, limit_s: float, *, last: bool = False
+    ) -> ClassResult | Late:
+        """Examine one class on its first case that can be used, and on all examples that were given.
+
+        A class that needs more than `limit_s` is late; it is not started if the first calls tell that,
+        unless this is the `last` time.
+        """
+        known = self._original.namespace().get(name)
         if name not in self._original.namespace():
             text = f"importing the original does not define `{name}`{self._ended()}"
-            return _not_run(name, text, "not-importable", None)
-        known = self._original.namespace()[name]
+            return not_run(name, text, "not-importable", "does-not-run")
         if isinstance(known, type) and not issubclass(known, nn.Module):
             # A base may be a placeholder: then nobody knows, and the class may not go unmentioned.
             return self._no_module(name)
@@ -59,17 +101,39 @@ class Examination:
                 detail=f"the port does not define `{name}`",
                 error_code="missing-in-port",
             )
+        if isinstance(known, type) and not self._has_forward(known):
+            return not_run(name, "it has no forward of its own", NO_FORWARD, None)
         cases = book.cases.get(name, [])
         if not cases:
-            reasons = book.reasons
-            text = reasons.get(name) or reasons.get("") or "no constructor arguments were found"
-            return _not_run(name, text + self._ended(), "no-inputs-found", None)
-        return self._try_cases(name, cases[:MAX_TRIALS])
+            return self._without_cases(name, book)
+        state = self._states[name] = _State(name=name, cases=cases)
+        return self._try_cases(name, state, limit_s, last=last)
+
+    def further(self, name: str, limit_s: float) -> ClassResult | None:
+        """Examine a class that was compared on one case on one more; None where there is nothing to add."""
+        state = self._states.get(name)
+        if state is None or not state.left or not state.is_settled or state.spent_s > ENOUGH_S:
+            return None
+        if state.ledger.differs or state.ledger.cut or state.spent_s > limit_s:
+            return None
+        found = self._try_cases(name, state, limit_s, last=True, most=1)
+        return found if isinstance(found, ClassResult) else None
+
+    def _has_forward(self, kind: type) -> bool:
+        with self._original.active():
+            return has_forward(kind)
+
+    def _without_cases(self, name: str, book: Casebook) -> ClassResult:
+        found = book.reasons.get(name) or book.reasons.get("")
+        text = (found or "no constructor arguments were found") + self._ended()
+        if book.is_late(name):
+            return not_run(name, text, TIME_LIMIT, "time")
+        return not_run(name, text, "no-inputs-found", "no-inputs")
 
     def _no_module(self, name: str) -> ClassResult:
         text, without = "it is no torch module", eased_words(self._original)
         if without:
-            return _not_run(name, f"{text} here{without}", "no-inputs-found", None)
+            return not_run(name, f"{text} here{without}", "no-inputs-found", "does-not-run")
         # Whoever calls its forward would look for it in vain.
         return ClassResult(name=name, status="different", detail=text, error_code="not-a-module")
 
@@ -77,51 +141,73 @@ class Examination:
         failure = self._original.failure
         return "" if failure is None else f"; importing the original ends with {failure}"
 
-    def _try_cases(self, name: str, cases: list[Case]) -> ClassResult:
-        ledger = Ledger()
-        unusable: UnusableCaseError | None = None
-        origins: dict[str, None] = {}
+    def _try_cases(
+        self, name: str, state: _State, limit_s: float, *, last: bool, most: int = MAX_TRIALS
+    ) -> ClassResult | Late:
         started = time.monotonic()
-        deadline = started + self._limit_s
-        for case in cases:
-            asked_for = case.origin.startswith("--example")
-            enough = ledger.num_cases > 0 and time.monotonic() - started > ENOUGH_S
-            if enough and not asked_for:
+        for case in state.left[:most]:
+            if state.is_settled and most > 1 and not case.origin.startswith("--example"):
                 break
-            trial = Trial(self._original, self._port, case, ledger, self._response)
-            try:
-                with time_limit(deadline - time.monotonic()):
-                    problem = _compared(trial)
-                if isinstance(problem, Failure):
-                    text = f"it cannot be compared: {problem}"
-                    return _not_run(name, text, "not-comparable", problem.line)
-                if problem is not None:
-                    unusable = unusable or problem
-                    continue
-            except OutOfTimeError:
-                if not ledger.differs and not ledger.has_seven:
-                    return self._out_of_time(name, trial, case)
-                ledger.cut = f"the {self._limit_s:.0f} s were over before all calls were compared"
-            origins.setdefault(case.origin)
-            if ledger.differs:
-                self._locate(ledger, case)
-            if ledger.differs or ledger.cut:
+            state.tried += 1
+            left = started + limit_s - time.monotonic()
+            ended = self._try_case(state, case, left, math.inf if last else left)
+            if ended is not None:
+                return ended
+            if state.ledger.differs or state.ledger.cut:
                 break
-        if unusable is not None and ledger.num_cases == 0:
-            return _not_run(name, unusable.reason, unusable.code, unusable.line)
-        origin = ("; ".join(origins) or cases[0].origin) + eased_words(self._original)
-        return self._drawn(ledger.result(name, origin), cases[0])
+        state.spent_s += time.monotonic() - started
+        return self._result(name, state)
+
+    def _try_case(
+        self, state: _State, case: Case, limit_s: float, allowed_s: float
+    ) -> ClassResult | Late | None:
+        """Compare one case; return a result only where there is nothing more to find out."""
+        ledger, name = state.ledger, state.name
+        further = state.is_settled
+        trial = Trial(self._original, self._port, case, ledger, self._response, allowed_s)
+        try:
+            with time_limit(limit_s):
+                problem = _compared(trial)
+        except TooSlowError as slow:
+            return _late(name, limit_s, slow.needs_s)
+        except OutOfTimeError:
+            if not ledger.differs and not ledger.has_seven:
+                return self._out_of_time(name, trial, case, limit_s)
+            if not further:  # a further case takes nothing from what the first one showed
+                ledger.cut = f"the {limit_s:.0f} s were over before all calls were compared"
+            problem = None
+        if isinstance(problem, Failure):
+            text = f"it cannot be compared: {problem}"
+            return not_run(name, text, "not-comparable", "not-compared", problem.line)
+        if problem is not None:
+            state.unusable = state.unusable or problem
+            return None
+        state.origins.setdefault(case.origin)
+        if ledger.differs:
+            self._locate(ledger, case, limit_s)
+        return None
+
+    def _result(self, name: str, state: _State) -> ClassResult:
+        unusable = state.unusable
+        if unusable is not None and not state.is_settled:
+            reason = _REASONS[unusable.code]
+            return not_run(name, unusable.reason, unusable.code, reason, unusable.line)
+        origin = ("; ".join(state.origins) or state.cases[0].origin) + eased_words(self._original)
+        result = state.ledger.result(name, origin)
+        if result.status == "not-run":
+            result = replace(result, reason="not-compared")
+        return self._drawn(result, state.cases[0])
 
     def _drawn(self, result: ClassResult, case: Case) -> ClassResult:
         if not self._draws or result.status not in {"equal", "close"}:
             return result
         return replace(result, drawing=draw(self._port, case))
 
-    def _locate(self, ledger: Ledger, case: Case) -> None:
+    def _locate(self, ledger: Ledger, case: Case, limit_s: float) -> None:
         if ledger.crash:
             return
         try:
-            with time_limit(self._limit_s / 2):
+            with time_limit(limit_s / 2):
                 found = first_divergence(self._original, self._port, case)
         except OutOfTimeError:
             return
@@ -129,7 +215,9 @@ class Examination:
             ledger.divergence = found.text
             ledger.line = ledger.line or found.line
 
-    def _out_of_time(self, name: str, trial: Trial, case: Case) -> ClassResult:
+    def _out_of_time(
+        self, name: str, trial: Trial, case: Case, limit_s: float
+    ) -> ClassResult | Late:
         first, second = trial.seconds["original"], trial.seconds["port"]
         if trial.running == "port" and second > HANGING_FACTOR * max(first, 0.5):
             return ClassResult(
@@ -139,8 +227,21 @@ class Examination:
                 example=case.origin,
                 error_code="port-hangs",
             )
-        text = f"not finished within {self._limit_s:.0f} s"
-        return _not_run(name, text, TIME_LIMIT, None)
+        # What did not even end its probe may need any time; the usual multiple is a first answer.
+        return self._late(name, limit_s, trial.needs_s or USUAL_FACTOR * limit_s)
+
+    def _late(self, name: str, limit_s: float, needs_s: float) -> Late:
+        text = f"not finished within {limit_s:.0f} s"
+        return Late(result=not_run(name, text, TIME_LIMIT, "time"), had_s=limit_s, needs_s=needs_s)
+
+
+# Of an original that runs but gives nothing to compare, other inputs may be what is missing.
+_REASONS: dict[UnusableCode, Reason] = {
+    "original-raises": "does-not-run",
+    "no-tensor-output": "no-inputs",
+    "nan-output": "no-inputs",
+    "not-deterministic": "not-compared",
+}
 
 
 def _compared(trial: Trial) -> UnusableCaseError | Failure | None:
@@ -150,15 +251,28 @@ def _compared(trial: Trial) -> UnusableCaseError | Failure | None:
     was compared before it proves nothing, and the other classes of the file go on.
     """
 
-    def run() -> UnusableCaseError | None:
+    def run() -> UnusableCaseError | TooSlowError | None:
         try:
             trial.run()
-        except UnusableCaseError as problem:
+        except (UnusableCaseError, TooSlowError) as problem:
             return problem
         return None
 
-    return attempt(run)
+    outcome = attempt(run)
+    if isinstance(outcome, TooSlowError):
+        raise outcome
+    return outcome
 
 
-def _not_run(name: str, detail: str, code: str, line: int | None) -> ClassResult:
-    return ClassResult(name=name, status="not-run", detail=detail, error_code=code, line=line)
+def _late(name: str, limit_s: float, needs_s: float) -> Late:
+    text = f"not finished within {limit_s:.0f} s"
+    return Late(result=not_run(name, text, TIME_LIMIT, "time"), had_s=limit_s, needs_s=needs_s)
+
+
+def not_run(
+    name: str, detail: str, code: str, reason: Reason | None, line: int | None = None
+) -> ClassResult:
+    """Return the result of a class that was not compared."""
+    return ClassResult(
+        name=name, status="not-run", detail=detail, error_code=code, reason=reason, line=line
+    )

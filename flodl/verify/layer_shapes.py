@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 import math
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 
 from flodl.verify.bundled_inputs import Bundles, flat_names
+from flodl.verify.class_sources import class_node
 from flodl.verify.recipes import Arguments
 from flodl.verify.size_hints import Hints, sequence_shape
 
@@ -65,6 +67,29 @@ def optional_names(model: nn.Module) -> list[str]:
     except (TypeError, ValueError):
         return []
     return [item.name for item in parameters if item.default is None]
+
+
+def has_forward(kind: type) -> bool:
+    """Return True if a class of modules says what a call of it does; some are there to be extended only."""
+    for each in kind.__mro__:
+        if each is nn.Module:
+            break
+        node = class_node(each)
+        if {"forward", "__call__"} & vars(each).keys() or (
+            node is not None and _sets_forward(node)
+        ):
+            return True
+    return False
+
+
+def _sets_forward(node: ast.ClassDef) -> bool:
+    """Return True if a constructor chooses the forward: `self.forward = self.forward_train`."""
+    return any(
+        isinstance(item, ast.Attribute)
+        and item.attr == "forward"
+        and isinstance(item.ctx, ast.Store)
+        for item in ast.walk(node)
+    )
 
 
 def _called(model: nn.Module) -> Callable[..., object]:

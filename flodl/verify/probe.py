@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeVar, final
+from typing import Literal, Protocol, TypeVar, final
 
 from torch import nn
 
@@ -39,6 +39,9 @@ MAX_OPTIONS = 6
 HEAVY_S = 0.6
 
 
+UnusableCode = Literal["original-raises", "no-tensor-output", "nan-output", "not-deterministic"]
+
+
 class Runner(Protocol):
     """Runs user code on a side and keeps the time."""
 
@@ -50,7 +53,7 @@ class Runner(Protocol):
 class UnusableCaseError(Exception):
     """The original itself does not run on this case, or gives nothing to compare."""
 
-    def __init__(self, reason: str, code: str, line: int | None = None) -> None:
+    def __init__(self, reason: str, code: UnusableCode, line: int | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.code = code

@@ -10,6 +10,9 @@ from typing import Literal, final
 
 Status = Literal["equal", "close", "different", "not-run"]
 Task = Literal["check", "record", "curve"]
+# Why nothing is proved of a class: the time was over, no inputs were found that the original takes, it
+# does not run, or what it gives cannot be compared (it is random, or of a type that cannot be looked into).
+Reason = Literal["time", "no-inputs", "does-not-run", "not-compared"]
 
 RUNNING_SUFFIX = ".running"
 
@@ -60,7 +63,10 @@ class CheckResult:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassResult:
-    """All checks of one class, with the example that they ran on; `drawing` is an SVG picture."""
+    """All checks of one class, with the example that they ran on; `drawing` is an SVG picture.
+
+    `reason` says why the status is `not-run`; None where there is nothing to run.
+    """
 
     name: str
     status: Status
@@ -70,6 +76,7 @@ class ClassResult:
     error_code: str | None = None
     line: int | None = None
     drawing: str = ""
+    reason: Reason | None = None
 
 
 def read_request(path: Path) -> Request:
@@ -109,7 +116,8 @@ class Response:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._classes: list[ClassResult] = []
+        self._classes: dict[str, ClassResult] = {}
+        self._needed_s: float | None = None
         self._running = path.with_suffix(RUNNING_SUFFIX).open("w", encoding="utf-8")
         self._source_runs = True
         self._error: str | None = None
@@ -123,9 +131,13 @@ class Response:
         self._running.flush()
 
     def add(self, result: ClassResult) -> None:
-        """Report one class."""
-        self._classes.append(result)
+        """Report one class; what was reported of it before is replaced."""
+        self._classes[result.name] = result
         self.write()
+
+    def need(self, seconds: float) -> None:
+        """Report the seconds that the whole task would have needed, where they were not enough."""
+        self._needed_s = seconds
 
     def fail(self, error: str, *, source_runs: bool) -> None:
         """Report what keeps the comparison from starting, or what stopped the import of the original."""
@@ -145,7 +157,8 @@ class Response:
             "version": 1,
             "source_runs": self._source_runs,
             "error": self._error,
-            "classes": [asdict(item) for item in self._classes],
+            "classes": [asdict(item) for item in self._classes.values()],
+            "needed_s": self._needed_s,
             "done": self._done,
         }
         partial = self._path.with_name(self._path.name + ".partial")

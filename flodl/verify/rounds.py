@@ -1,8 +1,14 @@
 """Compares a ported file with its original, and shares the time out among its classes.
 
-Every class is looked at within its share of the time. Inputs that were not found in time are
-looked for again in what is left, and what was too slow for its share comes after all others: one
-heavy class does not take the time of the rest of its file.
+The largest and the most used classes come first. Each gets at most a third of the time that is left, or
+its even share if that is more, and one that would take longer waits: one heavy class does not take the
+time of the rest of its file. Then inputs are looked for again, what waits gets what is left, and at last
+further cases are compared.
+
+Example:
+    Of `Net`, `Block` and `Norm`, 30 s are left. `Net` may take 10 s, but its first calls tell that it
+    needs 25: it waits. `Block` and `Norm` take 2 s each. `Net` gets the 24 s that are left, which are not
+    enough: it is `not-run` because of the time, and 35 s are reported as needed.
 """
 
 from __future__ import annotations
@@ -11,6 +17,7 @@ import contextlib
 import gc
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import final
 
 import torch
@@ -20,7 +27,8 @@ from flodl.verify.attempt import Failure, OutOfTimeError, time_limit
 from flodl.verify.casebook import LAST_ROUND, Casebook
 from flodl.verify.containment import contained
 from flodl.verify.eased_import import load_eased, open_eased
-from flodl.verify.examination import TIME_LIMIT, Examination
+from flodl.verify.examination import ENOUGH_S, TIME_LIMIT, Examination, Late, not_run
+from flodl.verify.importance import standings
 from flodl.verify.literals import ExampleSyntaxError
 from flodl.verify.protocol import ClassResult, Request, Response
 from flodl.verify.seeds import random_state
@@ -32,8 +40,12 @@ SEARCH_SHARE = 0.3
 AGAIN_SHARE = 0.5
 LEAST_AGAIN_S = 3.0
 LEAST_LOOK_S = 1.0
+# Of the time that is left, what one class may take at its first look.
+LOOK_SHARE = 1 / 3
 # A class that was too slow is tried again only with so much more time.
 MORE_TIME = 1.5
+# Further cases are compared as long as so much of the time is not over.
+FURTHER_SHARE = 0.5
 
 
 def examine(request: Request, response: Response) -> None:
@@ -97,39 +109,106 @@ def last_limit(left_s: float, waiting: int, limit_s: float) -> float | None:
 
 
 @final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    """A class that was too slow, or that was not started because the others of its file were."""
+
+    book: Casebook
+    had_s: float
+    needs_s: float
+    result: ClassResult | None
+
+
+@final
 class _Rounds:
     """The looks at the classes of one file."""
 
     def __init__(
         self, original: Side, port: Side, request: Request, response: Response, deadline: float
     ) -> None:
-        self._sides = original, port
+        self._original = original
         self._request = request
         self._response = response
         self._deadline = deadline
-        self._slow: dict[str, tuple[Casebook, float, ClassResult]] = {}
+        self._examination = Examination(original, port, request, response)
+        self._waiting: dict[str, _Waiting] = {}
+        self._seconds: list[float] = []
+        self._late: list[str] = []
         self.draws_differ = False
 
     def run(self, book: Casebook) -> None:
-        """Look at every class; each is answered once."""
+        """Look at every class; each is answered, and answered again where more is known."""
         later = book.unfinished
-        self._look([name for name in self._request.classes if name not in later], book)
-        self._look(list(later), self._searched_again(book, later))
-        for number, (name, (known, limit, result)) in enumerate(self._slow.items()):
-            # Nobody else waits for this time: the limit of a class is for the others' sake.
-            more = last_limit(self._left(), len(self._slow) - number, limit)
-            self._response.add(result if more is None else self._examined(name, known, more))
+        order = self._most_important_first()
+        self._look([name for name in order if name not in later], book)
+        self._look([name for name in order if name in later], self._searched_again(book, later))
+        self._look_at_what_waits(order)
+        if self._late:
+            self._response.need(self._needed_s())
+        for name in order:
+            if self._left() < (1 - FURTHER_SHARE) * self._request.limit_s:
+                return
+            more = self._examination.further(name, min(ENOUGH_S, self._left()))
+            if more is not None:
+                self._add(more)
+
+    def _most_important_first(self) -> list[str]:
+        names = self._request.classes
+        with self._original.active():  # texts of classes are found through their modules
+            known = standings(self._original.namespace(), names)
+        return sorted(names, key=lambda name: -known[name].importance)
 
     def _look(self, names: list[str], book: Casebook) -> None:
         for number, name in enumerate(names):
-            others = len(names) - number - 1 + bool(self._slow or book.unfinished)
+            others = len(names) - number - 1 + bool(self._waiting or book.unfinished)
             share = max(self._left() / (others + 1), LEAST_LOOK_S)
-            limit = min(self._request.class_limit_s, share)
-            result = self._examined(name, book, limit)
-            if result.error_code == TIME_LIMIT:
-                self._slow[name] = book, limit, result
+            limit = min(self._request.class_limit_s, max(share, LOOK_SHARE * self._left()))
+            if book.cases.get(name) and (self._usual_s() > limit or self._left() <= 0):
+                # The first calls of each would take what is enough for a few.
+                needs = max(self._usual_s(), LEAST_LOOK_S)
+                self._waiting[name] = _Waiting(book=book, had_s=0.0, needs_s=needs, result=None)
+                continue
+            self._examine(name, book, limit, last=False)
+
+    def _look_at_what_waits(self, order: list[str]) -> None:
+        """Give the time that is left to what was too slow: nobody else waits for it."""
+        waiting = [name for name in order if name in self._waiting]
+        for number, name in enumerate(waiting):
+            known = self._waiting.pop(name)
+            needed = max(known.had_s, known.needs_s / MORE_TIME)
+            more = last_limit(self._left(), len(waiting) - number, needed)
+            if more is None and known.result is None and self._left() >= LEAST_LOOK_S:
+                more = self._left()
+            if more is None:
+                self._waiting[name] = known
+                self._add(known.result or self._not_reached(name))
             else:
-                self._response.add(result)
+                self._examine(name, known.book, more, last=True)
+
+    def _not_reached(self, name: str) -> ClassResult:
+        text = f"not reached within {self._request.limit_s:.0f} s"
+        return not_run(name, text, TIME_LIMIT, "time")
+
+    def _examine(self, name: str, book: Casebook, limit_s: float, *, last: bool) -> None:
+        started = time.monotonic()
+        found = self._examination.run(name, book, limit_s, last=last)
+        if isinstance(found, Late):
+            self._waiting[name] = _Waiting(
+                book=book, had_s=found.had_s, needs_s=found.needs_s, result=found.result
+            )
+            if last:
+                self._add(found.result)
+            return
+        if book.cases.get(name):
+            self._seconds.append(time.monotonic() - started)
+        self._add(found)
+
+    def _add(self, result: ClassResult) -> None:
+        if result.reason == "time":
+            self._late.append(result.name)
+        if self.draws_differ and result.status == "equal":
+            result = _imports_draw(result)
+        self._response.add(result)
 
     def _searched_again(self, book: Casebook, names: tuple[str, ...]) -> Casebook:
         """Look once more for inputs of the classes for which there was no time."""
@@ -147,12 +226,21 @@ class _Rounds:
             again.note_end()
         return again
 
-    def _examined(self, name: str, book: Casebook, limit_s: float) -> ClassResult:
-        original, port = self._sides
-        result = Examination(original, port, self._request, self._response, limit_s).run(
-            name, book
+    def _usual_s(self) -> float:
+        """Return what a class of this file took so far, on average; the largest came first."""
+        return sum(self._seconds) / len(self._seconds) if self._seconds else 0.0
+
+    def _needed_s(self) -> float:
+        """Return the seconds that would have been enough for all classes, as far as was measured."""
+        ended = self._request.limit_s - self._left()
+        unsought = [name for name in self._late if name not in self._waiting]
+        usual = max(self._usual_s(), LEAST_LOOK_S)
+        compared = sum(
+            max(item.needs_s, MORE_TIME * item.had_s) for item in self._waiting.values()
         )
-        return _imports_draw(result) if self.draws_differ and result.status == "equal" else result
+        needed = ended + compared + len(unsought) * usual
+        # Inputs get a fixed part of the time: twice as many seconds for them are twice as many in all.
+        return max(needed, 2 * self._request.limit_s) if unsought else needed
 
     def _left(self) -> float:
         return self._deadline - time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,6 +42,19 @@ _INITIAL_CHECK = {
 }
 
 
+# So many times as long as its probe a trial takes, mostly; seldom ten times.
+USUAL_FACTOR = 7.0
+
+
+@final
+class TooSlowError(Exception):
+    """The probe took so long that the rest of the trial would not end in its time."""
+
+    def __init__(self, needs_s: float) -> None:
+        super().__init__(f"it needs about {needs_s:.0f} s")
+        self.needs_s = needs_s
+
+
 @final
 class Abandoned(Exception):  # noqa: N818 - it is no error: the finding stands in the ledger
     """The port raised; what would follow on the same pair of models says nothing more."""
@@ -51,8 +65,15 @@ class Trial:
     """The comparison of one case; findings go into the ledger."""
 
     def __init__(
-        self, original: Side, port: Side, case: Case, ledger: Ledger, response: Response
+        self,
+        original: Side,
+        port: Side,
+        case: Case,
+        ledger: Ledger,
+        response: Response,
+        allowed_s: float = math.inf,
     ) -> None:
+        self._allowed_s = allowed_s
         self._original = original
         self._port = port
         self._case = case
@@ -60,6 +81,8 @@ class Trial:
         self._response = response
         self.seconds = {original.label: 0.0, port.label: 0.0}
         self.running: Label = original.label
+        # What the trial needs in all, as far as its probe tells; 0 before that.
+        self.needs_s = 0.0
         self._pair: tuple[Subject, Subject] | None = None
 
     def run(self) -> None:
@@ -68,8 +91,13 @@ class Trial:
         Raises:
             UnusableCaseError: the original does not run, does not repeat itself, or returns no
                 tensor.
+            TooSlowError: it would take longer than is allowed, so the time is better spent on others.
         """
+        started = time.monotonic()
         able = probe_original(self._original, self._case, self._on)
+        self.needs_s = USUAL_FACTOR * (time.monotonic() - started)
+        if self.needs_s > self._allowed_s:
+            raise TooSlowError(self.needs_s)
         self._ledger.num_cases += 1
         if not able.batch:
             reason = "the original runs with this batch size only"

@@ -114,5 +114,5 @@ def test_a_class_whose_base_is_a_placeholder_is_said_not_to_run(fdl, tmp_path, r
         (tmp_path / name).write_text(FOREIGN + rest)
     done = fdl("port", "--verify-only", "old.py", "new.py")
     assert done.returncode == 1, done.stderr
-    assert f"Net  not-run: {said}" in done.stdout
+    assert f"Net  not verified (does not run): {said}" in done.stdout
     assert ("Plain  equal" in done.stdout) == bool(rest)

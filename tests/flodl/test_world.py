@@ -14,7 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from flodl import FlowModule
+from flodl import Flow, FlowModule
+from flodl.tracing.active import ACTIVE, current_tracer
 
 pytestmark = pytest.mark.torch
 
@@ -47,6 +48,10 @@ class ByProperty:
     @property
     def part(self):
         return self.inner
+
+    @property
+    def fresh(self):
+        return SimpleNamespace(scale=self._scale)
 
     def get(self):
         return self._scale
@@ -134,6 +139,18 @@ def scale_of():
     return 2.0
 
 
+class Scaling:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def scaled(self, x):
+        return x * self.scale
+
+
+def apply(stage, x):
+    return x.through(stage) if isinstance(x, Flow) and type(x) is Flow else stage(x)
+
+
 def scaled_by(x, config):
     return x * config.scale
 
@@ -199,6 +216,14 @@ CASES = {
     ),
     "object of a property": configured(
         ByProperty, lambda s, x: x * s.cfg.part.scale, put("cfg.inner.scale", 5.0)
+    ),
+    "fresh object of a property": configured(
+        ByProperty, lambda s, x: x * s.cfg.fresh.scale, put("cfg._scale", 5.0)
+    ),
+    "method as a stage": configured(
+        lambda: SimpleNamespace(part=Scaling(2.0)),
+        lambda s, x: apply(s.cfg.part.scaled, x),
+        put("cfg.part", Scaling(5.0)),
     ),
     "getattr": configured(ByProperty, lambda s, x: x * s.cfg.scale, put("cfg._scale", 5.0)),
     "item of a list": configured(
@@ -289,6 +314,11 @@ CASES = {
         Data, lambda s, x: x if getattr(s.cfg, "flag", None) is None else -x, put("cfg.flag", 5.0)
     ),
     "vars": configured(Data, lambda s, x: x * vars(s.cfg).get("scale"), put("cfg.scale", 5.0)),
+    "deleted attribute with a default": configured(
+        lambda: Scaling(2.0),
+        lambda s, x: x * getattr(s.cfg, "scale", 7.0),
+        lambda m: delattr(m.cfg, "scale"),
+    ),
     "deleted attribute": configured(
         Data,
         lambda s, x: x * s.cfg.scale if "scale" in vars(s.cfg) else -x,
@@ -506,6 +536,49 @@ def test_items_that_are_made_when_they_are_read_are_traced_once():
         module(X)
     (plans,) = module._plans.values()
     assert len(plans.programs) == 1
+
+
+def test_attribute_of_a_bridge_is_guarded():
+    def flow(self, x):
+        if (x.sum() > 0).through(bool):
+            return x * self.cfg.scale
+        return x * self.cfg.sizes[0]
+
+    module = module_of(FlowModule, "flow", flow, Data)
+    ones = torch.ones(2)
+    assert [module(sign * ones)[0].item() for sign in (1, -1, 1, -1)] == [2.0, -1.0, 2.0, -1.0]
+    module.cfg.sizes[0] = 7.0
+    assert [module(sign * ones)[0].item() for sign in (1, -1, 1, -1)] == [2.0, -7.0, 2.0, -7.0]
+    module.cfg.scale = 3.0
+    assert [module(sign * ones)[0].item() for sign in (1, -1)] == [3.0, -7.0]
+
+
+def test_classes_are_unhooked_after_a_flow_that_raises():
+    def flow(self, x):
+        raise ValueError(self.cfg.scale)
+
+    module = module_of(FlowModule, "flow", flow, Data)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="2"):
+            module(X)
+    assert "__getattribute__" not in vars(Data)
+    assert "__setattr__" not in vars(Data)
+    assert current_tracer() is None
+    assert ACTIVE.tracer is None
+
+
+@pytest.mark.parametrize("kind", ["forward_hook", "forward_pre_hook", "full_backward_hook"])
+def test_single_hook_of_a_layer_runs_in_every_call(kind):
+    module = module_of(FlowModule, "flow", lambda s, x: s.lin(x), None)
+    module(X)
+    seen = []
+    handle = getattr(module.lin, f"register_{kind}")(lambda *_: seen.append(kind))
+    for _ in range(2):
+        module(X.clone().requires_grad_()).sum().backward()
+    assert seen == [kind] * 2
+    handle.remove()
+    module(X).sum().backward()
+    assert len(seen) == 2
 
 
 def test_clock_in_a_flow_is_read_in_every_call():

@@ -3,6 +3,7 @@
 import json
 import stat
 
+import jsonschema
 import pytest
 
 from fdl_cli.app import main
@@ -160,6 +161,26 @@ def test_json_has_every_key(port):
     wanted = {"name", "line", "status", "ops_total", "ops_in_graph", "reasons", "verify"}
     assert wanted == set(made)
     assert file["file"] == str(port.folder / "model.py")
+
+
+def test_json_says_why_nothing_is_proved_as_its_schema_has_it(port):
+    (port.folder / "kept.py").write_text(KEPT.replace("Net", "Other") + SOURCE)
+    document = json.loads(port("kept.py", "--json")[1])
+    schema = json.loads(port("--json-schema")[1])
+    jsonschema.validate(document, schema)
+    found = {item["name"]: item["verify"] for item in document["data"]["files"][0]["classes"]}
+    assert found["Net"] == {"status": "not-run", "detail": "not asked for", "reason": "not-asked"}
+    assert found["Other"]["reason"] is None
+    assert document["data"]["totals"] == ["2 classes: 1 kept, 1 not verified: not asked"]
+    reasons = schema["$defs"]["VerifyFinding"]["properties"]["reason"]
+    assert {"time", "no-inputs", "not-asked", "does-not-run"} <= set(
+        json.dumps(reasons).split('"')
+    )
+
+
+def test_report_ends_with_its_totals_and_a_diff_does_not(port):
+    assert port("model.py")[1].splitlines()[-1] == "1 class: 1 not verified: not asked"
+    assert "not verified" not in port("model.py", "--diff")[1]
 
 
 def test_show_plan(port):

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -21,7 +22,10 @@ from fdl_cli.porter.ir.findings import (
     VerifyFinding,
 )
 from fdl_cli.porter.knowledge.reasons import REASONS, SCOPES
+from fdl_cli.porter.report.markdown import markdown
 from fdl_cli.porter.report.page import page
+from fdl_cli.porter.report.proofs import hints, totals
+from fdl_cli.porter.report.summary import summary_lines
 
 SOURCE = """\
 import torch.nn as nn
@@ -208,3 +212,81 @@ def test_a_browser_shows_the_page_in_both_themes(tmp_path, theme):
     assert corner > 200 if theme == "light" else corner < 60
     # There is something on it besides the background.
     assert len(set(picture.resize((90, 70)).tobytes())) > 10
+
+
+def unproved(reason, count, first=0, **changes):
+    return tuple(
+        ClassOutcome(
+            name=f"Net{number}", line=4, status="graph", ops_total=2, ops_in_graph=2, reasons=(),
+            verify=VerifyFinding(status="not-run", detail="not reached within 10 s", reason=reason),
+            **changes,
+        )
+        for number in range(first, first + count)
+    )  # fmt: skip
+
+
+def proved(count):
+    return tuple(
+        replace(item, verify=VerifyFinding(status="equal", detail=""))
+        for item in unproved("time", count, 100)
+    )
+
+
+def test_totals_one_reason_names_it_with_its_cure():
+    classes = (*proved(2), *unproved("time", 15))
+    assert totals(classes, 200) == "17 classes: 2 proved, 15 not verified: time (--timeout 200)"
+    assert totals(unproved("not-asked", 2), None) == "2 classes: 2 not verified: not asked"
+    assert totals(unproved("no-inputs", 1), None) == (
+        "1 class: 1 not verified: no inputs (--example)"
+    )
+
+
+def test_totals_several_reasons_are_counted_one_by_one():
+    classes = (*proved(158), *unproved("time", 1), *unproved("no-inputs", 1))
+    assert totals(classes, 200) == (
+        "160 classes: 158 proved, 2 not verified (1 no inputs: `--example`, 1 time: `--timeout 200`)"
+    )
+
+
+def test_totals_base_without_forward_is_no_gap():
+    (kept,) = (item for item in outcome().classes if item.status == "kept")
+    classes = (*proved(3), kept, *unproved(None, 1))
+    assert totals(classes, None) == "5 classes: 3 proved, 1 kept, 1 without a forward"
+
+
+def test_summary_unverified_graph_says_so_in_its_state():
+    late = outcome(classes=(*proved(1), *unproved("time", 1)), training=(), script=None)
+    lines = list(summary_lines("net.py", late, "out.py"))
+    assert lines == [
+        "net.py -> out.py",
+        "  graph                       Net100  2 of 2 operations, equal",
+        "  graph, not verified (time)  Net0    2 of 2 operations (not reached within 10 s)",
+    ]
+
+
+def test_page_unverified_graph_says_why_and_what_to_type():
+    classes = (*unproved("time", 1), *unproved("no-inputs", 1, 1), *unproved(None, 1, 2))
+    text = page([("net.py", None, outcome(classes=classes, sufficient_timeout=150))])
+    assert "not verified (time)" in text
+    assert "not verified (no inputs)" in text
+    assert "<code>--timeout 150</code>" in text
+    assert "--example &quot;Net1(...): torch.randn(...)&quot;" in text
+    assert "--example &quot;Net0" not in text
+    assert "without a forward" in text
+    assert "<b>2</b> not verified" in text
+
+
+def test_markdown_unverified_graph_says_why_unless_no_proof_was_wanted():
+    text = markdown(outcome(classes=unproved("time", 2), sufficient_timeout=150))
+    assert "| Net0 | 4 | graph, not verified (time) | 2 of 2 |" in text
+    assert "2 classes: 2 not verified: time (--timeout 150)." in text
+    text = markdown(outcome(classes=unproved("not-asked", 1)))
+    assert "| Net0 | 4 | graph | 2 of 2 |" in text
+
+
+def test_hints_name_the_time_and_the_example_of_the_first_class():
+    classes = (*unproved("time", 2), *unproved("no-inputs", 1, 7))
+    late, missing = hints(classes, 150)
+    assert late.startswith("add `--timeout 150`, or")
+    assert '`--example "Net0(...): torch.randn(...)"`' in late
+    assert missing == 'say how a class is called: `--example "Net7(...): torch.randn(...)"`'

@@ -59,7 +59,7 @@ class Kinship:
     `module_names` are the imported names that stand for torch modules of the project;
     `reached` are, per class of this file, the methods that forwards in other files reach;
     `drawing` are imported functions, in full, that draw random numbers, and what they return;
-    `brought` are names from outside of the project which stars of other files bring.
+    `brought` are names from outside of the project which relative imports and stars of other files bring.
     """
 
     relatives: tuple[Relative, ...] = ()
@@ -73,7 +73,7 @@ ALONE = Kinship()
 
 
 def survey(source: SourceFile, brought: Mapping[str, str] = MappingProxyType({})) -> Survey:
-    """Look at the classes of a file; `brought` is what stars of other files bring it."""
+    """Look at the classes of a file; `brought` is what it gets from outside of the project."""
     names = collect(source.tree, brought)
     found: dict[str, SurveyedClass] = {}
     for node, top in class_nodes(source.tree):

@@ -56,7 +56,7 @@ class Names:
 def collect(tree: ast.Module, brought: Mapping[str, str] = MappingProxyType({})) -> Names:
     """Collect what the module defines at its own level, conditional parts included.
 
-    `brought` is what stars bring from other files, under their full names.
+    `brought` is what stars and relative imports bring from other files, under their full names.
     """
     aliases: dict[str, str] = {}
     stars: set[str] = set()
@@ -75,8 +75,8 @@ def collect(tree: ast.Module, brought: Mapping[str, str] = MappingProxyType({}))
             _follow_alias(node, aliases)
     own = {*functions, *classes, *assigned}
     for name, dotted in brought.items():
-        if name not in own:
-            aliases.setdefault(name, dotted)
+        if name not in own and aliases.get(name, ".").startswith("."):
+            aliases[name] = dotted
     return Names(aliases, frozenset(stars), functions, classes, frozenset(assigned))
 
 

@@ -16,6 +16,14 @@ Status = Literal["equal", "close", "different", "not-run"]
 
 STATUSES: tuple[Status, ...] = ("equal", "close", "different", "not-run")
 
+# Why nothing is proved of a class: the time was over, no inputs were found that the original takes, it
+# does not run, or what it gives cannot be compared (it is random, or of a type that cannot be looked into).
+NotRunReason = Literal["time", "no-inputs", "does-not-run", "not-compared"]
+
+# Error codes that decide about more than the words of a report.
+NO_MODULE = "not-a-module"
+NO_FORWARD = "no-forward"
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +67,8 @@ class ClassEvidence:
     `status` is the worst of the checks, and never better than what was really run. `example` says
     how constructor arguments and inputs were found. `error_code` names the kind of trouble
     (kebab-case), `line` the line of the ported file (of the original where that is at fault).
-    `drawing` is an SVG picture of the graph, where one was asked for.
+    `drawing` is an SVG picture of the graph, where one was asked for. `reason` says why the status is
+    `not-run`; None where there is nothing to run.
     """
 
     name: str
@@ -70,6 +79,7 @@ class ClassEvidence:
     error_code: str | None
     line: int | None
     drawing: str = ""
+    reason: NotRunReason | None = None
 
 
 @final
@@ -78,12 +88,14 @@ class VerifyOutcome:
     """One `ClassEvidence` for every name that was asked for, in that order.
 
     `source_runs` is False when the original itself cannot be imported; `error` is then its own.
+    `sufficient_s` is a limit of time that is enough for all classes, where the given one was not.
     """
 
     classes: tuple[ClassEvidence, ...]
     source_runs: bool
     error: str | None
     seconds: float
+    sufficient_s: int | None = None
 
     @property
     def different(self) -> tuple[str, ...]:

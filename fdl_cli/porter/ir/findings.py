@@ -7,6 +7,7 @@ from fdl_cli.porter.ir.evidence import ClassEvidence
 
 ClassStatus = Literal["graph", "partial", "kept"]
 VerifyStatus = Literal["equal", "close", "different", "not-run"]
+VerifyReason = Literal["time", "no-inputs", "not-asked", "does-not-run", "not-compared"]
 FileStatus = Literal["ported", "partly", "unchanged", "failed"]
 
 
@@ -23,10 +24,15 @@ class Reason:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyFinding:
-    """How far a class is proved equal, and in words."""
+    """How far a class is proved equal, and in words.
+
+    `reason` says why the status is `not-run`. It is None for a class that was kept, and for one that has
+    no forward of its own: it is proved with those that extend it.
+    """
 
     status: VerifyStatus
     detail: str
+    reason: VerifyReason | None = None
 
 
 @final
@@ -100,6 +106,7 @@ class FileOutcome:
     """What became of one file; `text` is the port, equal to the input when nothing changed.
 
     `on_flodl` are the classes that were on the runtime already; `evidence` has every check.
+    `sufficient_timeout` are seconds that are enough for the proof, where the given ones were not.
     """
 
     status: FileStatus
@@ -114,3 +121,4 @@ class FileOutcome:
     script: ScriptFinding | None = None
     source: str = ""
     evidence: tuple[ClassEvidence, ...] = ()
+    sufficient_timeout: int | None = None

@@ -20,6 +20,7 @@ class FileData:
     """What came of one file; `output` is where the port was (or would be) written, if anywhere.
 
     `on_flodl` are the classes that were on the runtime already, and are left as they are.
+    `sufficient_timeout` are seconds for `--timeout` that are enough, where the given ones were not.
     """
 
     file: Path
@@ -35,6 +36,7 @@ class FileData:
     diff: str | None
     plan: str | None
     summary: tuple[str, ...]
+    sufficient_timeout: int | None = None
 
 
 @final
@@ -51,10 +53,14 @@ class Explanation:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortData:
-    """What came of every file, in the order of their paths; or what `--explain` was asked for."""
+    """What came of every file, in the order of their paths; or what `--explain` was asked for.
+
+    `totals` count over all files how far the classes are proved, and say what to type for the rest.
+    """
 
     files: tuple[FileData, ...]
     explanations: tuple[Explanation, ...] = ()
+    totals: tuple[str, ...] = ()
 
     def exit_code(self, *, check: bool, strict: bool, verified: bool) -> int:
         """Return 0, 1 when something was found, 2 when an input cannot be read.

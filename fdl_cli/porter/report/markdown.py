@@ -1,7 +1,8 @@
 """The report of a port as Markdown, as the golden cases keep it."""
 
-from fdl_cli.porter.ir.findings import FileOutcome
+from fdl_cli.porter.ir.findings import ClassOutcome, FileOutcome
 from fdl_cli.porter.knowledge.reasons import REASONS
+from fdl_cli.porter.report.proofs import state_words, totals
 
 
 def markdown(outcome: FileOutcome) -> str:
@@ -14,12 +15,19 @@ def markdown(outcome: FileOutcome) -> str:
     if outcome.classes:
         lines += ["| class | line | status | operations |", "|---|---|---|---|"]
         lines += [
-            f"| {item.name} | {item.line} | {item.status} "
+            f"| {item.name} | {item.line} | {_state(item)} "
             f"| {item.ops_in_graph} of {item.ops_total} |"
             for item in outcome.classes
         ]
+    if any(item.verify.reason not in {None, "not-asked"} for item in outcome.classes):
+        lines += ["", f"{totals(outcome.classes, outcome.sufficient_timeout)}."]
     for item in outcome.classes:
         for reason in item.reasons:
             lines += ["", f"{item.name}, line {reason.line}: {reason.code} {reason.message}."]
             lines.append(f"To do: {REASONS[reason.code].advice}.")
     return "\n".join(lines) + "\n"
+
+
+def _state(item: ClassOutcome) -> str:
+    """Return what a class became; where no proof was asked for, every class would say so."""
+    return item.status if item.verify.reason == "not-asked" else state_words(item)

@@ -10,11 +10,12 @@ from fdl_cli.porter.ir.evidence import ClassEvidence
 from fdl_cli.porter.ir.findings import ClassOutcome, FileOutcome, ScriptFinding, TrainingFinding
 from fdl_cli.porter.knowledge.reasons import REASONS
 from fdl_cli.porter.knowledge.training_names import KINDS
+from fdl_cli.porter.report.proofs import example, reason_words, totals
 
 # Lines around a change that stay visible; longer equal parts are folded.
 _CONTEXT = 3
 _PROOFS = {"equal": "proved equal", "close": "close", "different": "different",
-           "not-run": "not verified"}  # fmt: skip
+           "not-run": "not compared"}  # fmt: skip
 _STATES = {"graph": "graph", "partial": "partly a graph", "kept": "kept as it was"}
 Named = tuple[str, str | None, FileOutcome]
 
@@ -46,10 +47,14 @@ def _overview(files: list[Named]) -> Iterator[str]:
         (len(classes), "class" if len(classes) == 1 else "classes"),
         (len(graphs), "became graphs"),
         (len(proved), "proved equal bit for bit"),
+        (sum(item.verify.reason is not None for item in graphs), "not verified"),
         (len(classes) - len(graphs), "kept"),
     ):
         yield f"<span><b>{count}</b> {word}</span>"
     yield "</p>"
+    if classes:
+        times = [outcome.sufficient_timeout or 0 for _, _, outcome in files]
+        yield f"<p>{escape(totals(classes, max(times) or None))}</p>"
     steps = list(_next_steps(files))
     if steps:
         yield "<h2>Next steps</h2><ol>" + "".join(f"<li>{step}</li>" for step in steps) + "</ol>"
@@ -69,12 +74,25 @@ def _next_steps(files: list[Named]) -> Iterator[str]:
             for reason in item.reasons[:1]:
                 advice = escape(REASONS[reason.code].advice)
                 yield f"{escape(name)}:{reason.line} <b>{escape(item.name)}</b>: {advice}"
-            if item.ops_total and item.status != "kept" and item.verify.status != "equal":
-                how = f'--example "{item.name}(...): torch.randn(...)"'
-                yield (
-                    f"{escape(name)}:{item.line} <b>{escape(item.name)}</b> is not proved: say how"
-                    f" it is called with <code>{escape(how)}</code>"
-                )
+            yield from _cure(name, item)
+        late = [item.name for item in outcome.classes if item.verify.reason == "time"]
+        if late and outcome.sufficient_timeout:
+            yield (
+                f"{escape(name)}: the time was over before {len(late)} of {len(outcome.classes)}"
+                f" classes were proved: <code>--timeout {outcome.sufficient_timeout}</code>"
+            )
+
+
+def _cure(name: str, item: ClassOutcome) -> Iterator[str]:
+    """Yield what to do about a class that is not proved, where more can be done than to give it time."""
+    if item.verify.reason == "no-inputs":
+        yield (
+            f"{escape(name)}:{item.line} <b>{escape(item.name)}</b> is not proved: say how"
+            f" it is called with <code>{escape(example(item))}</code>"
+        )
+    elif item.verify.reason in {"does-not-run", "not-compared"}:
+        detail = escape(item.verify.detail)
+        yield f"{escape(name)}:{item.line} <b>{escape(item.name)}</b> is not proved: {detail}"
 
 
 def _file(number: int, name: str, target: str | None, outcome: FileOutcome) -> Iterator[str]:
@@ -105,7 +123,7 @@ def _class(item: ClassOutcome, evidence: ClassEvidence | None) -> Iterator[str]:
     yield f'<article class="{item.status}"><h3>{escape(item.name)} '
     yield f"<small>line {item.line}</small> {_badge(item.status, _STATES[item.status])}"
     if item.status != "kept":
-        yield _badge(item.verify.status, _PROOFS[item.verify.status])
+        yield _proof_badge(item)
     yield "</h3>"
     if item.status != "kept":
         yield f"<p>{item.ops_in_graph} of {item.ops_total} operations are nodes of the graph."
@@ -126,6 +144,13 @@ def _class(item: ClassOutcome, evidence: ClassEvidence | None) -> Iterator[str]:
         yield f'<details open><summary>The graph</summary><div class="picture">{evidence.drawing}'
         yield "</div></details>"
     yield "</article>"
+
+
+def _proof_badge(item: ClassOutcome) -> str:
+    if item.verify.status != "not-run":
+        return _badge(item.verify.status, _PROOFS[item.verify.status])
+    reason = reason_words(item)
+    return _badge("not-run", f"not verified ({reason})" if reason else "without a forward")
 
 
 def _script(script: ScriptFinding) -> Iterator[str]:

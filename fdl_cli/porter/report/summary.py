@@ -5,16 +5,18 @@ from collections.abc import Iterator
 from fdl_cli.porter.ir.findings import ClassOutcome, FileOutcome
 from fdl_cli.porter.knowledge.reasons import REASONS
 from fdl_cli.porter.knowledge.training_names import KINDS
-
-_MARKS = {"graph": "graph  ", "partial": "partial", "kept": "kept   "}
+from fdl_cli.porter.report.proofs import state_words
 
 
 def summary_lines(name: str, outcome: FileOutcome, written: str | None) -> Iterator[str]:
     """Yield the report of one file: where it went, each class, and why a class was kept."""
     yield _headline(name, outcome, written)
     width = max((len(item.name) for item in outcome.classes), default=0)
+    marks = max((len(state_words(item)) for item in outcome.classes), default=0)
+    marks = max(marks, len("partial"))
     for item in outcome.classes:
-        yield f"  {_MARKS[item.status]}  {item.name:{width}}  {_proof(item)}"
+        line = f"  {state_words(item):{marks}}  {item.name:{width}}  {_proof(item)}"
+        yield line.rstrip()
         for reason in item.reasons:
             yield f"           line {reason.line}: {reason.code} {reason.message}"
             yield f"           hint: {REASONS[reason.code].advice}"
@@ -54,9 +56,9 @@ def _proof(item: ClassOutcome) -> str:
         return ""
     nodes = f"{item.ops_in_graph} of {item.ops_total} operations"
     detail = f" ({item.verify.detail})" if item.verify.detail else ""
-    if item.verify.status == "equal":
-        return f"{nodes}, equal{detail}"
-    return f"{nodes}, {_WORDS[item.verify.status]}{detail}"
+    if item.verify.status == "not-run":
+        return f"{nodes}{detail}"  # that it is not verified, its state says
+    return f"{nodes}, {item.verify.status}{detail}"
 
 
 _SCRIPT = {
@@ -65,4 +67,3 @@ _SCRIPT = {
     "different": "script trains DIFFERENTLY",
     "not-run": "script not compared as a whole",
 }
-_WORDS = {"close": "close", "different": "different", "not-run": "not verified"}

@@ -35,7 +35,8 @@ class Answer:
     """What a child left behind.
 
     `done` is False when it was killed or died; `running` names the class and side last at work.
-    `trouble` is the last line of its error output, or how it was ended.
+    `trouble` is the last line of its error output, or how it was ended. `needed_s` are the seconds that
+    the task would have needed, where its time was over and it could tell.
     """
 
     classes: tuple[ClassEvidence, ...]
@@ -45,6 +46,7 @@ class Answer:
     error: str | None
     trouble: str
     timed_out: bool
+    needed_s: float | None = None
 
 
 def run_task(
@@ -158,6 +160,7 @@ def _read_answer(file: Path, trouble: str, *, timed_out: bool) -> Answer:
         error=fields["error"],
         trouble=trouble,
         timed_out=timed_out,
+        needed_s=fields["needed_s"],
     )
 
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import math
 import time
 from pathlib import Path
 
-from fdl_cli.porter.ir.evidence import ClassEvidence, Status, VerifyOutcome, VerifyRequest
+from fdl_cli.porter.ir.evidence import (
+    ClassEvidence,
+    NotRunReason,
+    Status,
+    VerifyOutcome,
+    VerifyRequest,
+)
 from fdl_cli.porter.verify.child import Answer, Limits, run_task
 
 RECORD_SHARE = 0.25
@@ -16,6 +23,12 @@ CLASS_LIMIT_S = 60.0
 # Each round loses at most one class; a file whose classes keep killing the child is given up.
 MAX_ROUNDS = 6
 MIN_ROUND_S = 2.0
+# A limit of time that is named as enough has so much more than what was measured, and than was given.
+MARGIN = 1.3
+LEAST_MORE = 1.25
+# Rounded up to these steps, below these seconds.
+_STEPS = ((100.0, 10), (1000.0, 50), (math.inf, 100))
+_Missing = tuple[str, str, NotRunReason]
 
 
 def verify_port(request: VerifyRequest) -> VerifyOutcome:
@@ -32,16 +45,20 @@ def verify_port(request: VerifyRequest) -> VerifyOutcome:
     found: dict[str, ClassEvidence] = {}
     error: str | None = None
     source_runs = True
+    needed_s = 0.0
     for _ in range(MAX_ROUNDS):
         pending = tuple(name for name in request.classes if name not in found)
         remaining = deadline - time.monotonic()
         if not pending or remaining < MIN_ROUND_S:
             break
         limits = Limits(task_s=remaining, class_s=min(CLASS_LIMIT_S, remaining / 2))
+        before_s = request.timeout_s - remaining
         answer = run_task(request, "check", pending, recording, limits)
         found.update((item.name, item) for item in answer.classes)
         if answer.error is not None:
             error, source_runs = answer.error, answer.source_runs
+        if answer.needed_s is not None:
+            needed_s = max(needed_s, before_s + answer.needed_s)
         if answer.done:
             break
         if answer.running is None and not answer.classes:
@@ -54,12 +71,29 @@ def verify_port(request: VerifyRequest) -> VerifyOutcome:
         timeout_s=request.timeout_s,
     )
     classes = tuple(found.get(name) or _named(missing, name) for name in request.classes)
+    late = any(item.reason == "time" for item in classes)
     return VerifyOutcome(
         classes=classes,
         source_runs=source_runs,
         error=error,
         seconds=time.monotonic() - started,
+        sufficient_s=sufficient_seconds(needed_s, request.timeout_s) if late else None,
     )
+
+
+def sufficient_seconds(needed_s: float, given_s: float) -> int:
+    """Return a limit of time that is enough for a proof, rounded up to what people type.
+
+    `needed_s` is what was measured and estimated, 0 where the process ended before it could tell.
+
+    Example:
+        >>> sufficient_seconds(131.0, 120.0)
+        200
+    """
+    # A busy machine takes longer the next time; and the double is a fair try where nothing is known.
+    wanted = max(MARGIN * needed_s, LEAST_MORE * given_s) if needed_s else 2 * given_s
+    step = next(step for limit, step in _STEPS if wanted <= limit)
+    return math.ceil(wanted / step) * step
 
 
 def recording_of(original: Path, workdir: Path) -> Path:
@@ -119,6 +153,7 @@ def _note_death(answer: Answer, pending: tuple[str, ...], found: dict[str, Class
         example="",
         error_code="time-limit" if answer.timed_out else f"{side}-crashes",
         line=None,
+        reason=None if crashed_port else "time" if answer.timed_out else "does-not-run",
     )
 
 
@@ -129,16 +164,17 @@ def _start_error(answer: Answer, python: str) -> str:
     return f"the verification could not start with {python}: {answer.trouble}"
 
 
-def _explain_missing(error: str | None, *, source_runs: bool, timeout_s: float) -> tuple[str, str]:
+def _explain_missing(error: str | None, *, source_runs: bool, timeout_s: float) -> _Missing:
     if not source_runs:
-        return "source-does-not-run", f"the original cannot be imported: {error}"
+        text = f"the original cannot be imported: {error}"
+        return "source-does-not-run", text, "does-not-run"
     if error is not None:
-        return "cannot-verify", error
-    return "time-limit", f"not reached within {timeout_s:.0f} s"
+        return "cannot-verify", error, "does-not-run"
+    return "time-limit", f"not reached within {timeout_s:.0f} s", "time"
 
 
-def _named(missing: tuple[str, str], name: str) -> ClassEvidence:
-    code, detail = missing
+def _named(missing: _Missing, name: str) -> ClassEvidence:
+    code, detail, reason = missing
     return ClassEvidence(
         name=name,
         status="not-run",
@@ -147,4 +183,5 @@ def _named(missing: tuple[str, str], name: str) -> ClassEvidence:
         example="",
         error_code=code,
         line=None,
+        reason=reason,
     )

@@ -10,7 +10,7 @@ import pytest
 
 from fdl_cli.porter.ir.evidence import VerifyOutcome, VerifyRequest
 from fdl_cli.porter.verify import verify_port
-from fdl_cli.porter.verify.orchestrate import has_entry_point
+from fdl_cli.porter.verify.orchestrate import has_entry_point, sufficient_seconds
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -92,7 +92,9 @@ def test_a_port_that_kills_the_interpreter_is_different_and_the_rest_goes_on(
 def test_an_original_that_kills_the_interpreter_is_not_run(tmp_path: Path) -> None:
     text = NET.format(name="Net", body=CRASH)
     outcome = verify(tmp_path, text, text, ("Net",))
-    assert [item.status for item in outcome.classes] == ["not-run"]
+    assert [(item.status, item.reason) for item in outcome.classes] == [
+        ("not-run", "does-not-run")
+    ]
 
 
 def test_a_port_that_hangs_is_stopped_and_different(tmp_path: Path) -> None:
@@ -115,6 +117,7 @@ def test_a_source_that_does_not_run_is_said_with_its_own_error(tmp_path: Path) -
     assert "a_package_nobody_has" in outcome.error
     assert [item.status for item in outcome.classes] == ["not-run"]
     assert [item.error_code for item in outcome.classes] == ["source-does-not-run"]
+    assert [item.reason for item in outcome.classes] == ["does-not-run"]
 
 
 def test_what_a_source_defines_though_it_does_not_run_is_compared(tmp_path: Path) -> None:
@@ -199,3 +202,83 @@ def test_entry_point(text: str, expected: bool, tmp_path: Path) -> None:
     file = tmp_path / "script.py"
     file.write_text(text, encoding="utf-8")
     assert has_entry_point(file) is expected
+
+
+SLOW = """
+import time
+from torch import nn
+
+
+class {name}(nn.Module):
+    def __init__(self):
+        super().__init__()
+        time.sleep({seconds})
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+
+
+def test_verify_port_time_is_over_names_a_limit_that_is_enough(tmp_path: Path) -> None:
+    names = tuple(f"Net{number}" for number in range(4))
+    text = "".join(SLOW.format(name=name, seconds=0.25) for name in names)
+    first = verify(tmp_path, text, text, names, timeout_s=12.0)
+    reasons = {item.reason for item in first.classes if item.status == "not-run"}
+    assert reasons == {"time"}
+    assert first.sufficient_s is not None
+    (tmp_path / "again").mkdir()
+    second = verify(tmp_path / "again", text, text, names, timeout_s=float(first.sufficient_s))
+    assert [item.status for item in second.classes] == ["equal"] * 4
+    assert second.sufficient_s is None
+
+
+def test_verify_port_without_inputs_and_without_forward_says_so(tmp_path: Path) -> None:
+    text = """
+from torch import nn
+
+
+class Base(nn.Module):
+    pass
+
+
+class Net(Base):
+    def __init__(self, table):
+        super().__init__()
+        self.fc = nn.Linear(*table["sizes that only the program has"])
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+class Chosen(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.forward = self.forward_once
+
+    def forward_once(self, x):
+        return self.fc(x)
+"""
+    outcome = verify(tmp_path, text, text, ("Base", "Net", "Chosen"))
+    base, net, chosen = outcome.classes
+    assert (base.status, base.error_code, base.reason) == ("not-run", "no-forward", None)
+    assert (net.status, net.reason) == ("not-run", "no-inputs")
+    assert chosen.status == "equal"
+    assert outcome.sufficient_s is None
+
+
+@pytest.mark.parametrize(
+    ("needed_s", "given_s", "enough"),
+    [
+        (131.0, 120.0, 200),
+        (41.0, 40.0, 60),
+        (0.0, 120.0, 250),
+        (30.0, 120.0, 150),
+        (900.0, 300.0, 1200),
+    ],
+)
+def test_sufficient_seconds_are_rounded_up_and_more_than_given(
+    needed_s: float, given_s: float, enough: int
+) -> None:
+    assert sufficient_seconds(needed_s, given_s) == enough

@@ -1,0 +1,86 @@
+"""Planted faults: each patch beside this file changes one line of the product, and a test must fail.
+
+A patch opens with the tests that have to notice it:
+
+    # tests: tests/flodl/test_world.py -k property
+    diff --git a/flodl/tracing/sources.py b/flodl/tracing/sources.py
+
+The folders are the classes of faults that made ports wrong without a message.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PATCHES = sorted(Path(__file__).parent.rglob("*.patch"))
+CLASSES = {
+    "bound-method-captured", "exception-path", "guard-dropped", "hook-order", "memory-format",
+    "nested-constructor", "operands-swapped", "plan-key-shortened", "property-cached", "side-exit",
+}  # fmt: skip
+COPIED = ("flodl", "fdl_cli")
+FAILED = 1  # pytest's exit code for failed tests; 2 to 5 say that none ran
+
+
+def selection_of(patch):
+    first = patch.read_text(encoding="utf-8").partition("\n")[0]
+    assert first.startswith("# tests: "), f"{patch.name} names no tests"
+    return shlex.split(first.removeprefix("# tests: "))
+
+
+def test_mutants_are_four_in_each_class():
+    found = {}
+    for patch in PATCHES:
+        found[patch.parent.name] = found.get(patch.parent.name, 0) + 1
+    assert found == dict.fromkeys(CLASSES, 4)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """Return a checkout whose sources are copies and whose other files are links."""
+    folder = tmp_path_factory.mktemp("mutants")
+    for path in ROOT.iterdir():
+        if path.name in COPIED:
+            shutil.copytree(path, folder / path.name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif path.name not in {".git", ".hypothesis", ".mypy_cache", ".ruff_cache"}:
+            (folder / path.name).symlink_to(path)
+    return folder
+
+
+def patched(folder, patch, *options):
+    command = ["git", "apply", *options, str(patch)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{patch.name} does not apply: {done.stdout}{done.stderr}"
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda each: f"{each.parent.name}/{each.stem}")
+def test_mutant_makes_its_tests_fail(patch, checkout):
+    patched(checkout, patch)
+    try:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-x",
+                "-p",
+                "no:cacheprovider",
+                *selection_of(patch),
+            ],
+            cwd=checkout,
+            env={**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        patched(checkout, patch, "-R")
+    assert done.returncode == FAILED, done.stdout[-2000:]
