@@ -5,9 +5,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
 
+from fdl_cli.porter.affected import affected_classes
 from fdl_cli.porter.bench import Bench, Placement
 from fdl_cli.porter.ir.evidence import (
     NO_MODULE,
+    PLAIN_VALUE,
+    PORT_RAISES,
     ClassEvidence,
     ScriptOutcome,
     ScriptRequest,
@@ -24,9 +27,6 @@ ProveScript = Callable[[ScriptRequest], ScriptOutcome]
 
 # Each round keeps at least one class more, so this only bounds the time of odd files.
 _MAX_ROUNDS = 6
-# A residual connection adds in an order of its own: of two memory formats the other one may win.
-_SUM = "· also"
-_CONTAINERS = ("list", "tuple", "dict", "NoneType", "int", "float")
 
 
 @final
@@ -71,7 +71,10 @@ def ported_classes(made: Draft) -> tuple[str, ...]:
 
 
 def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
-    """Verify a draft; classes which turn out different are kept, and the rest verified again."""
+    """Verify a draft; classes which turn out different are kept.
+
+    What was shown of the others holds, unless they reach one that changed: those are verified again.
+    """
     if not ported_classes(project.draft(path)):
         return Proof()
     demoted: set[str] = set()
@@ -80,20 +83,20 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
     sufficient: int | None = None
     for _ in range(_MAX_ROUNDS):
         made = project.draft(path)
-        outcome = proving.verify(class_request(project, path, proving))
-        evidence = {item.name: item for item in outcome.classes}
+        request = class_request(project, path, proving)
+        pending = tuple(name for name in request.classes if name not in evidence)
+        outcome = proving.verify(replace(request, classes=pending))
+        evidence.update((item.name, item) for item in outcome.classes)
         warnings = _warnings(outcome)
         sufficient = outcome.sufficient_s
         different = [name for name in outcome.different if name not in demoted]
         if not different:
             break
         blamed = _innermost(made, different)
-        plans = {item.name: item for item in made.plan.classes}
         doubtful = frozenset(
             name
             for name in blamed
-            if (_takes_lists(evidence[name]) or _SUM in plans[name].reading)
-            and not project.is_cautious(path, name)
+            if evidence[name].error_code == PLAIN_VALUE and not project.is_cautious(path, name)
         )
         if doubtful:
             project.caution(path, doubtful)
@@ -101,10 +104,30 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
             lines = {item.name: item.line for item in made.plan.classes}
             project.demote(path, {n: _demotion(evidence[n], lines[n]) for n in blamed})
             demoted.update(blamed)
-        evidence = {}
-        if not ported_classes(project.draft(path)):
+        evidence = _still_valid(project, path, proving, made, evidence)
+        if not set(ported_classes(project.draft(path))) - evidence.keys():
             break
     return Proof(evidence=evidence, warnings=warnings, sufficient_timeout=sufficient)
+
+
+def _still_valid(
+    project: Project,
+    path: Path,
+    proving: Proving,
+    before: Draft,
+    evidence: Mapping[str, ClassEvidence],
+) -> dict[str, ClassEvidence]:
+    """Return what was shown of classes that are as they were, and whose parts are."""
+    if proving.bench is not None:  # beside ports of other files, which may have changed
+        return {}
+    void = affected_classes(before, project.draft(path))
+    kept = set(ported_classes(project.draft(path))) - void
+    # One that was late may be in time now that fewer are left.
+    return {
+        name: item
+        for name, item in evidence.items()
+        if name in kept and item.status != "different" and item.reason != "time"
+    }
 
 
 def prove_training(project: Project, path: Path, proving: Proving, proof: Proof) -> Proof:
@@ -177,13 +200,6 @@ def _run_script(project: Project, path: Path, proving: Proving) -> ScriptFinding
     )
 
 
-def _takes_lists(item: ClassEvidence) -> bool:
-    """Say whether a value that was taken for a tensor is a container, or nothing, at run time."""
-    return any(
-        f"'{kind}' object has no attribute 'through'" in item.detail for kind in _CONTAINERS
-    )
-
-
 def _innermost(made: Draft, different: list[str]) -> list[str]:
     """Return the classes to blame: one that holds another different class may be innocent."""
     facts = {model.facts.name: model.facts for model in made.script.models}
@@ -199,8 +215,7 @@ def _innermost(made: Draft, different: list[str]) -> list[str]:
 def _demotion(item: ClassEvidence, line: int) -> Reason:
     if item.error_code == NO_MODULE:
         return Reason(line=line, code="FDL203", message=f"{item.detail} when it runs")
-    raised = "rais" in (item.error_code or "")
-    code = "FDL322" if raised else "FDL321"
+    code = "FDL322" if item.error_code in {PORT_RAISES, PLAIN_VALUE} else "FDL321"
     detail = " ".join(item.detail.split())
     message = f"its flow was not equal: {detail}"
     return Reason(line=line, code=code, message=message)

@@ -8,7 +8,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, final
 
 from flodl.bytecode.decode import instructions
-from flodl.bytecode.instruction import ENDS, Instruction, Kind
+from flodl.bytecode.instruction import ENDS, LOADS, Instruction, Kind
 from flodl.tracing.purity import methods_by_name
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class _Reading:
 
     def _follow(self, step: Instruction) -> None:
         stack, kind = self._stack, step.kind
-        if kind in (Kind.LOAD_LOCAL, Kind.LOAD_CELL):
+        if kind in LOADS:
             stack.append(_VARIABLE)
         elif kind is Kind.COPY:
             stack.append(self._top(step.count))

@@ -146,7 +146,7 @@ class Trial:
             with both(source, target):
                 outcome = attempt(lambda s=source, t=target: _load_strictly(s, t))  # type: ignore[misc]
             if isinstance(outcome, Failure):
-                self._ledger.port_failed(names.STATE, outcome.text, None, label)
+                self._ledger.port_failed(names.STATE, outcome, None, label)
                 all_loaded = False
                 continue
             first, second = left.initial()["weights"], right.initial()["weights"]
@@ -235,7 +235,7 @@ class Trial:
             return
         found = self._on(self._port, lambda: right.call_method(used.name, used.arguments))
         if isinstance(found, Failure):
-            self._ledger.port_failed(names.METHODS, found.text, found.line, where)
+            self._ledger.port_failed(names.METHODS, found, found.line, where)
             return
         for section, first in seen.items():
             mismatches = find_mismatches(first, found[section], section)
@@ -273,7 +273,7 @@ class Trial:
             left = Subject.build(self._original, construction)
         right = self._on(self._port, lambda: Subject.build(self._port, construction))
         if isinstance(right, Failure):
-            self._ledger.port_failed(names.INITIAL, right.text, right.line, where)
+            self._ledger.port_failed(names.INITIAL, right, right.line, where)
             raise Abandoned
         return left, right
 
@@ -287,7 +287,7 @@ class Trial:
             raise Abandoned
         found = self._on(self._port, lambda: right.call(call, seen.attribute_names))
         if isinstance(found, Failure):
-            self._ledger.port_failed(check, found.text, found.line, where)
+            self._ledger.port_failed(check, found, found.line, where)
             raise Abandoned
         self._compare_sections(seen, found, call, check, where)
 
@@ -319,7 +319,7 @@ class Trial:
             return
         found = self._on(self._port, lambda: right.train_steps(inputs, NUM_STEPS))
         if isinstance(found, Failure):
-            self._ledger.port_failed(names.STEPS, found.text, found.line, where)
+            self._ledger.port_failed(names.STEPS, found, found.line, where)
             raise Abandoned
         for section, first in seen.items():
             mismatches = find_mismatches(first, found[section], section)

@@ -102,7 +102,7 @@ def test_every_word_that_is_written_can_be_imported():
 @pytest.mark.torch
 @pytest.mark.parametrize(
     "table",
-    ["STATELESS_LAYERS", "ALIASING_LAYERS", "PYTHON_RESULTS", "SEQUENCE_RESULTS", "CONTAINERS"],
+    ["STATELESS_LAYERS", "PYTHON_RESULTS", "SEQUENCE_RESULTS", "CONTAINERS"],
 )
 def test_torch_has_the_names_of_the_tables(table):
     import torch
@@ -132,7 +132,7 @@ def test_stateless_layers_hold_nothing():
 def test_tensors_have_the_methods_of_the_tables():
     import torch
 
-    for table in ("SIZE_METHODS", "SIZE_ATTRIBUTES", "VIEW_METHODS", "PYTHON_ATTRIBUTES"):
+    for table in ("SIZE_METHODS", "SIZE_ATTRIBUTES", "PYTHON_ATTRIBUTES"):
         for name in vars(tensor_methods)[table]:
             assert name in dir(torch.Tensor), name
 

@@ -57,7 +57,7 @@ def test_only_the_cells_that_change_are_written(style, tmp_path, monkeypatch, ca
     before, after = json.loads(data), json.loads(made)
     assert "".join(after["cells"][2]["source"]) == "".join(["%%time\n", *NET]).replace(
         "nn.Module", "FlowModule"
-    ).replace("def forward", "def flow").replace("self.a(x) + x", "x.also(self.a)")
+    ).replace("def forward", "def flow").replace("self.a(x) + x", "x.through(self.a) + x")
     assert "from flodl import FlowModule\n" in after["cells"][1]["source"]
     for number in (0, 3, 4, 5, 6):
         assert before["cells"][number] == after["cells"][number]

@@ -137,7 +137,8 @@ def test_what_a_foreign_forward_reaches_is_written_as_a_flow():
     model = project.draft(Path("/p/net/model.py")).text
     assert "return self.encode(x).also(self.block).through(self.out)" in model
     assert (
-        "    @subflow\n    def mid(self, x):\n        return x.also((self.l, torch.tanh))" in model
+        "    @subflow\n    def mid(self, x):\n        return x.through(self.l).through(torch.tanh) + x"
+        in model
     )
     assert "class Model(Base):" in model
     for path in files:

@@ -46,7 +46,7 @@ def analyse(
 ) -> ScriptIR:
     """Understand a file.
 
-    The parameters of `cautious` classes are not taken for tensors, and their sums stay as they are.
+    The parameters of `cautious` classes are not taken for tensors.
     """
     names = collect(source.tree, kinship.brought)
     return _Script(source, names, cautious, kinship).read()
@@ -60,7 +60,7 @@ class _Script:
         self, source: SourceFile, names: Names, cautious: frozenset[str], kinship: Kinship
     ) -> None:
         self.source = source
-        self.asked = self.cautious = cautious
+        self.cautious = cautious
         self.names = names
         self.kinship = kinship
         self.nodes = list(class_nodes(source.tree))
@@ -355,7 +355,6 @@ class _Script:
                 *_refusals(facts, node, methods, self.source.tree),
                 *_read_again(methods, [nodes[name] for name in wanted]),
             ),
-            sums_as_written=facts.name in self.asked,
         )
 
 

@@ -23,6 +23,9 @@ NotRunReason = Literal["time", "no-inputs", "does-not-run", "not-compared"]
 # Error codes that decide about more than the words of a report.
 NO_MODULE = "not-a-module"
 NO_FORWARD = "no-forward"
+PORT_RAISES = "port-raises"
+# It raises because a value was taken for a tensor of the flow that is none at run time.
+PLAIN_VALUE = "port-asks-plain-value"
 
 
 @final

@@ -101,14 +101,12 @@ class ClassFacts:
 class ModelIR:
     """A class of which `forward` and the methods it reaches were read.
 
-    `methods` holds `forward` first; it is empty for a class without one. `sums_as_written`: no sum becomes
-    a residual connection, which would change the order of its terms.
+    `methods` holds `forward` first; it is empty for a class without one.
     """
 
     facts: ClassFacts
     methods: tuple[MethodIR, ...]
     refusals: tuple[Reason, ...]
-    sums_as_written: bool = False
 
 
 @final

@@ -18,14 +18,6 @@ SEQUENCE_METHODS: Final = frozenset({"split", "chunk", "unbind", "tensor_split",
 PARAMETER_ATTRIBUTES: Final = frozenset({"weight", "bias", "weight_ih", "weight_hh", "running_mean",
                                          "running_var", "in_proj_weight", "in_proj_bias"})  # fmt: skip
 
-# A view of the same memory: writing into the result writes into the receiver.
-VIEW_METHODS: Final = frozenset({
-    "view", "reshape", "transpose", "permute", "squeeze", "unsqueeze", "contiguous", "flatten",
-    "expand", "expand_as", "narrow", "select", "t", "to", "float", "type_as", "detach", "view_as",
-    "unflatten", "movedim", "swapaxes", "cuda", "cpu", "requires_grad_", "unfold", "diagonal",
-    "squeeze_", "unsqueeze_", "double", "half", "long", "int", "bool", "type",
-})  # fmt: skip
-
 # All methods of a tensor; those that end in `_` only where there is none without it.
 _NAMES = """
     abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr adjoint all allclose

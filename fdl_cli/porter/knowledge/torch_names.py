@@ -122,15 +122,6 @@ STATELESS_LAYERS: Final = frozenset({
 # Of them those that may be given a tensor to keep.
 WEIGHTED_LOSSES: Final = frozenset({"CrossEntropyLoss", "BCELoss", "BCEWithLogitsLoss", "NLLLoss"})
 
-# May hand back the very tensor they were given, so that `y += z` afterwards writes into it.
-ALIASING_LAYERS: Final = frozenset({
-    "torch.nn.Identity", "torch.nn.Dropout", "torch.nn.Dropout1d", "torch.nn.Dropout2d",
-    "torch.nn.Dropout3d", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout",
-    "torch.nn.Flatten", "torch.nn.Unflatten", "torch.nn.functional.dropout",
-    "torch.nn.functional.dropout2d", "torch.flatten", "torch.squeeze", "torch.unsqueeze",
-    "torch.reshape", "torch.transpose", "torch.permute",
-})  # fmt: skip
-
 MODULE_METHODS: Final = frozenset({
     "parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "train", "eval",
     "zero_grad", "requires_grad_", "apply", "to", "cuda", "cpu", "get_submodule", "get_parameter",

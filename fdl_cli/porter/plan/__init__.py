@@ -10,7 +10,6 @@ from fdl_cli.porter.plan import (
     fixed_loop,
     inline,
     kept,
-    late,
     module_branches,
     module_loop,
     optional,
@@ -39,6 +38,6 @@ STRUCTURE: Final[tuple[Pattern, ...]] = (
     chain,
 )
 # Once the structure is found, what is left of its values may lose their names.
-NAMELESS: Final[tuple[Pattern, ...]] = (*STRUCTURE, excite, late, inline, returned)
+NAMELESS: Final[tuple[Pattern, ...]] = (*STRUCTURE, excite, inline, returned)
 # A tag is the name of one value of a graph: only what runs once in it may give one.
 PATTERNS: Final[tuple[Pattern, ...]] = (*NAMELESS, kept)

@@ -1,4 +1,4 @@
-"""Sums at the end of a block, with both sides as branches in the order in which they ran."""
+"""Sums at the end of a block, with both sides as branches of one value, in the order of the sum."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,7 +6,6 @@ from typing import final
 
 from fdl_cli.porter.ir.expressions import Expr
 from fdl_cli.porter.ir.statements import Block
-from fdl_cli.porter.plan.freshness import is_fresh
 from fdl_cli.porter.plan.pattern import Match
 from fdl_cli.porter.plan.spine import replace_on_spine, spine
 from fdl_cli.porter.plan.stages import Branch, branch
@@ -18,7 +17,7 @@ _MAX_WINDOW = 6
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """`expr` adds two branches of the variable `start`; the branches are in the order they run."""
+    """`expr` adds two branches of the variable `start`, in this order."""
 
     expr: Expr
     start: Expr
@@ -45,15 +44,13 @@ def _in_window(window: Window, write: Callable[[Addition], Expr | None]) -> Matc
             continue
         if index and _is_longer_sum(nodes[index - 1], node):
             continue
-        if window.last.op == "augment" and not is_fresh(node.parts[0]):
-            return None
-        for addition in _readings(node):
-            word = write(addition)
-            if word is None:
-                continue
-            result = replace_on_spine(window.value, node, word)
-            if window.keeps_order(result):
-                return Match(count=window.count, stmt=window.finish(result))
+        addition = _reading(node)
+        word = None if addition is None else write(addition)
+        if word is None:
+            continue
+        result = replace_on_spine(window.value, node, word)
+        if window.keeps_order(result):
+            return Match(count=window.count, stmt=window.finish(result))
     return None
 
 
@@ -65,13 +62,9 @@ def _is_longer_sum(outer: Expr, inner: Expr) -> bool:
     return all(way is not None and way.stages for way in ways)
 
 
-def _readings(node: Expr) -> list[Addition]:
-    """Return the sum with its branches in either order: only one of them is the order they ran."""
+def _reading(node: Expr) -> Addition | None:
     left, right = (branch(part) for part in node.parts)
     if left is None or right is None or left.head != right.head:
-        return []
+        return None
     start = Expr(op="name", name=left.head, kind="flow")
-    return [
-        Addition(expr=node, start=start, branches=(left, right)),
-        Addition(expr=node, start=start, branches=(right, left)),
-    ]
+    return Addition(expr=node, start=start, branches=(left, right))

@@ -7,9 +7,7 @@ After:  x.split(self.a, (self.b, self.c)).merge(Cat(dim=1))
 from dataclasses import replace
 
 from fdl_cli.porter.ir.expressions import Expr, place
-from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block
-from fdl_cli.porter.plan.freshness import is_fresh
 from fdl_cli.porter.plan.pattern import Case, Match
 from fdl_cli.porter.plan.spine import head, spine
 from fdl_cli.porter.plan.stages import as_stage, branch
@@ -43,16 +41,6 @@ CASES = (
     Case(
         before="""
             def forward(self, x):
-                return self.a(x) + self.b(x) + self.c(x)
-        """,
-        after="""
-            def flow(self, x):
-                return x.split(self.a, self.b, self.c).merge(Add())
-        """,
-    ),
-    Case(
-        before="""
-            def forward(self, x):
                 return self.a(x) * F.silu(self.b(x))
         """,
         after="""
@@ -62,6 +50,17 @@ CASES = (
     ),
 )
 LEFT_ALONE = (
+    # The first two are added before the third branch runs.
+    Case(
+        before="""
+            def forward(self, x):
+                return self.a(x) + self.b(x) + self.c(x)
+        """,
+        after="""
+            def flow(self, x):
+                return x.through(self.a) + x.through(self.b) + x.through(self.c)
+        """,
+    ),
     # One of the parts is the value itself: there is nothing to branch into.
     Case(
         before="""
@@ -110,9 +109,7 @@ Merger = tuple[str, tuple[Expr, ...], Expr | None]
 def match(tail: Block, live: frozenset[str]) -> Match | None:
     """Write an operation over several branches of one value as a split and a merge."""
     window = open_window(tail, live)
-    if window is None or window.last.op == "augment":
-        return None
-    if not any(merger(node) for node in spine(window.value)):
+    if window is None or not any(merger(node) for node in spine(window.value)):
         return None
     while window is not None and window.count <= _MAX_WINDOW:
         found = _in_window(window)
@@ -126,14 +123,15 @@ def _in_window(window: Window) -> Match | None:
     value = window.value
     for node in spine(value):
         found = merger(node)
-        if found is None:
+        if found is None or found[0] == "Add":
+            # A sum of three adds the first two before the third branch runs.
             continue
         name, parts, dim = found
         word = _split_merge(node, name, parts, dim)
         if word is None:
             continue
         result = _replaced(value, node, word)
-        if window.keeps_order(result, _inner_sums(node) if name == "Add" else frozenset()):
+        if window.keeps_order(result):
             return Match(count=window.count, stmt=window.finish(result))
     return None
 
@@ -168,18 +166,6 @@ def merger(node: Expr) -> Merger | None:
     if items.op not in {"list", "tuple"}:
         return None
     return name, items.parts, rest[0] if rest else None
-
-
-def _inner_sums(node: Expr) -> frozenset[Span]:
-    """Return the sums inside a sum, if no branch hands on memory that a later one may write to."""
-    if not all(is_fresh(part) for part in _summands(node)):
-        return frozenset()
-    found = []
-    inner = node.parts[0]
-    while inner.op == "binary" and inner.name == "+":
-        found.append(place(inner))
-        inner = inner.parts[0]
-    return frozenset(span for span in found if span is not None)
 
 
 def _summands(node: Expr) -> tuple[Expr, ...]:

@@ -12,7 +12,6 @@ from fdl_cli.porter.ir.expressions import Expr, count_name, inside_scope, names_
 from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import SIMPLE, Block, Stmt, bound_names, expressions, statements
 from fdl_cli.porter.plan.effects import effects
-from fdl_cli.porter.plan.slices import integer
 
 _MERGES = {
     "torch.cat": "Cat", "torch.concat": "Cat", "torch.concatenate": "Cat", "torch.stack": "Stack",
@@ -102,10 +101,8 @@ def _comprehension(items: Expr, node: Expr, merge: str, dim: Expr) -> Collected 
     if items.name != "list" or items.labels != ("in", "for", ""):
         return None
     iterable, target, element = items.parts
-    return _unwrapped(
-        Collected(
-            node=node, merge=merge, dim=dim, target=target, iterable=iterable, element=element
-        )
+    return Collected(
+        node=node, merge=merge, dim=dim, target=target, iterable=iterable, element=element
     )
 
 
@@ -133,12 +130,10 @@ def _loop(tail: Block, live: frozenset[str], found: Collected) -> Collected | No
     if names_read(loop.targets[0]) & (live | read):
         return None
     between = tail[start + 1 : -2]
-    return _unwrapped(
-        replace(
-            found, target=loop.targets[0], iterable=loop.exprs[0], element=element, lead=tuple(lead),
-            count=len(tail) - start, between=between, earlier=tail[:start],
-            loop=loop.sources if between else (*tail[start].sources, *loop.sources),
-        )
+    return replace(
+        found, target=loop.targets[0], iterable=loop.exprs[0], element=element, lead=tuple(lead),
+        count=len(tail) - start, between=between, earlier=tail[:start],
+        loop=loop.sources if between else (*tail[start].sources, *loop.sources),
     )  # fmt: skip
 
 
@@ -208,20 +203,3 @@ def _joined(first: Stmt, stmt: Stmt, body: Block, wanted: frozenset[str]) -> Stm
 
 def _is_plain(lead: list[Stmt]) -> bool:
     return all(stmt.op == "assign" for stmt in statements(tuple(lead)))
-
-
-def _unwrapped(found: Collected) -> Collected:
-    """Read `torch.cat` of values that got a new dimension of size 1 there as `torch.stack`.
-
-    Where a round needs the value of the round before, gradients would add up in another order.
-    """
-    element = found.element
-    if found.lead or found.merge != "Cat" or element.op != "call" or len(element.parts) != 2:
-        return found
-    callee, where = element.parts
-    dim = integer(where)
-    if callee.op != "attribute" or callee.name != "unsqueeze" or element.role != "method":
-        return found
-    if dim is None or dim != integer(found.dim):
-        return found
-    return replace(found, merge="Stack", element=callee.parts[0])

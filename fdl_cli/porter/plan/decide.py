@@ -20,13 +20,12 @@ from fdl_cli.porter.ir.pretty import reading
 from fdl_cli.porter.ir.statements import Block, Stmt, expressions
 from fdl_cli.porter.ir.symbols import MethodIR, ModelIR, ScriptIR, ValueFact
 from fdl_cli.porter.knowledge.torch_names import SUBFLOW_BELOW
-from fdl_cli.porter.plan import NAMELESS, PATTERNS, STRUCTURE, residual, skip
+from fdl_cli.porter.plan import NAMELESS, PATTERNS, STRUCTURE
 from fdl_cli.porter.plan.counting import count_operations
 from fdl_cli.porter.plan.eligible import find_obstacles
 from fdl_cli.porter.plan.helper_steps import with_helper_steps
 from fdl_cli.porter.plan.joined import join_residuals
 from fdl_cli.porter.plan.lifetimes import without_deletes
-from fdl_cli.porter.plan.pattern import Pattern
 from fdl_cli.porter.plan.shorten import shorten
 from fdl_cli.porter.plan.words import write_words
 
@@ -88,9 +87,7 @@ def _class_plan(
     words: tuple[str, ...] = ()
     text = f"{facts.name}: kept"
     described = [method for method in model.methods if method.name not in steps]
-    blocks = (
-        [] if reasons else [(item, describe(item, model.sums_as_written)) for item in described]
-    )
+    blocks = [] if reasons else [(item, describe(item)) for item in described]
     reasons = reasons or tuple(_undecorable(blocks))
     if not reasons:
         edits = tuple(_class_edits(model, blocks, flows))
@@ -155,20 +152,14 @@ def _needs_no_mark(method: MethodIR, words: set[str]) -> bool:
     return "property" in method.decorators and words == {"apply"}
 
 
-def describe(method: MethodIR, sums_as_written: bool = False) -> Block:
+def describe(method: MethodIR) -> Block:
     """Return the body of a method in flow words, as short as the patterns make it."""
     written = write_words(method.body)
     if method.name == "forward" or block_words(written):
         written = without_deletes(written)
     patterns = PATTERNS if _runs_once(method) else NAMELESS
-    if sums_as_written:
-        return shorten(shorten(written, _without_sums(STRUCTURE)), _without_sums(patterns))
     structured = shorten(written, STRUCTURE)
     return shorten(join_residuals(structured, method.params), patterns)
-
-
-def _without_sums(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
-    return tuple(pattern for pattern in patterns if pattern not in {residual, skip})
 
 
 def _runs_once(method: MethodIR) -> bool:

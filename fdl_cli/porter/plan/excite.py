@@ -83,8 +83,6 @@ _READS = 2
 def match(tail: Block, live: frozenset[str]) -> Match | None:
     """Write the product of a value and what was made of it as branches of the chain before."""
     window = open_window(tail, live)
-    if window is None or window.last.op == "augment":
-        return None
     while window is not None and window.count <= _MAX_WINDOW:
         found = _in_window(window)
         if found is not None:

@@ -1,13 +1,16 @@
 """Residual sums of values that have names: the earlier value, also the later one.
 
-Before: if self.residual: x = x + identity
+Before: if self.residual: x = identity + x
 After:  if self.residual: x = identity.also(x)
+
+A sum that is written the other way round, or as `x += identity`, is another one: the result has the
+strides of its first operand, and `+=` keeps the memory and the dtype of `x`.
 """
 
 from dataclasses import replace
 from typing import final
 
-from fdl_cli.porter.ir.expressions import Expr, names_read, place, rebuilt
+from fdl_cli.porter.ir.expressions import Expr, place, rebuilt
 from fdl_cli.porter.ir.statements import Block, Stmt
 from fdl_cli.porter.plan.chain import says_skip
 from fdl_cli.porter.plan.effects import effects
@@ -31,8 +34,6 @@ class _Joiner:
         return tuple(self._statement(stmt) for stmt in block)
 
     def _statement(self, stmt: Stmt) -> Stmt:
-        if stmt.op == "augment" and (joined := self._augmented(stmt)) is not None:
-            stmt = joined
         exprs = tuple(self._expression(expr) for expr in stmt.exprs)
         if any(new is not old for new, old in zip(exprs, stmt.exprs, strict=True)):
             stmt = replace(stmt, exprs=exprs)
@@ -44,8 +45,6 @@ class _Joiner:
     def _compound(self, stmt: Stmt) -> Stmt:
         if stmt.op in {"for", "while"}:
             self.lineages.enter_loop(stmt)
-        for expr in stmt.exprs:
-            self.lineages.read(expr)
         before = dict(self.lineages.values)
         body = self.block(stmt.body)
         after_body = self.lineages.values
@@ -56,27 +55,6 @@ class _Joiner:
         if all(new is old for new, old in changed):
             return stmt
         return replace(stmt, body=body, orelse=orelse)
-
-    def _augmented(self, stmt: Stmt) -> Stmt | None:
-        """Turn `x += identity` into a sum when nothing else can see the memory of `x`."""
-        target = stmt.targets[0]
-        if stmt.name != "+" or target.op != "name":
-            return None
-        known = self.lineages.values.get(target.name, Lineage())
-        # What is read to make the other summand may have been kept for the gradient.
-        if not known.fresh or target.name in names_read(stmt.exprs[0]):
-            return None
-        sum_ = Expr(
-            op="binary",
-            name="+",
-            parts=(replace(target, kind="flow"), stmt.exprs[0]),
-            kind="flow",
-            origin=stmt.sources[-1],
-        )
-        joined = self._expression(sum_)
-        if joined.op != "also":
-            return None
-        return replace(stmt, op="assign", name="", exprs=(joined,), lead=None)
 
     def _expression(self, expr: Expr) -> Expr:
         if expr.op in {"lambda", "comprehension", "format", "other"}:
@@ -90,13 +68,10 @@ class _Joiner:
         left, right = expr.parts
         if left.kind != "flow" or right.kind != "flow":
             return None
+        # The first operand decides about strides and types: it stays the first one.
         ways = (self.lineages.of(left), self.lineages.of(right))
-        for is_first in (_is_source, _is_skip):
-            if is_first(left, ways[0], ways[1]):
-                return _also(expr, left, right)
-            if is_first(right, ways[1], ways[0]):
-                return _also(expr, right, left)
-        return None
+        is_residual = _is_source(left, *ways) or _is_skip(left, *ways)
+        return _also(expr, left, right) if is_residual else None
 
 
 def _is_source(expr: Expr, own: Lineage, other: Lineage) -> bool:

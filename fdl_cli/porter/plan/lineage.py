@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from fdl_cli.porter.ir.expressions import FLOW_WORDS, Expr, walk
-from fdl_cli.porter.ir.statements import Stmt, bound_names, statements, target_names
-from fdl_cli.porter.plan.freshness import is_fresh
+from fdl_cli.porter.ir.statements import Stmt, bound_names, target_names
 
 Tokens = frozenset[int]
 NOWHERE: Tokens = frozenset()
@@ -18,13 +17,12 @@ class Lineage:
     """What is known of a value: the values it may be, and those it was made of.
 
     `same` are the tokens it may stand for, `made_of` those it was computed from, `by_stage` those
-    among them with at least one stage in between. `fresh`: nothing else holds its memory.
+    among them with at least one stage in between.
     """
 
     same: Tokens = NOWHERE
     made_of: Tokens = NOWHERE
     by_stage: Tokens = NOWHERE
-    fresh: bool = False
 
     @property
     def all(self) -> Tokens:
@@ -51,36 +49,24 @@ class Lineages:
         by_stage = NOWHERE.union(*(part.by_stage for part in parts))
         if any(node.op in FLOW_WORDS for node in walk(expr)):
             by_stage = made_of
-        return Lineage(made_of=made_of, by_stage=by_stage, fresh=is_fresh(expr))
-
-    def read(self, expr: Expr) -> None:
-        """Note that an expression reads variables: their memory may be held by others now."""
-        for node in walk(expr):
-            if node.op == "name" and node.name in self.values:
-                self.values[node.name] = replace(self.values[node.name], fresh=False)
+        return Lineage(made_of=made_of, by_stage=by_stage)
 
     def enter_loop(self, stmt: Stmt) -> None:
-        """Take in the head of a loop: what a round reads, others may hold when the next one starts."""
-        for inner in statements((*stmt.body, *stmt.orelse)):
-            for expr in inner.exprs:
-                self.read(expr)
+        """Take in the head of a loop."""
         for expr in stmt.exprs:
             for target in stmt.targets:
-                self._bind_target(stmt, target, replace(self.of(expr), same=NOWHERE, fresh=False))
+                self._bind_target(stmt, target, replace(self.of(expr), same=NOWHERE))
 
     def bind(self, stmt: Stmt) -> None:
         """Follow one simple statement."""
         pairs = _pairs(stmt)
         if pairs:
             row = [(target, self.of(value)) for target, value in pairs]
-            for _, value in pairs:
-                self.read(value)
             for target, lineage in row:
                 self._bind_target(stmt, target, lineage)
             return
         for expr in stmt.exprs:
             found = self.of(expr)
-            self.read(expr)
             for target in stmt.targets:
                 self._bind_target(stmt, target, found)
         self._collect(stmt)
@@ -112,7 +98,6 @@ class Lineages:
                 same=first.same | second.same,
                 made_of=first.made_of | second.made_of,
                 by_stage=first.by_stage | second.by_stage,
-                fresh=first.fresh and second.fresh,
             )
 
     def _bind_target(self, stmt: Stmt, target: Expr, found: Lineage) -> None:
@@ -127,8 +112,7 @@ class Lineages:
             return
         alias = target.op == "name" and bool(found.same)
         for name in target_names(target):
-            # An alias shares its memory with the name that it has beside.
-            known = replace(found, fresh=False) if alias else replace(found, same=self._token())
+            known = found if alias else replace(found, same=self._token())
             self.values[name] = known
 
     def _token(self) -> Tokens:

@@ -1,7 +1,10 @@
 """A value plus what is made of it: residual connections.
 
-Before: identity = x; out = self.b(F.relu(self.a(x))); out += identity
+Before: identity = x; out = self.b(F.relu(self.a(x))); out = identity + out
 After:  out = x.also((self.a, F.relu, self.b))
+
+The result of a sum has the strides of its first operand, so only `x + f(x)` is `x.also(f)`. `f(x) + x` and
+`out += identity`, which keeps the memory and the dtype of `out`, stay as they are.
 """
 
 from fdl_cli.porter.ir.expressions import Expr, place
@@ -18,7 +21,7 @@ CASES = (
                 out = self.a(x)
                 out = F.relu(out)
                 out = self.b(out)
-                out += identity
+                out = identity + out
                 return F.relu(out)
         """,
         after="""
@@ -30,7 +33,7 @@ CASES = (
         before="""
             def forward(self, x):
                 x = x + self.a(self.norm(x))
-                x = self.b(x) + x
+                x = x + self.b(x)
                 return x
         """,
         after="""
@@ -40,6 +43,35 @@ CASES = (
     ),
 )
 LEFT_ALONE = (
+    # The other way round the result has other strides.
+    Case(
+        before="""
+            def forward(self, x):
+                x = self.b(x) + x
+                return self.pool(x)
+        """,
+        after="""
+            def flow(self, x):
+                return (x.through(self.b) + x).through(self.pool)
+        """,
+    ),
+    # In place it keeps the memory and the dtype of `out`.
+    Case(
+        before="""
+            def forward(self, x):
+                identity = x
+                out = self.a(x)
+                out += identity
+                return F.relu(out)
+        """,
+        after="""
+            def flow(self, x):
+                identity = x
+                out = x.through(self.a)
+                out += identity
+                return F.relu(out)
+        """,
+    ),
     # The input itself is written to: that must be seen by the caller.
     Case(
         before="""
@@ -74,9 +106,9 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
 
 def _also(addition: Addition) -> Expr | None:
     first, second = addition.branches
-    if bool(first.stages) == bool(second.stages):
+    if first.stages or not second.stages:
         return None
-    stages = first.stages or second.stages
+    stages = second.stages
     if stages[-1].op == "conditional" and len(stages) == 1:
         # `x + (f(x) if c else x)` doubles x in one case: no residual.
         return None

@@ -1,6 +1,6 @@
 """Two ways from one value, added: a main branch and a skip branch with its own layers.
 
-Before: out = self.b(F.relu(self.a(x))); out += self.down(x)
+Before: out = self.b(F.relu(self.a(x))); out = out + self.down(x)
 After:  out = x.also_with(main=(self.a, F.relu, self.b), skip=self.down)
 """
 
@@ -16,7 +16,7 @@ CASES = (
             def forward(self, x):
                 out = F.relu(self.a(x))
                 out = self.b(out)
-                out += self.down(x)
+                out = out + self.down(x)
                 return F.relu(out)
         """,
         after="""
@@ -31,8 +31,7 @@ CASES = (
                 out = self.b(self.a(x))
                 if self.down is not None:
                     identity = self.down(x)
-                out += identity
-                return out
+                return out + identity
         """,
         after="""
             def flow(self, x):
@@ -41,12 +40,26 @@ CASES = (
     ),
 )
 LEFT_ALONE = (
+    # The branches ran in another order than they are added in.
+    Case(
+        before="""
+            def forward(self, x):
+                skip = self.down(x)
+                out = self.a(x)
+                return out + skip
+        """,
+        after="""
+            def flow(self, x):
+                skip = x.through(self.down)
+                return x.through(self.a) + skip
+        """,
+    ),
     # The skip is read again: it stays a value of its own, to which the other one is added.
     Case(
         before="""
             def forward(self, x):
                 skip = self.down(x)
-                out = self.a(x) + skip
+                out = skip + self.a(x)
                 return out, skip
         """,
         after="""

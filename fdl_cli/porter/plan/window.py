@@ -1,6 +1,6 @@
 """The statements that lead up to one expression, put together into it.
 
-Before: identity = x; out = self.conv(x); out += identity
+Before: identity = x; out = self.conv(x); out = out + identity
 After:  self.conv(x) + x, if nothing else reads `identity` and `out`
 """
 
@@ -14,7 +14,6 @@ from fdl_cli.porter.ir.expressions import (
     may_be_skipped,
     substitute,
 )
-from fdl_cli.porter.ir.source import Span
 from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, read_names
 from fdl_cli.porter.plan.effects import effects, statement_effects
 from fdl_cli.porter.plan.spine import straighten
@@ -62,49 +61,26 @@ class Window:
         joint = substitute(self.value, name, value)
         return replace(self, count=self.count + 1, value=joint)
 
-    def keeps_order(self, result: Expr, ignored: frozenset[Span] = frozenset()) -> bool:
-        """Say whether a value does what the statements did, in the same order.
-
-        What is `ignored` may be done later: nothing in between can change what it works on.
-        """
+    def keeps_order(self, result: Expr) -> bool:
+        """Return True if a value does what the statements did, in the same order."""
         done = [span for stmt in self.tail[-self.count : -1] for span in statement_effects(stmt)]
-        done += list(effects(open_value(self.last)))
-        return [span for span in done if span not in ignored] == list(effects(result))
+        done += list(effects(self.last.exprs[0]))
+        return done == list(effects(result))
 
     def finish(self, result: Expr) -> Stmt:
         """Return the one statement that stands for the window."""
         sources = tuple(span for stmt in self.tail[-self.count :] for span in stmt.sources)
-        value = straighten(result)
-        last = self.last
-        if last.op == "augment":
-            last = replace(last, op="assign", name="", lead=None)
-        return replace(last, exprs=(value,), sources=sources)
+        return replace(self.last, exprs=(straighten(result),), sources=sources)
 
 
 def open_window(tail: Block, live: frozenset[str]) -> Window | None:
-    """Start a window at the last statement of a block."""
+    """Start a window at the last statement of a block; what works in place stays a statement."""
     last = tail[-1]
-    if last.op not in {"assign", "return", "augment"} or not last.exprs:
+    if last.op not in {"assign", "return"} or not last.exprs:
         return None
     if last.op == "assign" and len(last.targets) != 1:
         return None
-    if last.op == "augment" and (last.name != "+" or last.targets[0].op != "name"):
-        return None
-    return Window(tail=tail, live=live, count=1, value=open_value(last))
-
-
-def open_value(stmt: Stmt) -> Expr:
-    """Return the value of a statement; `y += z` reads as `y + z`."""
-    if stmt.op != "augment":
-        return stmt.exprs[0]
-    target = replace(stmt.targets[0], kind="flow")
-    return Expr(
-        op="binary",
-        name="+",
-        parts=(target, stmt.exprs[0]),
-        kind="flow",
-        origin=stmt.sources[-1],
-    )
+    return Window(tail=tail, live=live, count=1, value=last.exprs[0])
 
 
 def _definition(stmt: Stmt) -> tuple[str, Expr] | None:
@@ -145,5 +121,5 @@ def _is_plain(expr: Expr) -> bool:
 
 
 def _read_by_targets(stmt: Stmt, name: str) -> bool:
-    # `y[i] = value` reads y and i; an augmented target is part of the value already.
-    return stmt.op != "augment" and name in read_names(replace(stmt, exprs=()))
+    # `y[i] = value` reads y and i.
+    return name in read_names(replace(stmt, exprs=()))

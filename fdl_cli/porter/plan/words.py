@@ -153,10 +153,22 @@ def _flow_of_base(callee: Expr) -> Expr:
     return Expr(op="name", name=f"super({given}).flow", kind=callee.kind, origin=place(callee))
 
 
+def _computes(callee: Expr) -> bool:
+    """Return True if finding out whom a call calls does something: `self.pick()(x)`."""
+    return any(
+        node.op in FLOW_WORDS
+        or node.op == "assignment"
+        or (node.op == "call" and node.role != "python")
+        for node in walk(callee)
+    )
+
+
 def _word(expr: Expr) -> Expr:
     callee, *arguments = expr.parts
     # What becomes a tensor may be plain Python in some calls: `if kernel is None: kernel = [1, 2, 1]`.
     flows = bool(arguments) and expr.labels[0] == "" and arguments[0].kind == "flow"
+    # `pick()(self.a(x))` picks before it computes the argument.
+    flows = flows and (arguments[0].op == "name" or not _computes(callee))
     if flows and callee.dotted not in MAKE_TENSORS:
         return Expr(
             op="through",

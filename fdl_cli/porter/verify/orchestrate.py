@@ -113,11 +113,27 @@ def has_entry_point(file: Path) -> bool:
 
 
 def _acts(node: ast.stmt) -> bool:
-    if isinstance(node, ast.If | ast.For | ast.While | ast.With):
-        return any(isinstance(item, ast.Call) for item in ast.walk(node))
+    if isinstance(node, ast.If):
+        # `if is_scipy_available(): from scipy import optimize` only asks what there is.
+        return any(_calls(item) for item in (*node.body, *node.orelse))
+    if isinstance(node, ast.For | ast.While | ast.With):
+        return _calls(node)
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Call)
     return isinstance(node, ast.Assign) and _calls_method(node)
+
+
+def _calls(node: ast.AST) -> bool:
+    """Return True if code calls something when it runs; a definition does not, nor does asking in an `if`."""
+    match node:
+        case ast.Call():
+            return True
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+            return False
+        case ast.If(body=body, orelse=orelse):
+            return any(_calls(item) for item in (*body, *orelse))
+        case _:
+            return any(_calls(item) for item in ast.iter_child_nodes(node))
 
 
 def _calls_method(node: ast.Assign) -> bool:

@@ -1,7 +1,7 @@
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from flodl import Add, FlowModule, Mul, Stack
+from flodl import FlowModule, Mul, Stack
 
 
 class Inception(FlowModule):
@@ -30,14 +30,9 @@ class Gated(FlowModule):
         self.third = nn.Linear(4, 4)
 
     def flow(self, x):
-        return (
-            x.split(self.value, (self.gate, torch.sigmoid))
-            .merge(Mul())
-            .split(self.value, self.gate, self.third)
-            .merge(Add())
-            .split(self.value, self.gate)
-            .merge(Stack(dim=1))
-        )
+        mixed = x.split(self.value, (self.gate, torch.sigmoid)).merge(Mul())
+        total = mixed.through(self.value) + mixed.through(self.gate) + mixed.through(self.third)
+        return total.split(self.value, self.gate).merge(Stack(dim=1))
 
 
 def check():

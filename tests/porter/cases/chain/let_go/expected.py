@@ -34,11 +34,12 @@ class Between(FlowModule):
         self.a = nn.Linear(4, 4)
 
     def flow(self, x, y):
+        low = x.through(self.a)
+        rows = y.size(0)  # of the other one
         return (
-            x.through(self.a)  # of the other one
-            .through(self.a)
+            low.through(self.a)
             # memory again
-            .view(y.size(0), 2, 2)
+            .view(rows, 2, 2)
         )
 
 

@@ -50,7 +50,7 @@ class Random(FlowModule):
 
     def flow(self, x):
         head = call(lambda self, x: nn.Linear(x.size(1), self.width), self, x)
-        y = x.through(self.a).through(call(lambda: nn.BatchNorm1d(4)))
+        y = call(call(lambda: nn.BatchNorm1d(4)), x.through(self.a))
         stack = call(lambda head, self: nn.Sequential(self.a, nn.ReLU(), head), head, self)
         return (
             y.through(nn.Dropout(0.5)).through(stack),

@@ -20,8 +20,9 @@ class Attention(FlowModule):
         return mask
 
     def flow(self, x):
+        n = x.shape[1]
         q, k, v = x.through(self.qkv).chunk(3, dim=-1)
-        weights = (q @ k.transpose(1, 2)).masked_fill(self.get_mask(x.shape[1], x.device), -1e9)
+        weights = (q @ k.transpose(1, 2)).masked_fill(self.get_mask(n, x.device), -1e9)
         return F.softmax(weights, dim=-1) @ v
 
 

@@ -17,13 +17,21 @@ class BasicBlock(FlowModule):
         self.downsample = downsample
 
     def flow(self, x):
-        return (
-            x.also_with(
-                main=(self.conv1, self.bn1, self.relu, self.conv2, self.bn2),
-                skip=self.downsample if self.downsample is not None else (),
-            )
+        identity = x
+
+        out = (
+            x.through(self.conv1)
+            .through(self.bn1)
             .through(self.relu)
+            .through(self.conv2)
+            .through(self.bn2)
         )
+
+        if self.downsample is not None:
+            identity = x.through(self.downsample)
+
+        out += identity
+        return out.through(self.relu)
 
 
 class Unit(FlowModule):
@@ -36,10 +44,8 @@ class Unit(FlowModule):
         self.activ = nn.ReLU()
 
     def flow(self, x):
-        return (
-            x.also_with(skip=self.identity_conv if self.resize else (), main=self.body)
-            .through(self.activ)
-        )
+        identity = x.through(self.identity_conv if self.resize else ())
+        return (x.through(self.body) + identity).through(self.activ)
 
 
 class Pre(FlowModule):

@@ -15,7 +15,7 @@ class Inverted(FlowModule):
         if self.residual:
             identity = x
         x = x.through(self.conv1).through(self.conv2)
-        return identity.also(x) if self.residual else x
+        return x + identity if self.residual else x
 
 
 class InPlace(FlowModule):
@@ -30,7 +30,7 @@ class InPlace(FlowModule):
         x += shortcut  # seen by `seen` as well
         y = x.through(self.conv)
         if self.training:
-            y = x.also(y)
+            y += x
         return y, seen
 
 
@@ -41,7 +41,7 @@ class Layer(FlowModule):
         self.attn = nn.Bilinear(width, width, width)
 
     def flow(self, x, memory):
-        x = x.also(self.attn, memory)
+        x = x.through(self.attn, memory) + x
         x = x.also(x.through(self.norm).through(self.attn, memory))
         return x.also(0.5 * x.through(self.norm))
 
@@ -102,7 +102,10 @@ class Parts(FlowModule):
         for part in x.through(self.conv).chunk(2, 1):
             parts.append(torch.relu(part))
         out = (torch.cat(parts, 1) + parts[0].sum()).through(self.conv)
-        return identity.through(self.conv if self.training else ()).also(out).through(torch.relu)
+        if self.training:
+            identity = identity.through(self.conv)
+        out += identity
+        return torch.relu(out)
 
 
 class Lateral(FlowModule):
