@@ -714,3 +714,27 @@ def test_flow_of_tied_weights_follows_the_place_that_it_reads(case):
     got = outputs(tied(FlowModule, "flow", flow), change)
     for left, right in zip(expected, got, strict=True):
         assert torch.equal(left, right)
+
+
+def clamped(self, x):
+    x = self.lin(x)
+    if x.dtype == torch.float32:
+        x = x.clamp(-0.1, 0.1)
+    return x
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda m: m.lin.double(), lambda _: torch.set_autocast_enabled("cpu", True)],
+    ids=["double", "autocast"],
+)
+def test_dtype_inside_a_flow_that_changes_takes_the_other_branch(change):
+    results = []
+    for base, name in ((nn.Module, "forward"), (FlowModule, "flow")):
+        module = module_of(base, name, clamped, None)
+        module.lin.register_forward_pre_hook(lambda m, args: (args[0].to(m.weight.dtype),))
+        results.append(outputs(module, change))
+        restore(WORLD)
+    for left, right in zip(*results, strict=True):
+        assert left.dtype == right.dtype
+        assert torch.equal(left, right)
