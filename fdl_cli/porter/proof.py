@@ -9,6 +9,8 @@ from fdl_cli.porter.affected import affected_classes
 from fdl_cli.porter.bench import Bench, Placement
 from fdl_cli.porter.ir.evidence import (
     NO_MODULE,
+    PLAIN_VALUE,
+    PORT_RAISES,
     ClassEvidence,
     ScriptOutcome,
     ScriptRequest,
@@ -26,7 +28,6 @@ ProveScript = Callable[[ScriptRequest], ScriptOutcome]
 
 # Each round keeps at least one class more, so this only bounds the time of odd files.
 _MAX_ROUNDS = 6
-_CONTAINERS = ("list", "tuple", "dict", "NoneType", "int", "float")
 
 
 @final
@@ -96,7 +97,7 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
         doubtful = frozenset(
             name
             for name in blamed
-            if _takes_lists(evidence[name]) and not project.is_cautious(path, name)
+            if evidence[name].error_code == PLAIN_VALUE and not project.is_cautious(path, name)
         )
         if doubtful:
             project.caution(path, doubtful)
@@ -210,13 +211,6 @@ def _run_script(project: Project, path: Path, proving: Proving) -> ScriptFinding
     )
 
 
-def _takes_lists(item: ClassEvidence) -> bool:
-    """Say whether a value that was taken for a tensor is a container, or nothing, at run time."""
-    return any(
-        f"'{kind}' object has no attribute 'through'" in item.detail for kind in _CONTAINERS
-    )
-
-
 def _innermost(made: Draft, different: list[str]) -> list[str]:
     """Return the classes to blame: one that holds another different class may be innocent."""
     facts = {model.facts.name: model.facts for model in made.script.models}
@@ -232,8 +226,7 @@ def _innermost(made: Draft, different: list[str]) -> list[str]:
 def _demotion(item: ClassEvidence, line: int) -> Reason:
     if item.error_code == NO_MODULE:
         return Reason(line=line, code="FDL203", message=f"{item.detail} when it runs")
-    raised = "rais" in (item.error_code or "")
-    code = "FDL322" if raised else "FDL321"
+    code = "FDL322" if item.error_code in {PORT_RAISES, PLAIN_VALUE} else "FDL321"
     detail = " ".join(item.detail.split())
     message = f"its flow was not equal: {detail}"
     return Reason(line=line, code=code, message=message)

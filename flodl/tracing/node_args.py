@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from functools import partial
+from inspect import getattr_static
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Literal, final
 
@@ -31,6 +32,8 @@ from flodl.tracing.proxy import Flow, Method
 from flodl.tracing.pytrees import is_named_tuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flodl.tracing.tracer import Tracer
 
 _LITERALS = (type(None), bool, int, str, bytes, complex, type(Ellipsis))
@@ -133,9 +136,10 @@ class Encoder:
             return name
         owner = function.__self__ if isinstance(function, MethodType) else None
         path = self.module_path(owner) if isinstance(owner, nn.Module) else None
-        if path is not None:
+        method = _method_name(owner, function) if path is not None else ""
+        if path is not None and method:
             steps = "".join(f'._modules["{part}"]' for part in path.split(".") if part)
-            return f"self{steps}.{function.__name__}"
+            return f"self{steps}.{method}"
         # A closure may hold this very module; a copy must not call it.
         is_bound = isinstance(function, partial) or (
             isinstance(function, FunctionType) and function.__closure__ is not None
@@ -215,6 +219,22 @@ class Encoder:
             for name, value in vars(module).items():
                 if isinstance(value, torch.Tensor):
                     found.setdefault(id(value), (prefix + name, f"{owner}.{name}"))
+
+
+def _method_name(owner: Any, method: Any) -> str:
+    """Return the attribute by which an object has a method, nothing if none leads to it.
+
+    A method that has been replaced may be called otherwise than its attribute.
+    """
+    name: str = method.__name__
+    if getattr_static(type(owner), name, None) is method.__func__:
+        return name
+    tables: list[Mapping[str, Any]] = [vars(owner), *map(vars, type(owner).__mro__)]
+    for table in tables:
+        for key, value in table.items():
+            if value is method.__func__ or (type(value) is MethodType and value == method):
+                return key
+    return ""
 
 
 def _expression(path: str) -> str:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, final
 
-from flodl.verify.attempt import Failure, OutOfTimeError
+from flodl.verify.attempt import FAILURE_CODES, Failure, FailureCode, OutOfTimeError
 from flodl.verify.divergence import Operation
 from flodl.verify.sides import Label
 from flodl.verify.snapshot import Snapshot
@@ -35,6 +35,8 @@ METHOD_SECTIONS = frozenset({"result", "random draws"})
 STEP_SECTIONS = frozenset({"losses", "weights"})
 # Those of a call with a backward pass.
 GRADIENT_SECTIONS = frozenset({"loss", "gradients", "input gradients"})
+
+_CODES: dict[str, FailureCode] = {code: code for code in FAILURE_CODES}
 
 Data = bytes | memoryview
 # How the process of a side left the comparison.
@@ -420,7 +422,8 @@ class FailedError(Exception):
 def failure_of(fields: object) -> Failure:
     """Return the failure that an answer tells of."""
     told = checked(fields, dict)
-    return Failure(text=words(told["text"]), line=line_of(told["line"]))
+    code = _CODES[checked(told["code"], str)]
+    return Failure(text=words(told["text"]), line=line_of(told["line"]), code=code)
 
 
 def words(value: object) -> str:

@@ -167,7 +167,7 @@ class Trial:
                 source.perturb()
                 target.load_from(source)
             except FailedError as problem:
-                self._ledger.port_failed(names.STATE, problem.failure.text, None, label)
+                self._ledger.port_failed(names.STATE, problem.failure, None, label)
                 all_loaded = False
                 continue
             first, second = left.initial()["weights"], right.initial()["weights"]
@@ -265,7 +265,7 @@ class Trial:
             self._port.take("inputs", arguments, self._original)
             found = self._on(self._port, lambda: right.call_method(name, arguments))
             if isinstance(found, Failure):
-                self._ledger.port_failed(names.METHODS, found.text, found.line, where)
+                self._ledger.port_failed(names.METHODS, found, found.line, where)
                 return
             for section, first in seen.items():
                 mismatches = find_mismatches(first, found[section], section)
@@ -315,7 +315,7 @@ class Trial:
         right = self._on(self._port, lambda: self._port.build(self._case))
         if isinstance(right, Failure):
             left.drop()
-            self._ledger.port_failed(names.INITIAL, right.text, right.line, where)
+            self._ledger.port_failed(names.INITIAL, right, right.line, where)
             raise Abandoned
         return left, right
 
@@ -328,7 +328,7 @@ class Trial:
             raise Abandoned
         found = self._on(self._port, lambda: right.call(call, seen.attribute_names))
         if isinstance(found, Failure):
-            self._ledger.port_failed(check, found.text, found.line, where)
+            self._ledger.port_failed(check, found, found.line, where)
             raise Abandoned
         self._compare_sections(seen, found, call, check, where)
 
@@ -360,7 +360,7 @@ class Trial:
             return
         found = self._on(self._port, lambda: right.train_steps(inputs, NUM_STEPS))
         if isinstance(found, Failure):
-            self._ledger.port_failed(names.STEPS, found.text, found.line, where)
+            self._ledger.port_failed(names.STEPS, found, found.line, where)
             raise Abandoned
         for section, first in seen.items():
             mismatches = find_mismatches(first, found[section], section)

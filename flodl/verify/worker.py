@@ -101,8 +101,7 @@ class Worker:
             return {"unusable": {"text": str(problem), "code": "not-packable", "line": None}}
         except (Exception, SystemExit, GeneratorExit, StopRunError) as problem:
             file = None if self._opened is None else self._opened.file
-            failure = describe(problem, file)
-            return {"failure": {"text": failure.text, "line": failure.line}}
+            return {"failure": _failure(describe(problem, file))}
         finally:
             raw.stop_tracing()
 
@@ -380,7 +379,7 @@ class Worker:
 
 
 def _failure(failure: Failure) -> Fields:
-    return {"text": failure.text, "line": failure.line}
+    return {"text": failure.text, "line": failure.line, "code": failure.code}
 
 
 def _kind_of(side: Side, name: str) -> str:

@@ -1,4 +1,7 @@
-"""The world changes between two calls: a flow gives what the plain module gives after the same change."""
+"""The world changes between two calls: a flow gives what the plain module gives after the same change.
+
+One file because all cases change the same world: globals, classes and modes that one fixture restores.
+"""
 
 import os
 import random
@@ -655,6 +658,35 @@ def tied(base, name, flow):
     return module
 
 
+class Structure(nn.Module):
+    def scaled(self, x):
+        return x * 2
+
+
+def test_replaced_method_of_a_part_that_is_a_step_is_called_by_its_attribute():
+    class Owner(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.part = Structure()
+
+        def flow(self, x):
+            return x.through(self.part.scaled)
+
+    module = Owner()
+    assert torch.equal(module(X), X * 2)
+    before = Structure.scaled
+
+    def replacement(self, x):
+        return before(self, x) + 1
+
+    try:
+        Structure.scaled = replacement
+        for _ in range(3):
+            assert torch.equal(module(X), X * 2 + 1)
+    finally:
+        Structure.scaled = before
+
+
 TIED = {
     "parameter by its other place": (
         lambda s, x: x + s.inner.lin.bias, put("bias", nn.Parameter(torch.zeros(4)))
@@ -681,4 +713,28 @@ def test_flow_of_tied_weights_follows_the_place_that_it_reads(case):
     expected = outputs(tied(nn.Module, "forward", flow), change)
     got = outputs(tied(FlowModule, "flow", flow), change)
     for left, right in zip(expected, got, strict=True):
+        assert torch.equal(left, right)
+
+
+def clamped(self, x):
+    x = self.lin(x)
+    if x.dtype == torch.float32:
+        x = x.clamp(-0.1, 0.1)
+    return x
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda m: m.lin.double(), lambda _: torch.set_autocast_enabled("cpu", True)],
+    ids=["double", "autocast"],
+)
+def test_dtype_inside_a_flow_that_changes_takes_the_other_branch(change):
+    results = []
+    for base, name in ((nn.Module, "forward"), (FlowModule, "flow")):
+        module = module_of(base, name, clamped, None)
+        module.lin.register_forward_pre_hook(lambda m, args: (args[0].to(m.weight.dtype),))
+        results.append(outputs(module, change))
+        restore(WORLD)
+    for left, right in zip(*results, strict=True):
+        assert left.dtype == right.dtype
         assert torch.equal(left, right)

@@ -143,10 +143,10 @@ def test_a_class_that_is_given_lists_is_written_with_call(tmp_path):
             first = ClassEvidence(
                 name="Inner",
                 status="different",
-                detail="AttributeError: 'list' object has no attribute 'through'",
+                detail="whatever it says",
                 checks=(),
                 example="",
-                error_code="port-raises",
+                error_code="port-asks-plain-value",
                 line=None,
             )
             return VerifyOutcome(

@@ -26,6 +26,9 @@ NOT_RUN_REASONS: tuple[NotRunReason, ...] = ("time", "no-inputs", "does-not-run"
 # Error codes that decide about more than the words of a report.
 NO_MODULE = "not-a-module"
 NO_FORWARD = "no-forward"
+PORT_RAISES = "port-raises"
+# It raises because a value was taken for a tensor of the flow that is none at run time.
+PLAIN_VALUE = "port-asks-plain-value"
 
 
 def digest_of(data: bytes) -> str:
