@@ -7,6 +7,7 @@ without what stopped the script, unless they need it, and then they say so.
 
 from __future__ import annotations
 
+import builtins
 import ast
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,8 @@ def _run(tree: ast.Module, module: ModuleType, file: Path) -> None:
     if isinstance(code, Failure):
         return
     try:
+        # Names of Python that the program replaces are its own; those of this module are a copy.
+        vars(module)["__builtins__"] = builtins
         attempt(lambda: exec(code, vars(module)), file)
     except StopRunError:
         return  # a backward pass: what trains is of no use here
