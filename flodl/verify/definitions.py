@@ -7,8 +7,8 @@ without what stopped the script, unless they need it, and then they say so.
 
 from __future__ import annotations
 
-import builtins
 import ast
+import builtins
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
