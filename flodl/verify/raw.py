@@ -1,8 +1,8 @@
 """Operations on tensors that patches of user code do not reach.
 
-Libraries replace methods of `torch.Tensor`, functions of `torch`, and leave modes switched on. What the
-proof reads must not depend on that, so everything here is bound before user code runs, to classes of C
-that cannot be changed.
+Libraries replace methods of `torch.Tensor`, functions of `torch`, and leave modes switched on. The proof
+must not depend on that: everything here is bound before user code runs, to classes of C that cannot be
+changed.
 
 Example:
     >>> import torch
@@ -107,7 +107,7 @@ def dense_copy(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def address(tensor: torch.Tensor) -> int:
-    """Return where the numbers of a tensor begin, or 0 where it has none of its own."""
+    """Return where the numbers of a tensor begin, or 0 where it has none."""
     try:
         return int(_BASE.data_ptr(tensor))
     except RuntimeError:
@@ -133,7 +133,7 @@ def memory_of(tensor: torch.Tensor) -> memoryview:
 
 
 def backward(loss: torch.Tensor) -> None:
-    """Run the backward pass of a scalar, past whatever stands in place of `torch.autograd.backward`."""
+    """Run the backward pass of a scalar, past whatever replaces `torch.autograd.backward`."""
     ones = _FUNCTIONS.ones_like(loss, memory_format=_PRESERVE)
     _RUN_BACKWARD((loss,), (ones,), False, False, (), allow_unreachable=True, accumulate_grad=True)
 

@@ -1,10 +1,10 @@
 """The judge's view of the two sides, each of which runs in a process to itself.
 
-Example: `RemoteSide.build(case)` asks the worker to build a model and returns a `RemoteModel`, whose
-`call(...)` returns what the call showed, or the `Failure` that it ended with.
+Example: `RemoteSide.build(case)` lets the worker build a model and returns a `RemoteModel`, whose
+`call(...)` returns all that the call could have changed.
 
-The judge never imports user code. It believes nothing that it is told: every answer is checked
-against its form, and what has no form is a `SideGoneError`, as the death of the process is.
+The judge never imports user code, and believes nothing: it checks every answer against its form. An
+answer of another form is a `SideGoneError`, as the death of the process is.
 """
 
 from __future__ import annotations
@@ -412,7 +412,7 @@ class RemoteModel:
 
 @final
 class FailedError(Exception):
-    """User code raised where nobody asks for that as a result."""
+    """User code raised an exception."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.text)

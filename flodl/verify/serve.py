@@ -1,14 +1,14 @@
 """The server of proofs: one process that has imported torch, and forks what a proof needs.
 
 Example: `fdl port` sends one end of a connection to the server. The server forks a judge, which reads
-the task from it, forks a worker for the original and one for the port, asks both the same questions,
-compares their answers, and sends each result as soon as it knows it. Torch is imported once.
+the task from it, forks a worker for the original and one for the port, sends both the same questions,
+compares their answers, and reports each result as soon as it knows it. Torch is imported once.
 
     fdl -- server -- judge -- worker of the original
                            -- worker of the port
 
 The judge never imports user code, and the workers cannot reach `fdl`: all they have is a pipe to the
-judge. Each worker writes to a folder of its own, from which nothing imports.
+judge. Each worker writes to one new folder, from which nothing imports.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class ProcessChannel:
 
 def _require_ticket(answer: Fields, ticket: str) -> None:
     if answer.pop("ticket", None) != ticket:
-        raise MalformedMessageError("it was not asked for")
+        raise MalformedMessageError("it answers no question")
 
 
 def work(

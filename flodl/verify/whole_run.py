@@ -1,4 +1,4 @@
-"""Runs of whole scripts: what the judge does with what their workers tell."""
+"""The judge's part in runs of whole scripts."""
 
 from __future__ import annotations
 

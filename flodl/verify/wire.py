@@ -18,6 +18,7 @@ import select
 import struct
 import tempfile
 import time
+import weakref
 from collections.abc import Mapping
 from typing import Any, final
 
@@ -124,6 +125,7 @@ class Store:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._size = 0
+        weakref.finalize(self, os.close, descriptor)
 
     @classmethod
     def make(cls) -> Store:

@@ -1,11 +1,11 @@
-"""One side of a comparison: builds models of one program, calls them, and tells what it saw.
+"""One side of a comparison: builds models of one program, calls them, and reports it.
 
 A worker has a process to itself and runs user code of one side only. It compares nothing: it writes
 tensors and structure, as answers to the questions of the judge (see `flodl.verify.remote`).
 
-Example: the judge asks `{"op": "build", "case": 0}` and is told `{"ok": {"model": 1}}`; it asks
-`{"op": "call", "model": 1, "inputs": 2, "seed": 100, "mode": "eval", ...}` and is told the parts of
-what the call returned, with the numbers in the worker's store.
+Example: the judge sends `{"op": "build", "case": 0}` and reads `{"ok": {"model": 1}}`; it sends
+`{"op": "call", "model": 1, "inputs": 2, "seed": 100, "mode": "eval", ...}` and reads the parts of
+the result, with the numbers in the worker's store.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Worker:
         }  # fmt: skip
 
     def answer(self, question: Fields) -> Fields:
-        """Do what a question asks for; what user code raises is an answer."""
+        """Answer a question; an exception of user code is an answer, too."""
         self._outbox.clear()
         handler = self._handlers[question["op"]]
         try:
