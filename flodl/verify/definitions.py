@@ -8,6 +8,7 @@ without what stopped the script, unless they need it, and then they say so.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -43,6 +44,8 @@ def _run(tree: ast.Module, module: ModuleType, file: Path) -> None:
     if isinstance(code, Failure):
         return
     try:
+        # Names of Python that the program replaces are its own; those of this module are a copy.
+        vars(module)["__builtins__"] = builtins
         attempt(lambda: exec(code, vars(module)), file)
     except StopRunError:
         return  # a backward pass: what trains is of no use here

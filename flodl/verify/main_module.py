@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -26,5 +27,7 @@ def run_main(file: Path, name: str, shown: Path, text: bytes | None = None) -> F
     code = attempt(lambda: compile(file.read_bytes() if text is None else text, str(file), "exec"))
     if isinstance(code, Failure):
         return code
+    # Names of Python that the program replaces are its own; those of this module are a copy.
+    vars(module)["__builtins__"] = builtins
     ended = attempt(lambda: exec(code, vars(module)), file)
     return ended if isinstance(ended, Failure) else None
