@@ -19,15 +19,31 @@ The walk uses no recursion and has no limit of depth. A container that would lea
 is `Unseen`. Classes, modules and functions of a module are compared by name.
 """
 
-from flodl.pytree.tree import Branch as Branch
-from flodl.pytree.tree import Code as Code
-from flodl.pytree.tree import Known as Known
-from flodl.pytree.tree import Leaf as Leaf
-from flodl.pytree.tree import Node as Node
-from flodl.pytree.tree import Plain as Plain
-from flodl.pytree.tree import SameAs as SameAs
-from flodl.pytree.tree import Tree as Tree
-from flodl.pytree.tree import Unseen as Unseen
-from flodl.pytree.tree import path_of as path_of
-from flodl.pytree.walker import Walker as Walker
-from flodl.pytree.walker import flatten as flatten
+from flodl.pytree.tree import (
+    Branch,
+    Code,
+    Known,
+    Leaf,
+    Node,
+    Plain,
+    SameAs,
+    Tree,
+    Unseen,
+    path_of,
+)
+from flodl.pytree.walker import Walker, flatten
+
+__all__ = [
+    "Branch",
+    "Code",
+    "Known",
+    "Leaf",
+    "Node",
+    "Plain",
+    "SameAs",
+    "Tree",
+    "Unseen",
+    "Walker",
+    "flatten",
+    "path_of",
+]

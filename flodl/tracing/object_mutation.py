@@ -115,7 +115,10 @@ def is_held_outside(value: Any, recording: tuple[Any, ...]) -> bool:
     waiting = [value]
     seen.add(id(waiting))
     while waiting and len(seen) < _MANY:
-        holders = gc.get_referrers(*waiting)
+        # Since Python 3.13 the tuple of arguments is found as a holder of what it holds.
+        arguments = tuple(waiting)
+        seen.add(id(arguments))
+        holders = gc.get_referrers(*arguments)
         seen.add(id(holders))
         waiting = []
         seen.add(id(waiting))
