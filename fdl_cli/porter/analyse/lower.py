@@ -83,18 +83,19 @@ class ExpressionReader:
             # Python asks all of them, as far as it takes.
             parts = tuple(self.test(part) for part in node.values)
             return self._make(node, "boolean", parts, "python", _joint(node))
-        expr = self.read(node)
+        expr = self._compare(node) if isinstance(node, ast.Compare) else self.read(node)
         return self._ask(node, expr) if expr.kind in FLOWING else expr
 
     def _ask(self, node: ast.expr, expr: Expr) -> Expr:
         """Note that Python needs the truth of a tensor."""
-        if expr.kind in {"flow", "result"} and not self.env.names.is_own("bool"):
+        if not self.env.names.is_own("bool"):
             # In `a < b < c` the middle one is read twice.
             middle = expr.parts[1:-1] if expr.op == "compare" else ()
             names = (each.name if each.op in _PLAIN else self._free_name() for each in middle)
             return replace(expr, asked="bool", labels=tuple(names) or expr.labels)
         text = " ".join(self.env.source.slice(self.env.source.span(node)).split())
-        self.env.refuse(node.lineno, "FDL301", f"`{text}` depends on the value of a tensor")
+        message = f"`{text}` depends on the value of a tensor, and `bool` is a name of the file"
+        self.env.refuse(node.lineno, "FDL301", message)
         return expr
 
     def _make(
@@ -110,7 +111,10 @@ class ExpressionReader:
             case ast.UnaryOp():
                 return self._unary(node)
             case ast.Compare():
-                return self._compare(node)
+                made = self._compare(node)
+                is_chain = len(node.ops) > 1 and made.kind in FLOWING
+                # The value of a chain is that of the pair which ends it.
+                return made_call(self.env, node, "result", hides=True) if is_chain else made
             case ast.BoolOp():
                 return self._boolean(node)
             case ast.IfExp():

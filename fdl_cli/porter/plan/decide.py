@@ -44,6 +44,8 @@ IMPORTABLE = (
     "subflow",
 )
 
+_OPERATORS = frozenset({"binary", "unary", "compare", "boolean", "conditional", "assignment"})
+
 
 def decide(script: ScriptIR, demoted: Mapping[str, Reason]) -> PortPlan:
     """Return all decisions about a file; `demoted` classes are kept for the reason given."""
@@ -262,12 +264,18 @@ def _statement_edits(before: Stmt, after: Stmt) -> Iterator[Edit]:
 
 def _expression_edits(old: Expr, new: Expr) -> Iterator[Edit]:
     assert old.span is not None, "what was read from the source has a place"
-    if new.span is None or old.op != new.op or len(old.parts) != len(new.parts):
+    differs = new.span is None or old.op != new.op or len(old.parts) != len(new.parts)
+    if differs or (new.op in _OPERATORS and any(_is_loose(part) for part in new.parts)):
         yield ReplaceExpression(span=old.span, expr=new)
         return
     for before, after in zip(old.parts, new.parts, strict=True):
         if after is not before:
             yield from _expression_edits(before, after)
+
+
+def _is_loose(expr: Expr) -> bool:
+    """Return True if an operand is one that we made, which may need parentheses that the source has not."""
+    return expr.span is None and expr.op in _OPERATORS
 
 
 def block_words(block: Block) -> set[str]:
