@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import importlib.util
 import itertools
+import random
 import sys
 
 import torch
@@ -99,13 +100,14 @@ def copied(value):
 def outcome(model, inputs, named, seed, *, gradients):
     """Return all that a call does: result or error, gradients, buffers, inputs, random state."""
     torch.manual_seed(seed)
+    random.seed(seed)
     model.zero_grad(set_to_none=True)
     try:
         result = model(*inputs, **named)
     except Exception as error:
         return "raises", type(error).__name__, str(error)
     seen = seen_in(result)
-    found = [("result", seen), ("random", torch.rand(1).item())]
+    found = [("result", seen), ("random", torch.rand(1).item(), random.random())]
     floats = [each for each in tensors_in(result) if each.requires_grad]
     if gradients and floats:
         torch.manual_seed(seed)

@@ -7,11 +7,17 @@ from typing import final
 
 from fdl_cli.porter.analyse.binding import bind_loop
 from fdl_cli.porter.analyse.environment import FLOWING, Environment, join
-from fdl_cli.porter.analyse.lower import ExpressionReader, operator_symbol
-from fdl_cli.porter.analyse.made import is_formatted, made_call
+from fdl_cli.porter.analyse.lower import ExpressionReader, operator_symbol, places
+from fdl_cli.porter.analyse.made import has_steps, is_formatted, made_call
 from fdl_cli.porter.analyse.names import add_import
 from fdl_cli.porter.analyse.narrowing import narrowed, none_tests
-from fdl_cli.porter.analyse.nested import argument_names, free_nonlocals, is_called_only, is_plain
+from fdl_cli.porter.analyse.nested import (
+    argument_names,
+    constant_parameters,
+    free_nonlocals,
+    is_called_only,
+    is_plain,
+)
 from fdl_cli.porter.analyse.new_objects import as_new_object
 from fdl_cli.porter.analyse.stores import as_call, is_elsewhere, is_recorded, paired
 from fdl_cli.porter.ir.expressions import Expr, Kind
@@ -67,7 +73,7 @@ class BlockReader:
                 message = () if node.msg is None else (self.expressions.read(node.msg),)
                 return self._make(node, "assert", exprs=(test, *message))
             case ast.Raise():
-                return self._verbatim(node, "raise")
+                return self._raise(node)
             case ast.Delete():
                 if any(isinstance(target, ast.Attribute) for target in node.targets):
                     self.env.refuse(node.lineno, "FDL309", "an attribute is deleted")
@@ -91,6 +97,29 @@ class BlockReader:
         self.env.shared |= set(node.names)
         self.env.kinds |= dict.fromkeys(node.names, "maybe")
         return self._make(node, "other", name="nonlocal")
+
+    def _raise(self, node: ast.Raise) -> Stmt:
+        """Read a `raise`; a text that needs the value of a tensor is made by a step."""
+        if isinstance(node.exc, ast.Call) and node.cause is None:
+            refusals = list(self.env.refusals)
+            arguments = [*node.exc.args, *(each.value for each in node.exc.keywords)]
+            read = tuple(self.expressions.read(each) for each in arguments)
+            if any(has_steps(each) for each in read) and self.env.refusals == refusals:
+                callee = self.expressions.verbatim(node.exc.func, "other")
+                parts = (replace(callee, parts=()), *read)
+                labels = (*("" for _ in node.exc.args), *(k.arg or "**" for k in node.exc.keywords))
+                made = Expr(
+                    op="call",
+                    parts=parts,
+                    labels=labels,
+                    role="python",
+                    kind="python",
+                    span=self.env.source.span(node.exc),
+                    holes=places(parts),
+                )
+                return self._make(node, "raise", exprs=(made,))
+            self.env.refusals = refusals
+        return self._verbatim(node, "raise")
 
     def _verbatim(self, node: ast.stmt, op: StmtOp) -> Stmt:
         return self._make(node, op, exprs=(self.expressions.verbatim(node, "other"),))
@@ -296,8 +325,9 @@ class BlockReader:
         returns, env.returns = env.returns, []
         refusals, opaque = list(env.refusals), dict(env.opaque)
         with env.scope():
+            constant = constant_parameters(env.method, node) if called else set()
             for name in argument_names(node):
-                env.kinds[name] = "maybe"
+                env.kinds[name] = "python" if name in constant else "maybe"
             body = self.read(node.body)
         env.kinds |= dict.fromkeys(free_nonlocals(node), "maybe")
         result: Kind | None = None
@@ -352,8 +382,6 @@ class BlockReader:
     def _while(self, node: ast.While) -> Stmt:
         test = self.expressions.test(node.test)
         before = dict(self.env.kinds)
-        if test.kind == "maybe":
-            self.env.refuse(node.lineno, "FDL302", "`while` on a value that may be a tensor")
         self.read(node.body)
         self.env.kinds = {
             name: join(before.get(name), self.env.kinds.get(name))

@@ -13,6 +13,7 @@ from fdl_cli.porter.analyse.environment import (
     Environment,
     join,
 )
+from fdl_cli.porter.analyse.given_names import is_given
 from fdl_cli.porter.analyse.identity import asks_of_objects, question_of_objects
 from fdl_cli.porter.analyse.kinds import arithmetic_kind, container_kind, stored_kind
 from fdl_cli.porter.analyse.made import has_steps, is_formatted, is_used_up, made_call
@@ -42,6 +43,7 @@ _COMPREHENSIONS: dict[type[ast.AST], str] = {
     ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict", ast.GeneratorExp: "generator",
 }  # fmt: skip
 _PLAIN = frozenset({"name", "constant"})
+_LISTS = frozenset({"python", "modules", "flows", "parameters"})
 _IDENTITY = frozenset({"is", "is not", "in", "not in"})
 
 
@@ -84,7 +86,16 @@ class ExpressionReader:
             parts = tuple(self.test(part) for part in node.values)
             return self._make(node, "boolean", parts, "python", _joint(node))
         expr = self._compare(node) if isinstance(node, ast.Compare) else self.read(node)
-        return self._ask(node, expr) if expr.kind in FLOWING else expr
+        return self._ask(node, expr) if self._is_asked(node, expr) else expr
+
+    def _is_asked(self, node: ast.expr, expr: Expr) -> bool:
+        """Return True if only a call can tell whether a value is true."""
+        if expr.kind != "maybe":
+            return expr.kind in FLOWING
+        # What is given to a helper may have been computed; what a forward is given is guarded.
+        method = self.env.method
+        is_helper = method is not None and method.name not in {"forward", "__call__"}
+        return (is_helper and bool(self.env.view.methods)) or not is_given(method, node)
 
     def _ask(self, node: ast.expr, expr: Expr) -> Expr:
         """Note that Python needs the truth of a tensor."""
@@ -151,7 +162,7 @@ class ExpressionReader:
         inside = [each.value for each in node.values if isinstance(each, ast.FormattedValue)]
         with self.env.scope():
             read = [self.read(each) for each in inside]
-        if any(has_steps(each) for each in read):
+        if any(has_steps(each) or each.kind in FLOWING for each in read):
             return replace(made_call(self.env, node, "result"), asked="text")
         return self.verbatim(node, "format")
 
@@ -255,6 +266,9 @@ class ExpressionReader:
             kind = "modules" if index.op == "slice" else "module"
         elif kind == "parameter":
             kind = "flow"
+        if value.kind in _LISTS and index.kind == "flow":
+            # A list or a table of Python takes no tensor that is not known yet.
+            index = replace(index, asked="int")
         return self._make(node, "index", (value, index), kind)
 
     def _sequence(self, node: ast.Tuple | ast.List | ast.Set) -> Expr:
@@ -299,6 +313,8 @@ class ExpressionReader:
         kind: Kind = "python"
         if kinds and not identity:
             kind = "result" if kinds == {"result"} else "flow"
+        elif not identity and any(part.kind == "maybe" for part in parts):
+            kind = "python" if any(is_text(part) for part in parts) else "maybe"
         return self._make(node, "compare", parts, kind, " ".join(symbols))
 
     def _boolean(self, node: ast.BoolOp) -> Expr:
@@ -410,6 +426,11 @@ class ExpressionReader:
             positional = self._mapped(node)
         else:
             positional = tuple(self.read(argument) for argument in node.args)
+            if word == "range":
+                positional = tuple(
+                    replace(each, asked="int") if each.kind in {"flow", "parameter"} else each
+                    for each in positional
+                )
         keywords = tuple(self.read(keyword.value) for keyword in node.keywords)
         env.mapping = mapping
         return positional, keywords
@@ -493,6 +514,11 @@ class ExpressionReader:
         expr = self.read(target)
         bind(self.env, expr, value)
         return expr
+
+
+def is_text(expr: Expr) -> bool:
+    """Return True if an expression is a text, which no tensor is equal to."""
+    return expr.op == "format" or (expr.op == "constant" and expr.name[:1] in {"'", '"'})
 
 
 def _joint(node: ast.BoolOp) -> str:

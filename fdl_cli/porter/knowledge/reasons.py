@@ -53,11 +53,6 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
         "give it another name: the port asks by `.through(bool)`",
     ),
     (
-        "FDL302",
-        "a `while` loop on a value that may be a tensor",
-        "compare the value with something, so that it is clear what is asked",
-    ),
-    (
         "FDL303",
         "several tensors, or the memory of one, are turned into Python values",
         "use a torch function on all of them, or move the conversion out of forward",
