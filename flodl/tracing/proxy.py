@@ -338,9 +338,11 @@ class Flow:
 
     def __str__(self) -> str:
         value = object.__getattribute__(self, "_value")
-        return str(self._tracer.guards.ask(self, lambda known: known, "the text")) if (
-            type(value) in PLAIN_KINDS
-        ) else repr(self)
+        return (
+            str(self._tracer.guards.ask(self, lambda known: known, "the text"))
+            if (type(value) in PLAIN_KINDS)
+            else repr(self)
+        )
 
     def __repr__(self) -> str:
         value = object.__getattribute__(self, "_value")

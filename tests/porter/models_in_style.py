@@ -1,6 +1,6 @@
 """Models in the style of published code, with the changes of the world that a port has to follow.
 
-A file of `tests/data/models_in_style` has a class `Net`, functions `inputs(rows)`, `second_inputs(rows)` ... that
+A file of `tests/data/models_in_style` has a class `Net`, functions `inputs(rows)`, `second_inputs(rows)` that
 return positional and named arguments, and `CHANGES`: functions of a model, by their names.
 """
 
@@ -35,7 +35,7 @@ def loaded_state(net):
 def hooked(net):
     """Hook containers and leaves, so that their results grow."""
     for module in net.modules():
-        if isinstance(module, nn.Linear | nn.LayerNorm | nn.ModuleList | nn.Sequential):
+        if type(module) in {nn.Linear, nn.LayerNorm, nn.ModuleList, nn.Sequential}:
             module.register_forward_hook(_grown)
 
 

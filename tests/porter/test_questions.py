@@ -126,9 +126,30 @@ NONLOCAL = {
         return h
     """,
 }
+# Of values that are computed, of which the port cannot know what they are.
+COMPUTED = {
+    "items of a value": "return sum([row for row in x if row.sum() > 0 and row[0] > -9], self.a(x))",
+    "nested function": "def ok(v):\n    return v > 0\n\n\nif ok(x.sum()):\n    x = self.a(x)\nreturn x",
+    "index of a list": "return [self.a, self.b][x.argmax(1)[0] % 2](x)",
+    "range": "for _ in range(x.argmax(1)[0]):\n    x = self.a(x)\nreturn x",
+    "size": "n = x.argmax(1).max() + 1\nreturn torch.zeros(n, 3), torch.ones(n, x.size(0)), self.a(x)",
+    "truth of a weight": "if self.limit:\n    x = self.a(x)\nreturn x",
+    "truth of a tuple": "rows = x[x.sum(1) > 0].unbind()\nif not rows:\n    return x\nreturn self.a(rows[0])",
+    "key of an order": "return max(x.unbind(), key=lambda row: row.sum().item())",
+    "text": "return self.a(x), f'{x.sum()}', str(tuple(x.shape)), f'{[x.size(0)]}'",
+    "key of a dict": "return {tuple(x.shape): self.a(x), x.size(0): 1}",
+    "error": "if x.sum() > 0:\n    raise ValueError(f'{int(x.sum())} {tuple(x.shape)}', x.size())\nreturn x",
+    "error with a value": "if x.sum() > 0:\n    raise KeyError(x.size(0), f'{x}')\nreturn x",
+    "assertion": "assert x.sum() > 0, f'{x.sum()} {list(x.shape)}'\nreturn x",
+}  # fmt: skip
 CASES = {
     f"{kind} {name}": textwrap.dedent(body).strip()
-    for kind, group in (("chain", CHAINS), ("identity", IDENTITY), ("nonlocal", NONLOCAL))
+    for kind, group in (
+        ("chain", CHAINS),
+        ("identity", IDENTITY),
+        ("nonlocal", NONLOCAL),
+        ("computed", COMPUTED),
+    )
     for name, body in group.items()
 }
 
@@ -161,6 +182,15 @@ def test_port_of_a_question_takes_the_way_of_the_original_in_every_call(porter, 
 )  # fmt: skip
 def test_port_of_a_question_writes_it_as_a_step(porter, name, written):
     assert written in porter.text(text_with(CASES[name]))
+
+
+def test_port_keeps_what_fills_a_container_as_values_decide(porter):
+    text = text_with("rows = [x]\nfill(x, rows)\nreturn sum(rows)")
+    filling = "def fill(x, rows):\n    if x.sum() > 0:\n        rows.append(x)\n\n\nclass Same"
+    reasons = porter.reasons(text.replace("class Same", filling))
+    assert [each.code for each in reasons] == ["FDL309"]
+    rows = "rows = [x, -x]\nrows.sort(key=lambda row: row.sum().item())\nreturn rows"
+    assert [each.code for each in porter.reasons(text_with(rows))] == ["FDL303"]
 
 
 def test_port_keeps_a_loop_over_layers_and_the_hooks_of_their_list(porter, tmp_path):

@@ -107,7 +107,10 @@ class BlockReader:
             if any(has_steps(each) for each in read) and self.env.refusals == refusals:
                 callee = self.expressions.verbatim(node.exc.func, "other")
                 parts = (replace(callee, parts=()), *read)
-                labels = (*("" for _ in node.exc.args), *(k.arg or "**" for k in node.exc.keywords))
+                labels = (
+                    *("" for _ in node.exc.args),
+                    *(k.arg or "**" for k in node.exc.keywords),
+                )
                 made = Expr(
                     op="call",
                     parts=parts,

@@ -1,10 +1,10 @@
 """Variables that hold what a method was given, and nothing that a step computes.
 
-    def forward(self, x, use_cache=None):
-        use_cache = use_cache if use_cache is not None else self.config.use_cache
-        if use_cache: ...                       # an argument or a setting: a guard answers at the entry
-        ready = self.check(x)
-        if ready: ...                           # computed: a step has to ask, `if call(bool, ready):`
+def forward(self, x, use_cache=None):
+    use_cache = use_cache if use_cache is not None else self.config.use_cache
+    if use_cache: ...                       # an argument or a setting: a guard answers at the entry
+    ready = self.check(x)
+    if ready: ...                           # computed: a step has to ask, `if call(bool, ready):`
 """
 
 import ast
@@ -74,22 +74,29 @@ def _is_given(node: ast.expr, names: frozenset[str], own: str) -> bool:
             return name in names and name != own
         case ast.Attribute(value=ast.Name(id=name)) if name == own and own:
             return True
-        case ast.Attribute(value=value) | ast.UnaryOp(operand=value):
-            parts = [value]
-        case ast.Subscript(value=value, slice=index):
-            parts = [value, index]
-        case ast.Compare(left=left, comparators=others):
-            parts = [left, *others]
-        case ast.BoolOp(values=parts) | ast.Tuple(elts=parts) | ast.List(elts=parts):
-            pass
-        case ast.BinOp(left=left, right=right):
-            parts = [left, right]
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            parts = [test, body, orelse]
         case ast.Call(func=ast.Attribute(value=value, attr=attr), args=args) if attr in _READING:
             parts = [value, *args]
         case ast.Call(func=ast.Name(id=name), args=args) if name in _BUILTINS:
             parts = args
         case _:
-            return False
-    return all(_is_given(part, names, own) for part in parts)
+            parts = _operands(node)
+    return bool(parts) and all(_is_given(part, names, own) for part in parts)
+
+
+def _operands(node: ast.expr) -> list[ast.expr]:
+    """Return the parts of an expression that calls nothing; none of others."""
+    match node:
+        case ast.Attribute(value=value) | ast.UnaryOp(operand=value):
+            return [value]
+        case ast.Subscript(value=value, slice=index):
+            return [value, index]
+        case ast.Compare(left=left, comparators=others):
+            return [left, *others]
+        case ast.BoolOp(values=parts) | ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return parts
+        case ast.BinOp(left=left, right=right):
+            return [left, right]
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return [test, body, orelse]
+        case _:
+            return []

@@ -58,6 +58,7 @@ class ExpressionReader:
 
     def __init__(self, env: Environment) -> None:
         self.env = env
+        self.in_arguments = False
 
     def read(self, node: ast.expr) -> Expr:
         """Return the IR of an expression."""
@@ -162,8 +163,11 @@ class ExpressionReader:
         inside = [each.value for each in node.values if isinstance(each, ast.FormattedValue)]
         with self.env.scope():
             read = [self.read(each) for each in inside]
-        if any(has_steps(each) or each.kind in FLOWING for each in read):
+        if any(has_steps(each) for each in read):
             return replace(made_call(self.env, node, "result"), asked="text")
+        if any(each.kind in FLOWING for each in read) and not self.in_arguments:
+            # Only a call knows the value; as an argument, its call as a whole becomes a step.
+            return replace(made_call(self.env, node, "python"), asked="text")
         return self.verbatim(node, "format")
 
     def verbatim(self, node: ast.expr | ast.stmt, op: Op) -> Expr:
@@ -420,6 +424,7 @@ class ExpressionReader:
         positional: tuple[Expr, ...]
         asks = word in {"any", "all"} and callee.name not in env.kinds and len(node.args) == 1
         mapping, env.mapping = env.mapping, None
+        inside, self.in_arguments = self.in_arguments, True
         if asks and isinstance(node.args[0], ast.GeneratorExp | ast.ListComp):
             positional = (self._comprehension(node.args[0], asks=True),)
         elif word == "map" and len(node.args) > 1:
@@ -432,7 +437,7 @@ class ExpressionReader:
                     for each in positional
                 )
         keywords = tuple(self.read(keyword.value) for keyword in node.keywords)
-        env.mapping = mapping
+        env.mapping, self.in_arguments = mapping, inside
         return positional, keywords
 
     def _mapped(self, node: ast.Call) -> tuple[Expr, ...]:
@@ -466,6 +471,7 @@ class ExpressionReader:
         speaks = verdict.role == "function" and is_formatted(arguments)
         if verdict.role == "made" or speaks:
             return made_call(env, node, verdict.kind, hides=verdict.kind == "result")
+        self._check_filled(callee, verdict.role, arguments, node.lineno)
         labels = (
             *("*" if part.op == "starred" else "" for part in positional),
             *(keyword.arg or "**" for keyword in node.keywords),
@@ -492,6 +498,17 @@ class ExpressionReader:
             return callee.name in self.env.view.fillers
         fact = self.env.functions.get(callee.dotted or callee.name)
         return role == "python" and callee.op == "name" and fact is not None and fact.fills
+
+    def _check_filled(
+        self, callee: Expr, role: Role, arguments: tuple[Expr, ...], line: int
+    ) -> None:
+        """Refuse a step that changes a container of the forward: values may decide how, call by call."""
+        fact = self.env.functions.get(callee.dotted or callee.name)
+        if role != "function" or fact is None or not fact.fills or fact.transparent:
+            return
+        if any(part.op == "name" and part.kind in {"flows", "parameters"} for part in arguments):
+            message = f"`{callee.name}` changes a container of the forward by values"
+            self.env.refuse(line, "FDL309", message)
 
     def _as_held(self, part: Expr) -> Expr:
         """Return an argument; what the object holds is read by a step, and changed in every call."""

@@ -38,7 +38,9 @@ def constant_parameters(method: FunctionNode | None, inner: ast.FunctionDef) -> 
         given = defaults | dict(zip(names, node.args, strict=False))
         given |= {each.arg or "": each.value for each in node.keywords}
         found &= {name for name, value in given.items() if isinstance(value, ast.Constant)}
-    stored = {node.id for node in ast.walk(inner) if isinstance(node, ast.Name) and not _is_read(node)}
+    stored = {
+        node.id for node in ast.walk(inner) if isinstance(node, ast.Name) and not _is_read(node)
+    }
     return found - stored
 
 

@@ -42,7 +42,7 @@ class Net(nn.Module):
         outs = self.named(laterals, prefix="x")
         outs.update(merged=merge([f for i, f in enumerate(laterals) if i in self.out_indices], extra=middle[:1]))
         heads = split_heads(outs["merged"], 3)
-        heads.sort(key=lambda h: float(h.sum()))
+        heads = sorted(heads, key=lambda h: float(h.sum()))
         total = sum(h.mean() for h in heads)
         best = max(heads, key=lambda h: h.max().item())
         outs["tuple"] = tuple(reversed(heads))[1:]
