@@ -72,8 +72,16 @@ def own_settings(
             # Each model gets settings of its own: some constructors write into them.
             settings = attempt(partial(kind, **recipes[number]))
             if not isinstance(settings, Failure):
+                attempt(partial(_choose_attention, made, settings))
                 memory.note_made(settings, kind, number)
                 yield settings
+
+
+def _choose_attention(made: type, settings: Any) -> None:
+    """Choose how a block attends; a whole model of transformers chooses for its blocks."""
+    unset = getattr(settings, "_attn_implementation", "") is None
+    if unset and inspect.getattr_static(made, "config_class", None) is None:
+        settings._attn_implementation = "eager"
 
 
 @functools.lru_cache(maxsize=256)
@@ -91,7 +99,8 @@ def _recipes(kind: type, depth: int = 0) -> tuple[dict[str, Any], ...]:
         values = _values(known, kind)
         sixteenth = {n: smaller_setting(n, v) for n, v in values.items()}
         less = {n: v for n, v in sixteenth.items() if v != values[n]}
-        for smaller in (tiny_values(values), less):
+        # Tiny widths may not divide each other as the usual ones do.
+        for smaller in (tiny_values(values), tiny_values(values, widths=False), less):
             for inner in _inner(values, depth):
                 recipe = {**base, **smaller, **inner}
                 works = not isinstance(attempt(partial(kind, **recipe)), Failure)
