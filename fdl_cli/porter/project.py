@@ -67,11 +67,12 @@ class Project:
             self._read(path, data)
         self._ported = frozenset(self._members)
         self._near: dict[Path, Member | None] = {}
+        self._complete: set[Path] = set()
         self._map = ModuleMap(self._members)
         self._settled = False
         self._modules: dict[Class, bool] = {}
         for path, member in self._members.items():
-            self._bring(path, member)
+            self._complete_names(path, member)
         if linked:
             self._link_all()
         else:
@@ -170,22 +171,32 @@ class Project:
         return member.script
 
     def _known(self, path: Path) -> Member | None:
-        """Return a file that is ported, or read one that is only imported, if it can be read."""
+        """Return a file that is ported, or read one that is only imported, if it can be read.
+
+        Of the latter only what stands in it is known: its imports are not read along.
+        """
         if path in self._members:
             return self._members[path]
         if path not in self._near:
-            self._near[path] = None
-            member = self._near[path] = _read_near(path)
-            if member is not None:
-                self._bring(path, member)
+            self._near[path] = _read_near(path)
         return self._near[path]
+
+    def _understood(self, path: Path) -> Member | None:
+        """Return a file as `_known` does, with what its imports bring it: its classes are looked at."""
+        member = self._known(path)
+        if member is not None:
+            self._complete_names(path, member)
+        return member
 
     def _names(self, path: Path) -> Names | None:
         member = self._known(path)
         return None if member is None else member.survey.names
 
-    def _bring(self, path: Path, member: Member) -> None:
+    def _complete_names(self, path: Path, member: Member) -> None:
         """Tell a file what relative imports, and stars of other files, bring it from outside."""
+        if path in self._complete:
+            return
+        self._complete.add(path)
         outside = imported_from_outside(path, member.survey.names, self._map, self._ported)
         brought = {**outside, **brought_by_stars(path, self._names, self._map)}
         if brought:
@@ -266,6 +277,7 @@ class Project:
         near = self._near.get(home)
         if near is not None:
             # Its methods are read as those of a file that is ported: they say what becomes of the class.
+            self._complete_names(home, near)
             self._members.setdefault(home, near)
         surveyed = self._members[home].survey.classes[own]
         script = self._script(self._members[home])
@@ -319,7 +331,7 @@ class Project:
             yield name
         elif name in known.names.aliases:
             yield known.names.aliases[name]
-        else:
+        elif not name.startswith("_") and not known.names.is_own(name):
             for star in sorted(known.names.stars):
                 yield f"{star}{name}" if star.endswith(".") else f"{star}.{name}"
 
@@ -344,6 +356,8 @@ class Project:
         member = self._known(home)
         if member is None:
             return
+        if member.survey.names.is_own(name):
+            self._complete_names(home, member)
         survey = member.survey
         if name in survey.drawing:
             yield shown, survey.drawing[name]
@@ -382,7 +396,7 @@ class Project:
         if target not in self._modules:
             self._modules[target] = False  # a circle is no module
             path, name = target
-            member = self._known(path)
+            member = self._understood(path)
             self._modules[target] = member is not None and any(
                 base.kind in {"module", "flow", "layer"}
                 or self._has_module(path, base)
