@@ -15,7 +15,7 @@ from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.findings import FileError, Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ScriptIR
 from fdl_cli.porter.ir.training import LOWER, TrainingLevel
-from fdl_cli.porter.knowledge.torch_names import is_foreign_module
+from fdl_cli.porter.knowledge.torch_names import FOREIGN_BASES, MIXINS, is_foreign_module
 from fdl_cli.porter.member import Class, Member
 from fdl_cli.porter.module_map import ModuleMap, imports_first
 from fdl_cli.porter.parse.reader import UnreadableError, read
@@ -237,7 +237,7 @@ class Project:
 
     def _has_base_elsewhere(self, path: Path) -> bool:
         return any(
-            base.kind == "other" and self._resolve(path, base.name) is not None
+            base.kind == "other" and self._above(path, base.name) is not None
             for item in self._members[path].survey.classes.values()
             for base in item.facts.bases
         )
@@ -270,7 +270,7 @@ class Project:
         self, member: Member, place: Path, written: str, name: str, found: dict[str, Relative]
     ) -> None:
         """Add the class that a file at `place` writes as `written`, and the classes above it."""
-        target = self._resolve(place, written)
+        target = self._above(place, written)
         if target is None or name in found:
             return
         home, own = target
@@ -296,9 +296,20 @@ class Project:
 
     def _renamed(self, home: Path, base: BaseFact, names: Mapping[str, str]) -> BaseFact:
         known = base.kind == "local" or (
-            base.kind == "other" and self._resolve(home, base.name) is not None
+            base.kind == "other" and self._above(home, base.name) is not None
         )
         return replace(base, kind="local", name=names[base.name]) if known else base
+
+    def _above(self, path: Path, name: str) -> Class | None:
+        """Return the class of another file that a base of a file is.
+
+        Of bases that are known by name, no file is read unless it is ported: what they do is known.
+        """
+        if name in FOREIGN_BASES or name in MIXINS:
+            found = self._map.find(path, name)
+            if found is None or found[0] not in self._ported:
+                return None
+        return self._resolve(path, name)
 
     def _resolve(self, path: Path, name: str, seen: set[Class] | None = None) -> Class | None:
         """Return the class which a file means by a name of its own or by a full name.
