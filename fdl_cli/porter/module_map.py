@@ -59,9 +59,9 @@ class ModuleMap:
                     return found
         if parts[0] in _INSTALLED:
             return None
-        folders = self._disk.folders(importer.parent)
-        own = (folder for folder in folders if _is_own(folder, importer, parts[0]))
-        walks = (self._disk.walk(folder, parts) for folder in own)
+        around = self._disk.folders(importer.parent)
+        near = [each for each in around if _is_own(each, importer, parts[0])]
+        walks = (self._disk.walk(each, parts) for each in near)
         return next((found for found in walks if found is not None), None)
 
     def imported(self, importer: Path, names: Names) -> set[Path]:
