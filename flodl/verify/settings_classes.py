@@ -77,10 +77,16 @@ def own_settings(
                 yield settings
 
 
-def _choose_attention(made: type, settings: Any) -> None:
+@runtime_checkable
+class _Attending(Protocol):
+    _attn_implementation: object
+
+
+def _choose_attention(made: type, settings: object) -> None:
     """Choose how a block attends; a whole model of transformers chooses for its blocks."""
-    unset = getattr(settings, "_attn_implementation", "") is None
-    if unset and inspect.getattr_static(made, "config_class", None) is None:
+    if not isinstance(settings, _Attending) or settings._attn_implementation is not None:
+        return
+    if inspect.getattr_static(made, "config_class", None) is None:
         settings._attn_implementation = "eager"
 
 
