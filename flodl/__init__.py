@@ -58,6 +58,7 @@ from flodl.errors import UnknownNameError as UnknownNameError
 from flodl.graph.graph import Graph as Graph
 from flodl.graph.observation import Reduce as Reduce
 from flodl.graph.paths import PathKind as PathKind
+from flodl.graph.tree import walk_modules as walk_modules
 from flodl.module.flow_module import FlowModule as FlowModule
 from flodl.module.flow_module import subflow as subflow
 from flodl.monitor.alerts import AlertRules as AlertRules
@@ -221,6 +222,8 @@ from flodl.nn.schedulers import WarmupScheduler as WarmupScheduler
 from flodl.nn.single_stream import GRU as GRU
 from flodl.nn.single_stream import LSTM as LSTM
 from flodl.nn.single_stream import MultiheadAttention as MultiheadAttention
+from flodl.nn.transformer_parts import RotaryEmbedding as RotaryEmbedding
+from flodl.nn.transformer_parts import SwiGLU as SwiGLU
 from flodl.nodes.loop_body import LoopBody as LoopBody
 from flodl.nodes.loop_body import TraceEmit as TraceEmit
 from flodl.nodes.merge import Add as Add
@@ -233,8 +236,10 @@ from flodl.nodes.merge import Stack as Stack
 from flodl.observe.duration import format_duration as format_duration
 from flodl.observe.metrics import MetricLog as MetricLog
 from flodl.observe.profile import LevelTiming as LevelTiming
+from flodl.observe.profile import NodeStats as NodeStats
 from flodl.observe.profile import NodeTiming as NodeTiming
 from flodl.observe.profile import Profile as Profile
+from flodl.observe.profile import ProfileStats as ProfileStats
 from flodl.observe.trend import Trend as Trend
 from flodl.observe.trend import TrendGroup as TrendGroup
 from flodl.ops import add_scalar as add_scalar

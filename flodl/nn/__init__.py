@@ -158,3 +158,5 @@ from flodl.nn.schedulers import WarmupScheduler as WarmupScheduler
 from flodl.nn.single_stream import GRU as GRU
 from flodl.nn.single_stream import LSTM as LSTM
 from flodl.nn.single_stream import MultiheadAttention as MultiheadAttention
+from flodl.nn.transformer_parts import RotaryEmbedding as RotaryEmbedding
+from flodl.nn.transformer_parts import SwiGLU as SwiGLU
