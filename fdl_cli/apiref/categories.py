@@ -24,6 +24,7 @@ CATEGORIES: Final[tuple[tuple[str, str], ...]] = (
     ("Mixed precision", "flodl.nn.precision"),
     ("Random numbers", "flodl.nn.rng"),
     ("Devices and memory", "flodl.nn.devices"),
+    ("Devices and memory", "flodl.nn.gpu"),
     ("CUDA graphs", "flodl.nn.cuda_graphs"),
     ("Tensor operations", "flodl.ops"),
     ("Gradients", "flodl.autograd"),
