@@ -59,6 +59,8 @@ from flodl.graph.graph import Graph as Graph
 from flodl.graph.observation import Reduce as Reduce
 from flodl.graph.paths import PathKind as PathKind
 from flodl.graph.tree import walk_modules as walk_modules
+from flodl.log import Verbosity as Verbosity
+from flodl.log import set_verbosity as set_verbosity
 from flodl.module.flow_module import FlowModule as FlowModule
 from flodl.module.flow_module import subflow as subflow
 from flodl.monitor.alerts import AlertRules as AlertRules

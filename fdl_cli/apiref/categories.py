@@ -33,6 +33,7 @@ CATEGORIES: Final[tuple[tuple[str, str], ...]] = (
     ("Checkpoints", "flodl.checkpoint"),
     ("Observation", "flodl.observe"),
     ("Monitoring", "flodl.monitor"),
+    ("Monitoring", "flodl.log"),
     ("Data", "flodl.data"),
     ("Training", "flodl.train"),
     ("Training", "flodl.step"),

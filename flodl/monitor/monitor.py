@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, final
 
 from torch import nn
 
+from flodl import log
 from flodl.graph.timing import enable_profiling
 from flodl.monitor.access import Access
 from flodl.monitor.addresses import address_lines
@@ -387,7 +388,7 @@ class Monitor:
             self._say(f"  monitor: {path} cannot be written ({problem.strerror})")
 
     def _say(self, line: str) -> None:
-        if not self._quiet:
+        if not self._quiet and log.enabled(log.Verbosity.NORMAL):
             # A terminal that is gone is no reason to stop.
             with contextlib.suppress(OSError, ValueError):
                 print(line, file=self._stream or sys.stdout, flush=True)
