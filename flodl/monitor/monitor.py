@@ -89,7 +89,8 @@ class Monitor:
             alerts: when to raise an alert.
             resources: sample processor, memory and GPUs once a second.
             accepts: what a page may ask for: `save`, `stop`, `pause`; see `requests`.
-            sinks: other tools that get everything too, such as `tensorboard:FOLDER`.
+            sinks: other tools that get everything too, such as `tensorboard:FOLDER`, and files of JSON
+                lines: `jsonl:FILE`.
         """
         self.total_epochs = total_epochs
         self._quiet, self._stream = quiet or is_follower(), stream
@@ -111,7 +112,7 @@ class Monitor:
         name = folder.parent.name if folder is not None else "run"
         tools = tuple(sink_for(each) if isinstance(each, str) else each for each in sinks)
         self._pump = Pump(
-            name, earlier, folder, self._recorder, alerts or AlertRules(), tools, self._say
+            name, earlier, folder, self._recorder, alerts or AlertRules(), tools, self._complain
         )
         self._note("start", start_data(name, total_epochs, tuple(accepts)))
         self._sampler = Sampler(self._pump.add, self._pump.sync) if resources else None
@@ -258,7 +259,7 @@ class Monitor:
         try:
             self._server = MonitorServer(hub, access=access, port=port, control=self._control)
         except OSError as problem:
-            self._say(
+            self._complain(
                 f"  monitor: port {port} cannot be had ({problem.strerror}), using another one"
             )
             self._server = MonitorServer(hub, access=access, port=0, control=self._control)
@@ -385,10 +386,15 @@ class Monitor:
         try:
             write_text(path, archive_of({self._pump.name: self._pump.run}))
         except OSError as problem:
-            self._say(f"  monitor: {path} cannot be written ({problem.strerror})")
+            self._complain(f"  monitor: {path} cannot be written ({problem.strerror})")
 
     def _say(self, line: str) -> None:
-        if not self._quiet and log.enabled(log.Verbosity.NORMAL):
+        if log.enabled(log.Verbosity.NORMAL):
+            self._complain(line)
+
+    def _complain(self, line: str) -> None:
+        """Print what went wrong, which no verbosity hides."""
+        if not self._quiet:
             # A terminal that is gone is no reason to stop.
             with contextlib.suppress(OSError, ValueError):
                 print(line, file=self._stream or sys.stdout, flush=True)
