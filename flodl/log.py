@@ -1,4 +1,4 @@
-"""One switch for what the runtime says: quiet, normal, verbose, debug or trace.
+"""One switch for what the runtime prints: quiet, normal, verbose, debug or trace.
 
     FLODL_VERBOSITY=verbose python train.py      # from the shell; a name or a number from 0 to 4
     flodl.set_verbosity("quiet")                 # in a program; it wins over the variable
@@ -8,8 +8,8 @@ where a data set is kept; `debug` the recording of plans; `trace` every epoch of
 lines go to standard output, debug and trace to standard error. Warnings and errors are no matter of
 verbosity.
 
-The lines go through the logger `flodl` of Python's `logging`, on levels of its own beside INFO and DEBUG:
-add a handler there to keep them elsewhere too.
+The lines go through the logger `flodl` of Python's `logging`; VERBOSE (15) and TRACE (5) are new levels
+beside INFO and DEBUG. Add a handler to that logger to keep the lines elsewhere too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VARIABLE: Final = "FLODL_VERBOSITY"
 
 @final
 class Verbosity(IntEnum):
-    """How much the runtime says.
+    """How much the runtime prints.
 
     Example:
         >>> from flodl.log import Verbosity
@@ -54,7 +54,7 @@ _LOGGER: Final = logging.getLogger("flodl")
 
 
 def set_verbosity(level: Verbosity | int | str) -> Verbosity:
-    """Say from now on as much as a level allows; return the level before.
+    """Set how much the runtime prints from now on; return the level before.
 
     Args:
         level: a `Verbosity`, its number from 0 to 4, or its name.
@@ -76,33 +76,33 @@ def set_verbosity(level: Verbosity | int | str) -> Verbosity:
 
 
 def verbosity() -> Verbosity:
-    """Return how much the runtime says."""
+    """Return how much the runtime prints."""
     level = _LOGGER.level
     return max((each for each in Verbosity if _LEVELS[each] >= level), default=Verbosity.QUIET)
 
 
 def enabled(level: Verbosity) -> bool:
-    """Return True if lines of a level are said."""
+    """Return True if lines of a level are printed."""
     return verbosity() >= level
 
 
 def normal(line: str, *values: object) -> None:
-    """Say a line unless it is quiet; `values` fill its `%s` only if it is said."""
+    """Print a line unless it is quiet; `values` fill its `%s` only if it is printed."""
     _LOGGER.log(_LEVELS[Verbosity.NORMAL], line, *values)
 
 
 def verbose(line: str, *values: object) -> None:
-    """Say a line from `VERBOSE` on."""
+    """Print a line from `VERBOSE` on."""
     _LOGGER.log(_LEVELS[Verbosity.VERBOSE], line, *values)
 
 
 def debug(line: str, *values: object) -> None:
-    """Say a line from `DEBUG` on."""
+    """Print a line from `DEBUG` on."""
     _LOGGER.log(_LEVELS[Verbosity.DEBUG], line, *values)
 
 
 def trace(line: str, *values: object) -> None:
-    """Say a line at `TRACE`."""
+    """Print a line at `TRACE`."""
     _LOGGER.log(_LEVELS[Verbosity.TRACE], line, *values)
 
 

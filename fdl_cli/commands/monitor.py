@@ -1,6 +1,6 @@
-"""`fdl monitor`: show runs in the browser, finished ones and those that go on in other processes.
+"""`fdl monitor`: show runs in the browser, finished ones and running ones of other processes.
 
-Or give them away: as one page that needs no server, or record by record as JSON lines.
+`--export` writes them as one page that needs no server, `--records` prints them as JSON lines.
 """
 
 import json

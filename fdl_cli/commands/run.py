@@ -126,9 +126,9 @@ def surroundings(context: Context) -> Surroundings:
 
 
 def pass_verbosity(invocation: Invocation, verbosity: int) -> Invocation:
-    """Return the task with the level at which flodl speaks, if `-q` or `-v` was given.
+    """Return the task with the verbosity of flodl, if `-q` or `-v` was given.
 
-    What stands on the command line wins over the manifest and over the environment.
+    The command line wins over the manifest and over the environment.
 
     Example:
         >>> task = Invocation(("train",), ("python",), "/p", (), None, None, "")

@@ -2,12 +2,12 @@
 
 A batch of CIFAR-10 is a pickle of a dictionary with a NumPy array in it:
 
-    numpy.core.multiarray _reconstruct(numpy.ndarray, (0,), b"b")   <- the file asks for a function
-    BUILD (1, (10000, 3072), dtype("u1"), False, b"...")            <- and hands it a state
+    numpy.core.multiarray _reconstruct(numpy.ndarray, (0,), b"b")   <- the file names a function
+    BUILD (1, (10000, 3072), dtype("u1"), False, b"...")            <- and gives it a state
 
-`pickle.load` would import and call whatever stands there, so a changed file could run any program.
-This reader gives the five names that arrays need stand-ins of its own, which only note what they get,
-and refuses every other name. It needs no NumPy.
+`pickle.load` would import and call any name there, so a changed file could run any program. This reader
+replaces the five names that arrays need by stand-ins, which only record their arguments. It refuses every
+other name, and needs no NumPy.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
 
 A window lies in one shard: window `i` is found by the number of windows of the shards before, and begins
 at a multiple of `stride`. The files are mapped, so a batch reads only its own pages. The order is computed
-(`flodl.data.order`), so any position is found without those before it, and nothing has to be saved to go
-on there but the position.
+(`flodl.data.order`), so any position is found without those before it. A run resumes from the number of
+batches that it has used; no other state is saved.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class TokenShards:
         """
         rows = torch.as_tensor(indices, dtype=torch.int64)
         if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < len(self):
-            raise IndexError(f"there are {len(self)} windows; asked for {indices}")
+            raise IndexError(f"there are {len(self)} windows; the indices are {indices}")
         # Among shards without a window, `right` finds the last one that begins here: the one that has it.
         owners = torch.searchsorted(self._first, rows, right=True) - 1
         starts = (rows - self._first[owners]) * self._stride
@@ -156,7 +156,7 @@ class TokenShards:
         Args:
             batch_size: windows of a batch.
             seed: names the order.
-            position: the batch to begin with: how many a run that goes on has used.
+            position: the batch to begin with: how many batches a resumed run has used.
 
         Raises:
             DataError: a number is too small.

@@ -96,7 +96,7 @@ def serve(asked: argparse.Namespace, ready: Callable[[dict[str, Any]], None]) ->
 
 
 def export(places: Sequence[Path], file: Path) -> int:
-    """Write one page with all runs below some places; say on a line of JSON which they are."""
+    """Write one page with all runs below some places; print their names on a line of JSON."""
     gallery = Gallery(places)
     if not gallery.names:
         return NO_RUNS
@@ -120,7 +120,7 @@ def print_records(places: Sequence[Path]) -> int:
                     sys.stdout.write(f"{each}\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        # `| head` has seen enough; Python would complain when it flushes at the end.
+        # A reader such as `head` has ended; Python would raise again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0 if folders else NO_RUNS
 

@@ -57,8 +57,8 @@ class RotaryEmbedding(nn.Module):
 
         Args:
             x: queries or keys `[..., T, D]`, such as `[B, H, T, D]`, with `D >= dim`.
-            positions: the positions `[T]` or `[B, T]`, 0 to T - 1 if not given; those of a cache go on at its
-                length. `[B, T]` belongs to an `x` whose first dimension is B.
+            positions: the positions `[T]` or `[B, T]`, 0 to T - 1 if not given; with a cache they begin at
+                its length. `[B, T]` belongs to an `x` whose first dimension is B.
 
         Raises:
             ValueError: `x` has fewer than `dim` features.

@@ -1,4 +1,4 @@
-"""One switch for what the runtime says, from the environment and in a program."""
+"""One switch for what the runtime prints, from the environment and in a program."""
 
 import io
 import logging
@@ -39,7 +39,7 @@ def say_all():
         ("trace", "a 1\nb\n", "c\nd\n"),
     ],
 )
-def test_level_decides_which_lines_are_said_and_where(capsys, level, out, err):
+def test_level_decides_which_lines_are_printed_and_where(capsys, level, out, err):
     flodl.set_verbosity(level)
     say_all()
     assert capsys.readouterr() == (out, err)
@@ -76,7 +76,7 @@ def test_closed_terminal_stops_nothing(monkeypatch):
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stdout", closed)
-    log.normal("nobody reads this")
+    log.normal("not read")
     monkeypatch.setattr(sys, "stdout", None)
     log.normal("nor this")
 

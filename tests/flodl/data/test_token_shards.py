@@ -1,4 +1,4 @@
-"""Files of tokens: what a window holds, in which order windows come, and how a run goes on."""
+"""Files of tokens: what a window holds, the order of the windows, and how a run is resumed."""
 
 import pickle
 import struct
