@@ -72,7 +72,7 @@ class RecordLog:
         >>> import json, tempfile
         >>> from pathlib import Path
         >>> from flodl import Monitor
-        >>> from flodl.monitor.record_log import RecordLog
+        >>> from flodl.monitor import RecordLog
         >>> file = Path(tempfile.mkdtemp()) / "records.jsonl"
         >>> with Monitor(1, quiet=True, resources=False, sinks=[RecordLog(file)]) as monitor:
         ...     monitor.record(0, {"loss": 0.5})
