@@ -182,7 +182,7 @@ def _note_death(answer: Answer, pending: tuple[str, ...], found: dict[str, Class
     detail = f"the process ended while it ran {whose}: {answer.trouble}"
     if answer.malformed:
         status, code = "not-run", "malformed-answer"
-        detail = f"the process that ran {whose} answered what was not asked: {answer.trouble}"
+        detail = f"the process that ran {whose} sent something else than answers: {answer.trouble}"
     found[name] = ClassEvidence(
         name=name,
         status=status,

@@ -213,3 +213,28 @@ def test_port_with_another_text_than_the_one_to_be_written_is_not_run(tmp_path: 
     assert [item.status for item in outcome.classes] == ["not-run"]
     assert outcome.error is not None
     assert "changed" in outcome.error
+
+
+def test_site_customization_on_the_python_path_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = tmp_path / "evil"
+    evil.mkdir()
+    (evil / "sitecustomize.py").write_text(
+        "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n", encoding="utf-8"
+    )
+    (evil / "helper.py").write_text("FACTOR = 1\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(evil))
+    text = text_of("from helper import FACTOR", 0, "return self.fc(x) * FACTOR")
+    assert proved(tmp_path, text, text).status == "equal"
+    assert not (evil / "ran").exists()
+
+
+def test_secrets_of_the_environment_are_not_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_ACCESS_TOKEN", "secret")
+    trick = "import os\nSEEN = 'MY_ACCESS_TOKEN' in os.environ"
+    body = "return self.fc(x) * (2 if SEEN else 1)"
+    plain = text_of("SEEN = False", 0, body)
+    assert proved(tmp_path, text_of(trick, 0, body), plain).status == "equal"
