@@ -231,8 +231,19 @@ def opaque_check(value: Any, place: str, key: Callable[..., str]) -> str:
             return f"{place} is {key(value, name, portable=False)}"
 
 
+# The text of a guard -> the text that a user has written.
+_SPELLINGS: Final = (
+    (re.compile(r"^globals_\d*\['(\w+)'\]"), r"\1"),
+    (re.compile(r"^cell_(\w+?)_\d*\.cell_contents"), r"\1"),
+    (re.compile(r"^(?!self\.)\w+_\d*\.(\w+)"), r"\1"),
+    (re.compile(r"vars\(([^()]+)\)\['(\w+)'\]"), r"\1.\2"),
+)
+
+
 def unseen(value: Any, place: str, site: str) -> str:
     """Return the message for an object that only a step may read, where no step can read it."""
+    for pattern, spelling in _SPELLINGS:
+        place = pattern.sub(spelling, place)
     return (
         f"{site}: the flow reads `{place}`, a {type(value).__name__}, whose state may change unseen between "
         "two calls; make it an attribute of the module, which each call reads, or use it in a function "

@@ -810,15 +810,24 @@ COUNTER = itertools.count()
         (
             lambda: SimpleNamespace(rng=random.Random(0)),
             lambda s, x: x * s.cfg.rng.random(),
-            r"vars\(self.cfg\)\['rng'\]`, a Random",
+            r"self.cfg.rng`, a Random",
         ),
-        (None, lambda s, x: x * next(COUNTER), r"test_world_.COUNTER`, a count"),
+        (None, lambda s, x: x * next(COUNTER), r"COUNTER`, a count"),
     ],
     ids=["item", "namespace", "global"],
 )
 def test_object_with_unseen_state_that_no_step_reads_is_an_error_with_its_place(make, flow, read):
     module = module_of(FlowModule, "flow", flow, make)
     with pytest.raises(FlowError, match=rf"test_world.py:\d+: the flow reads `{read}"):
+        module(X)
+
+
+def test_free_variable_with_unseen_state_is_an_error_with_its_name():
+    numbers = iter([1.0])
+    module = module_of(FlowModule, "flow", lambda s, x: x * next(numbers), None)
+    with pytest.raises(
+        FlowError, match=r"test_world.py:\d+: the flow reads `numbers`, a list_iterator"
+    ):
         module(X)
 
 
