@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 SINGLETONS: Final = (type(None), bool, type(Ellipsis), type(NotImplemented))
 TEXTS: Final = (str, bytes)
@@ -127,11 +127,6 @@ def is_array(value: Any) -> bool:
     """Return True for an array or a number of numpy, of a subclass too."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
-
-
-def objects_in(value: Any) -> Iterable[tuple[int, Any]]:
-    """Return the positions and items of an array of objects, nothing for any other value."""
-    return enumerate(value.flat) if is_array(value) and value.dtype.hasobject else ()
 
 
 def simple_text(value: Any) -> str:

@@ -208,6 +208,11 @@ def facts_of(value: Any) -> tuple[type, object]:
     return kind, tell(value)
 
 
+def has_facts(value: Any, facts: tuple[type, object]) -> bool:
+    """Return True if a value or buffer has the facts that were noted earlier."""
+    return facts_of(value) == facts
+
+
 def same_value(value: Any, kept: Any) -> bool:
     """Return True if an immutable value cannot be told from one of an earlier call."""
     return value is kept or facts_of(value) == facts_of(kept)
@@ -226,7 +231,7 @@ def opaque_check(value: Any, place: str, key: Callable[..., str]) -> str:
         case Rule.VALUE:
             return f"{key(same_value, 'same_value')}({place}, {key(value, name)})"
         case Rule.BUFFER:
-            return f"{key(facts_of, 'facts_of')}({place}) == {key(facts_of(value), name)}"
+            return f"{key(has_facts, 'has_facts')}({place}, {key(facts_of(value), name)})"
         case _:
             return f"{place} is {key(value, name, portable=False)}"
 

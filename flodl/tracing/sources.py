@@ -24,7 +24,6 @@ from __future__ import annotations
 import re
 import sys
 import weakref
-from collections import OrderedDict
 from contextlib import contextmanager
 from functools import partial
 from inspect import getattr_static
@@ -37,6 +36,7 @@ from torch import nn
 from flodl.errors import FlowError
 from flodl.tracing.attribute_hooks import Hooks, is_ours
 from flodl.tracing.callsite import call_site
+from flodl.tracing.changed_contents import ChangedContents
 from flodl.tracing.global_reads import (
     class_reads,
     global_reads,
@@ -56,11 +56,10 @@ from flodl.tracing.guard_values import (
     constant_check,
     content_of,
     instance_dict,
+    is_array,
     is_constant,
-    is_same,
     item_place,
     kept_items,
-    objects_in,
     plain_read,
     same_items,
     simple_text,
@@ -80,8 +79,6 @@ from flodl.tracing.opaque_objects import (
     unseen,
 )
 from flodl.tracing.proxy import Flow
-from flodl.tracing.pytrees import map_leaves
-from flodl.tracing.readings import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,6 +100,7 @@ class Sources:
     Attributes:
         names: the attributes that were read from the traced module itself.
         hooks: the classes whose objects report reads and writes of attributes here.
+        changes: the containers that the flow has read and may change.
         comparisons: the objects that the flow may compare by identity.
     """
 
@@ -118,7 +116,7 @@ class Sources:
         self._written: dict[tuple[int, str], Any] = {}
         self.hooks = Hooks()
         self.names: set[str] = set()
-        self._contents: list[tuple[Any, Any]] = []
+        self.changes = ChangedContents()
         self._changing: frozenset[str] | None = None
         self._globals: list[tuple[FunctionType, str, Any]] = []
         self._running = ""  # file and line of the function whose reads are guarded
@@ -148,7 +146,11 @@ class Sources:
                 found |= self._by_function.get(each, {})
                 waiting += self._callees.get(each, ())
         check = self.comparisons.check(self._known, seen - nodes)
-        return (*found, check) if check else tuple(found)
+        if check:
+            found[check] = None
+        if self.changes.has_any():
+            found["False"] = None  # only a trace makes these changes again
+        return tuple(found)
 
     def compared(self, one: Any, other: Any) -> None:
         """Guard that two objects are different, after `==` or `in` has compared them by identity."""
@@ -160,7 +162,7 @@ class Sources:
         """Drop every object."""
         self._known.clear()
         self._written.clear()
-        self._contents.clear()
+        self.changes.release()
         self._flows.clear()
 
     # ---- reads ----------------------------------------------------------------------------------
@@ -288,8 +290,8 @@ class Sources:
         check = constant_check(value, expression, self._key)
         if check:
             self._check(check)
-            for position, item in objects_in(value):
-                self.found(item, f"{expression}.flat[{position}]")
+            if is_array(value):
+                self._array(value, expression)
             return
         known = self.source_of(value)
         if known is not None and known != expression:
@@ -306,6 +308,13 @@ class Sources:
         elif not isinstance(value, ModuleType):
             self._object(value, expression)
 
+    def _array(self, value: Any, expression: str) -> None:
+        """Guard the objects in an array; the others are guarded by a copy."""
+        self.changes.array(value)
+        if value.dtype.hasobject:
+            for position, item in enumerate(value.flat):
+                self.found(item, f"{expression}.flat[{position}]")
+
     def _object(self, value: Any, expression: str) -> None:
         """Give an object its source, so that reads from it are guarded."""
         rule = rule_of(value)
@@ -321,6 +330,8 @@ class Sources:
             for part, text in parts_of(value):
                 self.found(part, text.format(expression))
         elif rule is not Rule.HOOK:
+            if rule is Rule.BUFFER:
+                self.changes.buffer(value)
             self._check(opaque_check(value, expression, self._key))
         if isinstance(value, partial):
             self.function(value.func)
@@ -346,8 +357,8 @@ class Sources:
         if id(value) in self._inside:  # it holds itself
             return
         kind = type(value)
-        if kind in (list, dict, OrderedDict, set) and id(value) not in self._known:
-            self._contents.append((value, value.copy()))
+        if id(value) not in self._known:
+            self.changes.container(value)
         self._keep(value, expression, hook=is_hookable(kind))
         self._check(f"type({expression}) is {self._key(kind, kind.__name__)}")
         self._inside.append(id(value))
@@ -483,27 +494,6 @@ class Sources:
                 )
                 raise FlowError(message)
 
-    def settle(self) -> bool:
-        """Leave the containers that the flow has changed itself as the plain module would.
-
-        A traced value in one of them becomes the value that it stands for.  Without values, as after
-        construction, every change is taken back.
-
-        Returns:
-            True if the flow has changed none.
-        """
-        changed = [
-            (value, before) for value, before in self._contents if not is_same(value, before)
-        ]
-        for value, before in changed:
-            kept = map_leaves(value, unwrap) if self._tracer.valued else before
-            if isinstance(value, list):
-                value[:] = kept
-            else:
-                value.clear()
-                value.update(kept)
-        return not changed
-
     def _free_variables(self, function: FunctionType) -> None:
         for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
@@ -593,5 +583,5 @@ def traced_reads(tracer: Tracer, function: Any) -> Iterator[None]:
         tracer.sources.require_same_globals()
     finally:
         tracer.sources.hooks.remove()
-        if not tracer.sources.settle() and not tracer.valued:
+        if not tracer.sources.changes.settle(valued=tracer.valued) and not tracer.valued:
             raise NeedsValueError

@@ -291,6 +291,32 @@ def weak_reference():
     return weakref.ref(REFERENT.held)
 
 
+def rotating(self, x):
+    values = self.cfg.values
+    values.append(values.pop(0) if isinstance(values, list) else values.popleft())
+    return x * values[0]
+
+
+def turning(self, x):
+    numbers = self.cfg.numbers
+    numbers[0] = 3 - numbers[0]
+    return x * int(numbers[0])
+
+
+def turning_attribute(self, x):
+    self.cfg.on = 3 - self.cfg.on
+    return x * self.cfg.on
+
+
+# The flow changes what it reads, and after two calls it finds the contents of the first.
+TURNING = {
+    "rotated list": configured(lambda: SimpleNamespace(values=[2.0, 3.0]), rotating),
+    "rotated deque": configured(lambda: SimpleNamespace(values=deque([2.0, 3.0])), rotating),
+    "turned bytes": configured(lambda: SimpleNamespace(numbers=bytearray(b"\1")), turning),
+    "turned array": configured(lambda: SimpleNamespace(numbers=np.array([1])), turning),
+    "turned attribute": configured(lambda: SimpleNamespace(on=1), turning_attribute),
+}
+
 # Objects of C code, which no hook can observe: told by value, by a copy or by their parts.
 OPAQUE = {
     "zip of lists": configured(lambda: [2.0, 3.0], zipped, lambda m: m.cfg.append(4.0)),
@@ -690,6 +716,7 @@ CASES = {
     ),
     **OPAQUE,
     **LIVE,
+    **TURNING,
     **{f"identity of {name}": case for name, case in IDENTITY.items()},
 }  # fmt: skip
 
