@@ -1,9 +1,9 @@
 """Hooks on classes: reads and writes of attributes report to the tracer while a flow is traced.
 
 A class gets a `__getattribute__` and a `__setattr__` that pass every call on but those of the flow: an
-owner that has a source, read outside of torch's machinery and of this package.  Where equality of its
-objects is identity, it gets an `__eq__` too; `in` and `list.index` ask that.  Classes are shared by all
-threads, so installations are counted.
+owner that has a source, read outside of torch's machinery and of this package.  An `__eq__` reports which
+objects are compared, since equality may be identity; `in` and `list.index` call it too.  Classes are
+shared by all threads, so installations are counted.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def install(kind: type) -> None:
                 "__getattribute__": _reader(plain.__getattribute__),
                 "__setattr__": _writer(plain.__setattr__),
             }
-            if plain.__eq__ is object.__eq__:
-                hooks["__eq__"] = _same
+            if plain.__eq__ is object.__eq__ or isinstance(plain.__eq__, FunctionType):
+                hooks["__eq__"] = _comparer(plain.__eq__)
             before = {name: vars(kind).get(name) for name in hooks}
             for name, hook in hooks.items():
                 type.__setattr__(kind, name, hook)
@@ -92,12 +92,14 @@ def remove(kind: type) -> None:
                 type.__setattr__(kind, name, method)
 
 
-def _same(one: Any, other: Any) -> Any:
-    """Compare two objects by identity, as `object.__eq__` does, and report that."""
-    tracer = current_tracer()
-    if tracer is not None and not is_ours(sys._getframe(1).f_code.co_filename):
-        tracer.sources.compared(one, other)
-    return object.__eq__(one, other)
+def _comparer(plain: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def __eq__(self: Any, other: Any) -> Any:  # noqa: N807
+        tracer = current_tracer()
+        if tracer is not None and not is_ours(sys._getframe(1).f_code.co_filename):
+            tracer.sources.compared(self, other)
+        return plain(self, other)
+
+    return __eq__
 
 
 def _reader(plain: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:

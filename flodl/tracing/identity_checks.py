@@ -43,7 +43,8 @@ class Comparisons:
 
     def add(self, function: int, code: CodeType) -> None:
         """Note a function that the flow may call, by its id."""
-        self._names[function] = compared_names(code)
+        if code.co_name != "__eq__":  # a hook reports which objects it compares
+            self._names[function] = compared_names(code)
 
     def read(self, value: object, name: str) -> None:
         """Note the attribute that an object is read from."""

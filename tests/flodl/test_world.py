@@ -275,6 +275,15 @@ class Row(np.ndarray):
     """An array of a class of the user."""
 
 
+class Special:
+    """Equality of a class of its own, which asks for identity."""
+
+    def __eq__(self, other):
+        return self is other
+
+    __hash__ = None
+
+
 class Wrapped:
     """Holds an iterator, as loaders of data do."""
 
@@ -480,6 +489,9 @@ IDENTITY = {
     ),
     "equality": configured(
         pair(lambda: Scaling(2.0)), lambda s, x: x if s.cfg.a == s.cfg.b else -x, let_b_be_a
+    ),
+    "equality of a class": configured(
+        pair(Special), lambda s, x: x if s.cfg.a == s.cfg.b else -x, let_b_be_a
     ),
     "item of a list": configured(
         pair(lambda: Scaling(2.0), items=[Scaling(1.0)]),
