@@ -392,6 +392,11 @@ OPAQUE = {
     "argument of a partial function": configured(
         lambda: partial(pow, 2.0), lambda s, x: x * s.cfg(2), put("cfg", partial(pow, 3.0))
     ),
+    "schema of torch": configured(
+        lambda: torch._C.parse_schema("f(Tensor x) -> Tensor"),
+        lambda s, x: x * len(s.cfg.name),
+        lambda m: setattr(m, "cfg", torch._C.parse_schema("longer(Tensor x) -> Tensor")),
+    ),
     "function with a cache": configured(
         lambda: cache(lambda: 2.0), lambda s, x: x * s.cfg(), put("cfg", cache(lambda: 5.0))
     ),
