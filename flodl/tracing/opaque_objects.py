@@ -156,8 +156,8 @@ def _rule_of_class(kind: type) -> Rule:
         return Rule.IDENTITY
     hidden = [each for each in kind.__mro__ if has_hidden_state(each)]
     if hidden and not issubclass(kind, BaseException):
-        # The nearest one: scripted functions of torch are objects of pybind11.
-        is_torch = hidden[0].__module__.partition(".")[0] == "torch"
+        # Scripted functions of torch have the state of a base of pybind11.
+        is_torch = any(each.__module__.partition(".")[0] == "torch" for each in kind.__mro__)
         return Rule.IDENTITY if is_torch else Rule.LIVE
     if is_hookable(kind):
         return Rule.HOOK

@@ -33,6 +33,7 @@ from torch.nn import functional as F
 from flodl import Flow, FlowModule
 from flodl.errors import FlowError
 from flodl.tracing.active import ACTIVE, current_tracer
+from flodl.tracing.opaque_objects import Rule, rule_of
 
 pytestmark = pytest.mark.torch
 
@@ -873,6 +874,11 @@ def test_free_variable_with_unseen_state_is_an_error_with_its_name():
         FlowError, match=r"test_world.py:\d+: the flow reads `numbers`, a list_iterator"
     ):
         module(X)
+
+
+def test_object_of_torch_that_is_a_global_is_guarded_by_its_identity():
+    assert rule_of(torch._C.parse_schema("f(Tensor x) -> Tensor")) is Rule.IDENTITY
+    assert rule_of(torch.Generator()) is Rule.IDENTITY
 
 
 def test_lock_in_a_flow_is_held_in_every_call():
