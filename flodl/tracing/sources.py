@@ -320,7 +320,7 @@ class Sources:
         rule = rule_of(value)
         if rule is Rule.LIVE:
             raise FlowError(unseen(value, expression, self._running or str(call_site())))
-        self._keep(value, expression, hook=is_hookable(type(value)))
+        self._keep(value, expression, hook=rule is not Rule.IDENTITY)
         if isinstance(value, torch.Tensor):
             self._check(f"{expression} is not None")
         elif isinstance(value, (nn.ModuleList, nn.ModuleDict, nn.Sequential)):
