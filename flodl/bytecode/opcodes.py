@@ -173,7 +173,7 @@ def _next_item(raw: dis.Instruction) -> tuple[Instruction, ...]:
 
 def _send(raw: dis.Instruction) -> tuple[Instruction, ...]:
     effect = -1 if VERSION < (3, 12) else 0
-    return (_one(raw, Kind.SEND, 1, 1, target=int(raw.argval), jump_effect=effect),)
+    return (_one(raw, Kind.SEND, 2, 2, target=int(raw.argval), jump_effect=effect),)
 
 
 def _call(raw: dis.Instruction) -> tuple[Instruction, ...]:

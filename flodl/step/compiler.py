@@ -9,11 +9,13 @@ import io
 import os
 import pickle
 import shutil
+import struct
 import sys
 from pathlib import Path
 from typing import Any, final
 
 _KEPT = 200
+_GNU_STACK, _EXECUTABLE = 0x6474E551, 1  # of the ELF program header
 _SETTINGS = {
     # The binding answers for shapes and strides; asking again costs a quarter of a small step.
     "size_asserts": False,
@@ -97,12 +99,35 @@ def build(packed: bytes) -> None:
     try:
         with config.patch({**_SETTINGS, "aot_inductor.output_path": str(folder / final.name)}):
             compile_fx_aot(_rebuilt(job["nodes"]), examples)
+        forbid_executable_stack(folder / final.name)
         _keep_library(folder)
         if not final.parent.exists():  # another process may have been first
             folder.rename(final.parent)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     _prune(final.parent.parent)
+
+
+def forbid_executable_stack(library: Path) -> None:
+    """Clear the mark of an ELF library that asks for a stack whose content can run.
+
+    The compiler of torch writes constants as assembler without `.note.GNU-stack`, and the linker takes
+    that for a wish. No step needs such a stack, and glibc refuses to load such a library since 2.41
+    (Debian 13, Ubuntu 25.04): see `dlopen` in its NEWS.
+    """
+    with library.open("r+b") as file:
+        head = file.read(64)
+        if head[:5] != b"\x7fELF\x02":  # macOS, Windows, 32 bits: no such mark is known there
+            return
+        order = "<" if head[5] == 1 else ">"
+        (table,) = struct.unpack_from(f"{order}Q", head, 32)
+        size, count = struct.unpack_from(f"{order}2H", head, 54)
+        for entry in range(table, table + size * count, size):
+            file.seek(entry)
+            kind, flags = struct.unpack(f"{order}2I", file.read(8))
+            if kind == _GNU_STACK:
+                file.seek(entry + 4)
+                file.write(struct.pack(f"{order}I", flags & ~_EXECUTABLE))
 
 
 def _keep_library(folder: Path) -> None:

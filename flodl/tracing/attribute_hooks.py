@@ -1,8 +1,9 @@
 """Hooks on classes: reads and writes of attributes report to the tracer while a flow is traced.
 
 A class gets a `__getattribute__` and a `__setattr__` that pass every call on but those of the flow: an
-owner that has a source, read outside of torch's machinery and of this package.  Classes are shared by
-all threads, so installations are counted.
+owner that has a source, read outside of torch's machinery and of this package.  An `__eq__` reports which
+objects are compared, since equality may be identity; `in` and `list.index` call it too.  Classes are
+shared by all threads, so installations are counted.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import sys
 import threading
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import torch
 from torch import nn
 
 from flodl.tracing.active import current_tracer
+from flodl.tracing.opaque_objects import is_hookable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,34 +36,70 @@ _MACHINERY: Final = frozenset(
 _UNGUARDED: Final = frozenset({"training"})
 
 _lock = threading.RLock()
-_installed: dict[type, tuple[int, Any, Any]] = {}
+_Methods: TypeAlias = dict[str, Any]
+_installed: dict[type, tuple[int, _Methods]] = {}
+
+
+@final
+class Hooks:
+    """The classes that one trace has hooked."""
+
+    def __init__(self) -> None:
+        self._kinds: list[type] = []
+
+    def add(self, kind: type) -> None:
+        """Let reads and writes of attributes of a class's objects report to the tracer."""
+        if kind not in self._kinds and is_hookable(kind):
+            self._kinds.append(kind)
+            install(kind)
+
+    def remove(self) -> None:
+        """Take the hooks off again."""
+        while self._kinds:
+            remove(self._kinds.pop())
 
 
 def install(kind: type) -> None:
     """Hook a class once more."""
     with _lock:
-        count, get, put = _installed.get(kind, (0, None, None))
+        count, before = _installed.get(kind, (0, {}))
         if not count:
-            get, put = vars(kind).get("__getattribute__"), vars(kind).get("__setattr__")
             plain: Any = kind  # its methods, not bound to anything
-            type.__setattr__(kind, "__getattribute__", _reader(plain.__getattribute__))
-            type.__setattr__(kind, "__setattr__", _writer(plain.__setattr__))
-        _installed[kind] = count + 1, get, put
+            hooks = {
+                "__getattribute__": _reader(plain.__getattribute__),
+                "__setattr__": _writer(plain.__setattr__),
+            }
+            if plain.__eq__ is object.__eq__ or isinstance(plain.__eq__, FunctionType):
+                hooks["__eq__"] = _comparer(plain.__eq__)
+            before = {name: vars(kind).get(name) for name in hooks}
+            for name, hook in hooks.items():
+                type.__setattr__(kind, name, hook)
+        _installed[kind] = count + 1, before
 
 
 def remove(kind: type) -> None:
     """Take one hook off a class."""
     with _lock:
-        count, get, put = _installed[kind]
+        count, before = _installed[kind]
         if count > 1:
-            _installed[kind] = count - 1, get, put
+            _installed[kind] = count - 1, before
             return
         del _installed[kind]
-        for name, before in (("__getattribute__", get), ("__setattr__", put)):
-            if before is None:
+        for name, method in before.items():
+            if method is None:
                 type.__delattr__(kind, name)
             else:
-                type.__setattr__(kind, name, before)
+                type.__setattr__(kind, name, method)
+
+
+def _comparer(plain: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def __eq__(self: Any, other: Any) -> Any:  # noqa: N807
+        tracer = current_tracer()
+        if tracer is not None and not is_ours(sys._getframe(1).f_code.co_filename):
+            tracer.sources.compared(self, other)
+        return plain(self, other)
+
+    return __eq__
 
 
 def _reader(plain: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import sys
 from collections import OrderedDict, defaultdict, deque
 from enum import Enum
+from functools import cache
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import nn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SINGLETONS: Final = (type(None), bool, type(Ellipsis), type(NotImplemented))
 TEXTS: Final = (str, bytes)
@@ -24,6 +30,7 @@ FUNCTIONS: Final = (
     type(torch.relu),
     type(len),
     type(str.join),
+    type(cache(len)),
 )
 CODE: Final = (*FUNCTIONS, MethodType, type)
 MISSING: Final = object()
@@ -88,6 +95,40 @@ def is_constant(value: Any) -> bool:
     )
 
 
+def constant_check(value: Any, place: str, key: Callable[[object, str], str]) -> str:
+    """Return the guard on a value that equality and type tell from others, nothing for any other.
+
+    Args:
+        value: the value.
+        place: Python text that finds it in a later call.
+        key: puts an object into the table of constants and returns its name there.
+    """
+    kind = type(value)
+    if kind in SINGLETONS or kind in TORCH_CONSTANTS:
+        return f"{place} is {value!r}"
+    if kind in TEXTS:
+        return f"{place} == {value!r}"
+    if kind in NUMBERS:
+        if value == 0 or (kind is float and math.isnan(value)):
+            return f"repr({place}) == {repr(value)!r}"  # tells -0.0 and NaN
+        finite = kind is int or abs(value) < float("inf")
+        shown = repr(value) if finite else key(value, "number")
+        return f"(_v := {place}) == {shown} and type(_v) is {kind.__name__}"
+    if kind is torch.device:
+        return f"{place} == {key(value, 'device')}"
+    if isinstance(value, Enum):
+        return f"{place} is {key(value, value.name)}"
+    if is_array(value):
+        return f"{key(same_array, 'same_array')}({place}, {key(value.copy(), 'array')})"
+    return ""
+
+
+def is_array(value: Any) -> bool:
+    """Return True for an array or a number of numpy, of a subclass too."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
+
+
 def simple_text(value: Any) -> str:
     """Return the literal of a plain list, tuple or dict whose equality says everything, else nothing.
 
@@ -134,3 +175,37 @@ def same_array(value: Any, kept: Any) -> bool:
         and value.shape == kept.shape
         and value.tobytes() == kept.tobytes()
     )
+
+
+def attribute_place(owner: Any, text: str, name: str, value: Any) -> str:
+    """Return the expression of a plain attribute, the cheapest that later swaps cannot deceive.
+
+    Args:
+        owner: the object that has the attribute.
+        text: the expression of the owner.
+        name: the attribute.
+        value: its value.
+    """
+    if isinstance(owner, nn.Module) and name not in instance_dict(owner):
+        # The tables are read ten times faster than through `nn.Module.__getattr__`.
+        for table in ("_modules", "_parameters", "_buffers"):
+            if instance_dict(owner).get(table, {}).get(name, MISSING) is value:
+                return f"{text}.{table}[{name!r}]"
+    return f"{text}.{name}"
+
+
+def item_place(value: Any, text: str, key: Any, kept: Callable[[object, str], str]) -> str:
+    """Return the expression of an item; a class of its own may make items in `__getitem__`.
+
+    Args:
+        value: the container.
+        text: the expression of the container.
+        key: the key or the position of the item.
+        kept: puts an object into the table of constants and returns its name there.
+    """
+    shown = simple_text([key]) if isinstance(value, MAPPINGS) else f"[{key}]"
+    inside = shown[1:-1] if shown else kept(key, "key")
+    base = next((each for each in (dict, list, tuple) if isinstance(value, each)), None)
+    if base is None or type(value).__getitem__ is base.__getitem__:
+        return f"{text}[{inside}]"
+    return f"{base.__name__}.__getitem__({text}, {inside})"

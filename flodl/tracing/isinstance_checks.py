@@ -14,6 +14,7 @@ import torch
 
 from flodl.bytecode.decode import instructions, running_offset
 from flodl.bytecode.instruction import LOADS, Kind
+from flodl.bytecode.operands import callee, operands
 from flodl.errors import FlowError
 from flodl.tracing.callsite import site_of
 
@@ -67,13 +68,12 @@ def _questions(code: CodeType) -> frozenset[int]:
 @lru_cache(maxsize=1024)
 def _calls_of(code: CodeType, names: frozenset[str]) -> dict[int, str]:
     """Map the offsets of calls to the name of what they call, for callables with one of some names."""
+    steps, taken = instructions(code), operands(code)
     found: dict[int, str] = {}
-    waiting: dict[tuple[int | None, int | None], str] = {}
-    for step in instructions(code):
-        # A call starts where the name of what it calls does; one behind it, `a(x).b()`, does too.
-        start = step.position.line, step.position.column
-        if step.kind in _NAMED and step.name in names:
-            waiting[start] = step.name
-        elif step.kind in _CALLS and start in waiting:
-            found[step.offset] = waiting.pop(start)
+    for position, step in enumerate(steps):
+        if step.kind in _CALLS:
+            loads = (steps[each] for each in callee(step, taken[position]))
+            called = {load.name for load in loads if load.kind in _NAMED} & names
+            if called:
+                found[step.offset] = min(called)
     return found

@@ -11,37 +11,43 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 from flodl.bytecode.decode import instructions, running_offset
 from flodl.bytecode.instruction import LOADS, STORES, Kind
+from flodl.bytecode.operands import operands
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 _READS = LOADS | {Kind.LOAD_CLOSURE}
-_UNPACKS = frozenset({Kind.UNPACK, Kind.UNPACK_STARRED})
 
 
 @final
 class _Uses(NamedTuple):
-    """What becomes of results: which instructions and variables are asked, and which nobody reads."""
+    """Where results go: offsets of instructions, and names of variables.
+
+    Attributes:
+        asked: instructions whose result is compared with `None`, itself or out of a variable.
+        asked_names: variables that are.
+        dropped: instructions whose result nothing takes.
+        read_names: variables that something reads.
+    """
 
     asked: frozenset[int]
     asked_names: frozenset[str]
     dropped: frozenset[int]
     read_names: frozenset[str]
-    is_crossed: bool
 
 
 def is_asked(frame: FrameType | None, variable: str) -> bool:
-    """Say whether the running instruction's result, or a variable it is put into, is asked for `None`."""
+    """Return True if a frame compares the running instruction's result, or its variable, with `None`."""
     if frame is None:
         return False
     uses = _uses(frame.f_code)
-    if variable or running_offset(frame) in uses.asked:
-        return not variable or variable in uses.asked_names
-    return uses.is_crossed
+    if variable:
+        return variable in uses.asked_names
+    return running_offset(frame) in uses.asked
 
 
 def is_dropped(frame: FrameType | None, variable: str) -> bool:
-    """Say whether nobody gets the running instruction's result, or reads the variable it is put into."""
+    """Return True if nothing takes the running instruction's result, or reads its variable."""
     if frame is None:
         return False
     uses = _uses(frame.f_code)
@@ -52,31 +58,26 @@ def is_dropped(frame: FrameType | None, variable: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _uses(code: CodeType) -> _Uses:
-    steps = instructions(code)
-    asked, names, dropped, read = set(), set(), set(), set(code.co_cellvars)
-    # `a, b = f(x), g(x)` stores its results when the last of them is there.
-    is_crossed = in_parts = False
-    for position, step in enumerate(steps):
-        before = steps[position - 1] if position else step
-        if step.kind is Kind.POP_TOP and before.kind is not Kind.JUMP_IF:
-            dropped.add(before.offset)
-        elif step.kind in _READS:
-            read.add(step.name)
-        elif step.kind is Kind.IS_NONE:
-            thing = position - 1
-            if before.kind in STORES:  # (mask := f(x)) is None: copied, then stored
-                thing -= 2
-            if steps[thing].kind in _READS:
-                names.add(steps[thing].name)
-            asked.add(steps[thing].offset)
-        if step.kind in STORES and before.kind in STORES:
-            is_crossed |= not in_parts
-        else:
-            in_parts = before.kind in _UNPACKS
+    steps, taken = instructions(code), operands(code)
+    takers: dict[int, set[Kind]] = {}
+    for step, sources in zip(steps, taken, strict=True):
+        for each in frozenset().union(*sources):
+            takers.setdefault(each, set()).add(step.kind)
+    asked = {each for each, kinds in takers.items() if Kind.IS_NONE in kinds}
+    stores = [
+        (step.name, sources[0])
+        for step, sources in zip(steps, taken, strict=True)
+        if step.kind in STORES
+    ]
+    names: set[str] = set()
+    found = {steps[each].name for each in asked if steps[each].kind in LOADS}
+    while found - names:  # `mask = other` asks of `other` what is asked of `mask`
+        names |= found
+        asked |= {each for name, sources in stores if name in names for each in sources}
+        found = {steps[each].name for each in asked if steps[each].kind in LOADS}
     return _Uses(
-        frozenset(asked),
+        frozenset(steps[each].offset for each in asked),
         frozenset(names),
-        frozenset(dropped),
-        frozenset(read),
-        is_crossed and bool(names),
+        frozenset(steps[each].offset for each, kinds in takers.items() if kinds == {Kind.POP_TOP}),
+        frozenset(step.name for step in steps if step.kind in _READS) | {*code.co_cellvars},
     )

@@ -27,7 +27,7 @@ import torch
 
 from flodl.tracing.active import current_tracer
 from flodl.tracing.callsite import is_user_frame
-from flodl.tracing.proxy import Flow
+from flodl.tracing.proxy import Flow, next_item
 from flodl.tracing.pytrees import leaves
 
 if TYPE_CHECKING:
@@ -133,11 +133,21 @@ def _variable(original: Callable[..., Any], environ: Any, key: Any) -> str | Non
     return found
 
 
+def _next(iterator: Any, /, *default: Any) -> Any:
+    if type(iterator) is Flow and current_tracer() is not None:
+        return next_item(iterator, *default)
+    return _PLAIN_NEXT(iterator, *default)
+
+
+_PLAIN_NEXT: Final = next
+
+
 def _tables() -> Iterator[tuple[dict[str, Any], str, Any]]:
     for module, text, names in _GUARDED:
         for name in names:
             if name in vars(module):
                 yield vars(module), name, _guarded(text, name, vars(module)[name])
+    yield vars(builtins), "next", _next  # of an iterator that a step has read
     steps = list(_STEPS)
     if "numpy" in sys.modules:
         steps.append((sys.modules["numpy"].random, _OF_NUMPY_RANDOM))

@@ -402,6 +402,20 @@ def _items_of(iterator: Flow) -> Iterator[Any]:
         yield item
 
 
+def next_item(iterator: Flow, *default: Any) -> Any:
+    """Record `next(iterator)`; whether there is an item is asked in every call.
+
+    Raises:
+        StopIteration: there is none, and no default.
+    """
+    tracer: Tracer = object.__getattribute__(iterator, "_tracer")
+    if default:
+        return tracer.step("function", "next", (iterator, *default), compute=next)
+    for item in _items_of(iterator):
+        return item
+    raise StopIteration
+
+
 def _need_value() -> None:
     from flodl.tracing.guards import NeedsValueError
 

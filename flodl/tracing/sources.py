@@ -21,23 +21,22 @@ the flow and not by interpreting its bytecode, so that no spelling of a read can
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 import weakref
-from collections import OrderedDict
 from contextlib import contextmanager
-from enum import Enum
 from functools import partial
 from inspect import getattr_static
-from types import FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
 import torch
 from torch import nn
 
 from flodl.errors import FlowError
-from flodl.tracing.attribute_hooks import install, is_ours, remove
+from flodl.tracing.attribute_hooks import Hooks, is_ours
+from flodl.tracing.callsite import call_site
+from flodl.tracing.changed_contents import ChangedContents
 from flodl.tracing.global_reads import (
     class_reads,
     global_reads,
@@ -50,32 +49,39 @@ from flodl.tracing.guard_values import (
     FUNCTIONS,
     MAPPINGS,
     MISSING,
-    NUMBERS,
     SEQUENCES,
     SETS,
-    SINGLETONS,
-    TEXTS,
-    TORCH_CONSTANTS,
+    attribute_place,
     cell_content,
+    constant_check,
     content_of,
     instance_dict,
+    is_array,
     is_constant,
-    is_same,
+    item_place,
     kept_items,
     plain_read,
-    same_array,
     same_items,
     simple_text,
     static_read,
 )
 from flodl.tracing.guards import NeedsValueError
+from flodl.tracing.identity_checks import Comparisons
 from flodl.tracing.mutated_attributes import attributes_set_by
+from flodl.tracing.opaque_objects import (
+    Rule,
+    is_bound,
+    is_hookable,
+    is_live,
+    opaque_check,
+    parts_of,
+    rule_of,
+    unseen,
+)
 from flodl.tracing.proxy import Flow
-from flodl.tracing.pytrees import map_leaves
-from flodl.tracing.readings import unwrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from flodl.tracing.tracer import Tracer
 
@@ -93,6 +99,9 @@ class Sources:
 
     Attributes:
         names: the attributes that were read from the traced module itself.
+        hooks: the classes whose objects report reads and writes of attributes here.
+        changes: the containers that the flow has read and may change.
+        comparisons: the objects that the flow may compare by identity.
     """
 
     def __init__(self, tracer: Tracer, module: nn.Module) -> None:
@@ -105,11 +114,15 @@ class Sources:
         self._current = 0
         self._typed: set[int] = {id(module)}
         self._written: dict[tuple[int, str], Any] = {}
-        self._hooked: list[type] = []
+        self.hooks = Hooks()
         self.names: set[str] = set()
-        self._contents: list[tuple[Any, Any]] = []
+        self.changes = ChangedContents()
         self._changing: frozenset[str] | None = None
         self._globals: list[tuple[FunctionType, str, Any]] = []
+        self._running = ""  # file and line of the function whose reads are guarded
+        self._inside: list[int] = []
+        self._flows: dict[int, Any] = {}
+        self.comparisons = Comparisons()
         self._module = module
 
     @property
@@ -132,13 +145,25 @@ class Sources:
                 seen.add(each)
                 found |= self._by_function.get(each, {})
                 waiting += self._callees.get(each, ())
+        check = self.comparisons.check(self._known, seen - nodes)
+        if check:
+            found[check] = None
+        if self.changes.has_any():
+            found["False"] = None  # only a trace makes these changes again
         return tuple(found)
+
+    def compared(self, one: Any, other: Any) -> None:
+        """Guard that two objects are different, after `==` or `in` has compared them by identity."""
+        places = self.source_of(one), self.source_of(other)
+        if one is not other and None not in places:
+            self._check(f"{places[0]} is not {places[1]}")
 
     def release(self) -> None:
         """Drop every object."""
         self._known.clear()
         self._written.clear()
-        self._contents.clear()
+        self.changes.release()
+        self._flows.clear()
 
     # ---- reads ----------------------------------------------------------------------------------
 
@@ -178,12 +203,16 @@ class Sources:
         if len(self._tracer.nodes) > nodes or type(value) is Flow:
             return value  # the body of a property is traced; its own reads are guarded
         inner, self._checks = self._checks, before
-        if not self._is_computed(owner, name):
-            self.found(value, self._place(owner, name, value))
-        elif is_constant(value) or self._again(getter) is value:
-            self.found(value, expression)
-        else:
+        is_plain = not self._is_computed(owner, name)
+        if not is_plain and not is_constant(value) and self._again(getter) is not value:
             self._checks |= inner  # a new object in every read: what made it is guarded
+            return value
+        self.comparisons.read(value, name)
+        if is_live(value):
+            return self._live(owner, name, value)
+        if is_plain:
+            expression = attribute_place(owner, self._known[id(owner)][1], name, value)
+        self.found(value, expression)
         return value
 
     def _may_have_changed(self, owner: Any, name: str) -> bool:
@@ -203,16 +232,6 @@ class Sources:
             node.kind == "module" or node.target in own or node.target.startswith("self._modules")
             for node in tracer.nodes
         )
-
-    def _place(self, owner: Any, name: str, value: Any) -> str:
-        """Return the expression of a plain attribute, the cheapest that later swaps cannot deceive."""
-        text = self._known[id(owner)][1]
-        if isinstance(owner, nn.Module) and name not in instance_dict(owner):
-            # The tables are read ten times faster than through `nn.Module.__getattr__`.
-            for table in ("_modules", "_parameters", "_buffers"):
-                if instance_dict(owner).get(table, {}).get(name, MISSING) is value:
-                    return f"{text}.{table}[{name!r}]"
-        return f"{text}.{name}"
 
     def _is_computed(self, owner: Any, name: str) -> bool:
         """Return True if reading the attribute runs code: a property, a slot, `__getattr__`."""
@@ -266,114 +285,117 @@ class Sources:
             value: the value.
             expression: Python text that finds it in a later call.
         """
-        if self._constant(value, expression) or type(value) is Flow:
+        if type(value) is Flow:
             return
-        if isinstance(value, (*SEQUENCES, *MAPPINGS, *SETS)):
-            self._container(value, expression)
+        check = constant_check(value, expression, self._key)
+        if check:
+            self._check(check)
+            if is_array(value):
+                self._array(value, expression)
             return
         known = self.source_of(value)
-        if known is not None:
-            if known != expression:
-                self._check(f"{expression} is {known}")
+        if known is not None and known != expression:
+            self._check(f"{expression} is {known}")
+        if isinstance(value, (*SEQUENCES, *MAPPINGS, *SETS)):
+            self._container(value, expression)
+        elif known is not None:
             return
-        if isinstance(value, (*FUNCTIONS, type)):
-            self._check(f"{expression} is {self._key(value, value.__name__)}")
-            self.function(value)
         elif isinstance(value, MethodType):
             self._method(value, expression)
+        elif isinstance(value, CODE) and not is_bound(value):
+            self._check(f"{expression} is {self._key(value, value.__name__)}")
+            self.function(value)
         elif not isinstance(value, ModuleType):
             self._object(value, expression)
 
+    def _array(self, value: Any, expression: str) -> None:
+        """Guard the objects in an array; the others are guarded by a copy."""
+        self.changes.array(value)
+        if value.dtype.hasobject:
+            for position, item in enumerate(value.flat):
+                self.found(item, f"{expression}.flat[{position}]")
+
     def _object(self, value: Any, expression: str) -> None:
         """Give an object its source, so that reads from it are guarded."""
-        kind = type(value)
-        self._keep(
-            value, expression, hook=isinstance(value, nn.Module) or not is_foreign(kind.__module__)
-        )
+        rule = rule_of(value)
+        if rule is Rule.LIVE:
+            raise FlowError(unseen(value, expression, self._running or str(call_site())))
+        self._keep(value, expression, hook=rule is not Rule.IDENTITY)
         if isinstance(value, torch.Tensor):
             self._check(f"{expression} is not None")
         elif isinstance(value, (nn.ModuleList, nn.ModuleDict, nn.Sequential)):
             self._check(f"len({expression}._modules) == {len(value._modules)}")
-        elif isinstance(value, partial):
+        elif rule is Rule.PARTS:
+            self._check_type(value)
+            for part, text in parts_of(value):
+                self.found(part, text.format(expression))
+        elif rule is not Rule.HOOK:
+            if rule is Rule.BUFFER:
+                self.changes.buffer(value)
+            self._check(opaque_check(value, expression, self._key))
+        if isinstance(value, partial):
             self.function(value.func)
-        elif isinstance(value, SimpleNamespace):
-            self._container(vars(value), f"vars({expression})")
 
-    def _constant(self, value: Any, expression: str) -> bool:
-        """Guard a value that is told by equality; return False for any other."""
+    def _live(self, owner: Any, name: str, value: Any) -> Any:
+        """Read an object by a step, since its state changes unseen; return the flow of it."""
+        if not self._tracer.valued:
+            raise NeedsValueError
+        place = f"{self._known[id(owner)][1]}.{name}"
         kind = type(value)
-        if kind in SINGLETONS:
-            self._check(f"{expression} is {value!r}")
-        elif kind in TEXTS:
-            self._check(f"{expression} == {value!r}")
-        elif kind in NUMBERS:
-            if value == 0 or (
-                kind is float and math.isnan(value)
-            ):  # -0.0 and NaN are told by their text
-                self._check(f"repr({expression}) == {repr(value)!r}")
-            else:
-                finite = kind is int or abs(value) < float("inf")
-                shown = repr(value) if finite else self._key(value, "number")
-                self._check(f"(_v := {expression}) == {shown} and type(_v) is {kind.__name__}")
-        elif kind in TORCH_CONSTANTS:
-            self._check(f"{expression} is {value!r}")
-        elif kind is torch.device:
-            self._check(f"{expression} == {self._key(value, 'device')}")
-        elif isinstance(value, Enum):
-            self._check(f"{expression} is {self._key(value, value.name)}")
-        elif kind.__module__ == "numpy" and "dtype" in dir(kind) and "ndim" in dir(kind):
-            self._array(value, expression)
-        else:
-            return False
-        return True
-
-    def _array(self, value: Any, expression: str) -> None:
-        """Guard an array or a number of numpy by a copy."""
-        kept = self._key(value.copy(), "array")
-        same = self._key(same_array, "same_array")
-        self._check(f"{same}({expression}, {kept})")
+        self._check(f"type({place}) is {self._key(kind, kind.__name__)}")
+        known = self.source_of(value)
+        if known is not None and known != place:
+            self._check(f"{place} is {known}")
+        if id(value) not in self._flows:
+            self._known[id(value)] = (value, place)
+            self._flows[id(value)] = self._tracer.step(
+                "function", "getattr", (owner, name), compute=getattr
+            )
+        return self._flows[id(value)]
 
     def _container(self, value: Any, expression: str) -> None:
+        if id(value) in self._inside:  # it holds itself
+            return
         kind = type(value)
-        if kind in (list, dict, OrderedDict, set) and id(value) not in self._known:
-            self._contents.append((value, value.copy()))
-        self._keep(value, expression, hook=not is_foreign(kind.__module__))
+        if id(value) not in self._known:
+            self.changes.container(value)
+        self._keep(value, expression, hook=is_hookable(kind))
         self._check(f"type({expression}) is {self._key(kind, kind.__name__)}")
+        self._inside.append(id(value))
         if isinstance(value, SETS):
-            self._check(f"{expression} == {self._key(kind(value), kind.__name__)}")
-            return
-        simple = simple_text(value)
-        if simple:
-            self._check(f"{expression} == {simple}")
-            return
-        items: Iterable[tuple[Any, Any]] = enumerate(value)
-        if isinstance(value, MAPPINGS):
-            items = list(dict.items(value))
+            self._check(f"{expression} == {self._key(frozenset(value), kind.__name__)}")
+            for item in value:  # equal sets hold these objects
+                if not is_constant(item):
+                    self.found(item, self._key(item, type(item).__name__, portable=False))
+        elif simple_text(value):
+            self._check(f"{expression} == {simple_text(value)}")
+        else:
+            self._keyed(value, expression)
+        self._inside.pop()
+
+    def _keyed(self, value: Any, expression: str) -> None:
+        """Guard the keys and items of a sequence or mapping."""
+        is_mapping = isinstance(value, MAPPINGS)
+        pairs = list(dict.items(value)) if is_mapping else list(enumerate(value))
+        items = [(item, item_place(value, expression, key, self._key)) for key, item in pairs]
         if len(value) > _FEW_ITEMS:
             same = self._key(same_items, "same_items")
             self._check(f"{same}({expression}, {self._key(kept_items(value), 'items')})")
-            for key, item in items:
-                if not is_constant(item) and not isinstance(item, CODE):
-                    self._known.setdefault(id(item), (item, self._item(value, expression, key)))
-                    self.hook(type(item))
+            for item, place in items:
+                if rule_of(item) is Rule.HOOK:
+                    self._known.setdefault(id(item), (item, place))
+                    self.hooks.add(type(item))
+                elif not is_constant(item):
+                    self.found(item, place)
             return
-        if isinstance(value, MAPPINGS):
+        if is_mapping:
             keys = list(dict.keys(value))
             text = simple_text(keys)
             self._check(f"[*{expression}] == {text or self._key(keys, 'keys')}")
         else:
             self._check(f"len({expression}) == {len(value)}")
-        for key, item in items:
-            self.found(item, self._item(value, expression, key))
-
-    def _item(self, value: Any, expression: str, key: Any) -> str:
-        """Return the expression of an item; a class of its own may make items in `__getitem__`."""
-        shown = simple_text([key]) if isinstance(value, MAPPINGS) else f"[{key}]"
-        inside = shown[1:-1] if shown else self._key(key, "key")
-        base = next((each for each in (dict, list, tuple) if isinstance(value, each)), None)
-        if base is None or type(value).__getitem__ is base.__getitem__:
-            return f"{expression}[{inside}]"
-        return f"{base.__name__}.__getitem__({expression}, {inside})"
+        for item, place in items:
+            self.found(item, place)
 
     def _method(self, value: MethodType, expression: str) -> None:
         """Guard the function behind a bound method; its object is known or is a class."""
@@ -427,7 +449,10 @@ class Sources:
         if id(function) in self._by_function or is_foreign(function.__module__):
             return
         self._by_function[id(function)], self._callees[id(function)] = {}, []
-        before, self._current = self._current, id(function)
+        code = function.__code__
+        self.comparisons.add(id(function), code)
+        before = self._current, self._running
+        self._current, self._running = id(function), f"{code.co_filename}:{code.co_firstlineno}"
         try:
             if not is_flow:
                 self._body(function)
@@ -444,7 +469,7 @@ class Sources:
                 if not is_constant(default) and type(default) is not Flow:
                     self.found(default, self._key(default, "default"))
         finally:
-            self._current = before
+            self._current, self._running = before
 
     def _body(self, function: FunctionType) -> None:
         """Guard the code and the plain defaults of a function: a reload exchanges them in place."""
@@ -468,27 +493,6 @@ class Sources:
                     f"its trace would do so; set it in a step: call({function.__name__}, ...)"
                 )
                 raise FlowError(message)
-
-    def settle(self) -> bool:
-        """Leave the containers that the flow has changed itself as the plain module would.
-
-        A traced value in one of them becomes the value that it stands for.  Without values, as after
-        construction, every change is taken back.
-
-        Returns:
-            True if the flow has changed none.
-        """
-        changed = [
-            (value, before) for value, before in self._contents if not is_same(value, before)
-        ]
-        for value, before in changed:
-            kept = map_leaves(value, unwrap) if self._tracer.valued else before
-            if isinstance(value, list):
-                value[:] = kept
-            else:
-                value.clear()
-                value.update(kept)
-        return not changed
 
     def _free_variables(self, function: FunctionType) -> None:
         for name, cell in zip(
@@ -539,24 +543,12 @@ class Sources:
         self._known[id(value)] = (value, expression)
         kind = type(value)
         if hook:
-            self.hook(kind)
+            self.hooks.add(kind)
             if not kind.__module__.startswith(("torch.", "flodl.")):
                 for name in _CALLED_BY_PYTHON:
                     found = getattr_static(kind, name, None)
                     if isinstance(found, FunctionType):
                         self.function(found)
-
-    def hook(self, kind: type) -> None:
-        """Let reads and writes of attributes of a class's objects report here while the flow is traced."""
-        if kind in self._hooked or not kind.__flags__ & _HEAP_TYPE or kind.__flags__ & _IMMUTABLE:
-            return
-        self._hooked.append(kind)
-        install(kind)
-
-    def unhook(self) -> None:
-        """Take the hooks off again."""
-        while self._hooked:
-            remove(self._hooked.pop())
 
     def found_at(self, value: object, expression: str) -> None:
         """Guard that what the flow has read in one place is still what the plan finds in another.
@@ -580,20 +572,16 @@ class Sources:
             self._check(f"{source} is {key}")
 
 
-_HEAP_TYPE: Final = 1 << 9
-_IMMUTABLE: Final = 1 << 8
-
-
 @contextmanager
 def traced_reads(tracer: Tracer, function: Any) -> Iterator[None]:
     """Report reads of the traced module, and of all that it leads to, until the block ends."""
-    tracer.sources.hook(type(tracer.module))
+    tracer.sources.hooks.add(type(tracer.module))
     tracer.sources.function(function, is_flow=True)
     tracer.sources.class_reads(function, tracer.module)
     try:
         yield
         tracer.sources.require_same_globals()
     finally:
-        tracer.sources.unhook()
-        if not tracer.sources.settle() and not tracer.valued:
+        tracer.sources.hooks.remove()
+        if not tracer.sources.changes.settle(valued=tracer.valued) and not tracer.valued:
             raise NeedsValueError

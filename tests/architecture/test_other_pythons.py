@@ -108,6 +108,7 @@ def test_tests_have_the_verdict_of_pytest(others, tmp_path, capfd, code, verdict
     first, last = capfd.readouterr().out.splitlines()
     assert first.startswith("-m pytest")
     assert first.endswith(f"tests/flodl tests/porter in {others.ROOT}")
+    assert "slow" not in first  # the slow tests run there too
     assert last.startswith(f"python 3.13 {verdict}  ")
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import sys
 
 import pytest
 
@@ -164,12 +165,13 @@ def test_random_draws_happen_once_where_the_way_forks():
         assert torch.equal(draws(torch.zeros(1)), expected)
 
 
-def test_a_flow_that_does_not_repeat_is_told_so():
-    turns = itertools.count(1)
+def test_a_flow_that_does_not_repeat_is_told_so(monkeypatch):
+    # Modules of Python have no guards; a counter anywhere else is a step or an error.
+    monkeypatch.setattr(sys, "turns", itertools.count(1), raising=False)
 
     class Odd(FlowModule):
         def flow(self, x):
-            y = x + next(turns)
+            y = x + next(sys.turns)
             return y + 1 if (y.sum() > 3).through(bool) else y
 
     odd = Odd()

@@ -3,12 +3,25 @@
 One file because all cases change the same world: globals, classes and modes that one fixture restores.
 """
 
+import argparse
+import itertools
 import os
 import random
+import re
+import threading
 import time
-from collections import OrderedDict, deque
+import weakref
+from array import array
+from collections import OrderedDict, UserDict, deque
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Context, Decimal
 from enum import Enum
+from fractions import Fraction
+from functools import cache, partial
+from operator import itemgetter
+from pathlib import PurePosixPath
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +31,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from flodl import Flow, FlowModule
+from flodl.errors import FlowError
 from flodl.tracing.active import ACTIVE, current_tracer
+from flodl.tracing.opaque_objects import Rule, rule_of
 
 pytestmark = pytest.mark.torch
 
@@ -130,6 +145,7 @@ class Counter:
 
 SCALE = 2.0
 CONFIG = ByClass()
+PATTERN = re.compile("a+")
 FACTORS = [2.0, 3.0]
 TABLE = {"scale": 2.0}
 
@@ -208,6 +224,290 @@ def appending_tensors(self, x):
     seen = self.cfg.sizes
     seen.append(x * 2)
     return x + seen[-1] * len(seen)
+
+
+def zipped(self, x):
+    for position, (one, other) in enumerate(zip(self.cfg, reversed(self.cfg), strict=True)):
+        x = x * one + other * position
+    return x
+
+
+def over_items(self, x):
+    for key, value in self.cfg.items():
+        x = x * value + len(key)
+    return x
+
+
+def over_iterator(self, x):
+    for each in self.cfg:
+        x = x + each
+    return x
+
+
+def same_or_not(x, one, other):
+    return x * 2 if one is other else x * 3
+
+
+def pair(make, **more):
+    return lambda: SimpleNamespace(a=make(), b=make(), **more)
+
+
+def let_b_be_a(module):
+    module.cfg.b = module.cfg.a
+
+
+def with_attributes(owner, **values):
+    for name, value in values.items():
+        setattr(owner, name, value)
+    return owner
+
+
+class ExactNumber(Decimal):
+    """A class of the user below one of C."""
+
+
+class Word(str):
+    """Another one."""
+
+    __slots__ = ()
+
+
+class Row(np.ndarray):
+    """An array of a class of the user."""
+
+
+class Special:
+    """Equality of a class of its own, which asks for identity."""
+
+    def __eq__(self, other):
+        return self is other
+
+    __hash__ = None
+
+
+class Wrapped:
+    """Holds an iterator, as loaders of data do."""
+
+    def __init__(self):
+        self.source = iter([1.0, 2.0, 3.0, 4.0])
+
+
+REFERENT = SimpleNamespace(held=None)
+VARIABLE = ContextVar("VARIABLE", default=2.0)
+
+
+def weak_reference():
+    REFERENT.held = Data()
+    return weakref.ref(REFERENT.held)
+
+
+def rotating(self, x):
+    values = self.cfg.values
+    values.append(values.pop(0) if isinstance(values, list) else values.popleft())
+    return x * values[0]
+
+
+def turning(self, x):
+    numbers = self.cfg.numbers
+    numbers[0] = 3 - numbers[0]
+    return x * int(numbers[0])
+
+
+def turning_attribute(self, x):
+    self.cfg.on = 3 - self.cfg.on
+    return x * self.cfg.on
+
+
+# The flow changes what it reads, and after two calls it finds the contents of the first.
+TURNING = {
+    "rotated list": configured(lambda: SimpleNamespace(values=[2.0, 3.0]), rotating),
+    "rotated deque": configured(lambda: SimpleNamespace(values=deque([2.0, 3.0])), rotating),
+    "turned bytes": configured(lambda: SimpleNamespace(numbers=bytearray(b"\1")), turning),
+    "turned array": configured(lambda: SimpleNamespace(numbers=np.array([1])), turning),
+    "turned attribute": configured(lambda: SimpleNamespace(on=1), turning_attribute),
+}
+
+# Objects of C code, which no hook can observe: told by value, by a copy or by their parts.
+OPAQUE = {
+    "zip of lists": configured(lambda: [2.0, 3.0], zipped, lambda m: m.cfg.append(4.0)),
+    "items of a dict": configured(lambda: {"a": 2.0}, over_items, lambda m: m.cfg.update(bc=3.0)),
+    "list of a long list": configured(
+        lambda: [[2.0] for _ in range(20)],
+        lambda s, x: x * sum(each[0] for each in s.cfg),
+        lambda m: m.cfg[15].append(m.cfg[15].pop() + 1),
+    ),
+    "object of a set": configured(
+        lambda: {Scaling(2.0)},
+        lambda s, x: x * next(iter(s.cfg)).scale,
+        lambda m: setattr(next(iter(m.cfg)), "scale", 5.0),
+    ),
+    "period": configured(
+        lambda: timedelta(days=2), lambda s, x: x * s.cfg.days, put("cfg", timedelta(days=5))
+    ),
+    "digits of a decimal": configured(
+        lambda: Decimal("2.50"), lambda s, x: x * len(str(s.cfg)), put("cfg", Decimal("2.5"))
+    ),
+    "fraction": configured(
+        lambda: Fraction(1, 2), lambda s, x: x * s.cfg.numerator, put("cfg", Fraction(3, 2))
+    ),
+    "pattern": configured(
+        lambda: re.compile("a+"), lambda s, x: x if s.cfg.match("b") else -x, put("cfg", re.compile("b+"))
+    ),
+    "pattern of a global": own(
+        lambda s, x: x if PATTERN.match("b") else -x, replace_global("PATTERN", re.compile("b+"))
+    ),
+    "path": configured(
+        lambda: PurePosixPath("a/b"), lambda s, x: x * len(s.cfg.parts), put("cfg", PurePosixPath("a"))
+    ),
+    "range": configured(lambda: range(2), lambda s, x: x * len(s.cfg), put("cfg", range(3))),
+    "slice": configured(lambda: slice(0, 2), lambda s, x: x[:, s.cfg].sum(1), put("cfg", slice(0, 3))),
+    "limits of a dtype": configured(
+        lambda: torch.finfo(torch.float32), lambda s, x: x * s.cfg.bits, put("cfg", torch.finfo(torch.half))
+    ),
+    "class below decimal": configured(
+        lambda: ExactNumber("2.5"), lambda s, x: x * float(s.cfg), put("cfg", ExactNumber("3.5"))
+    ),
+    "class below str": configured(
+        lambda: Word("ab"), lambda s, x: x * len(s.cfg), put("cfg", Word("abc"))
+    ),
+    "class below array": configured(
+        lambda: np.ones(2).view(Row), lambda s, x: x * float(s.cfg[0]), lambda m: m.cfg.__setitem__(0, 3.0)
+    ),
+    "array of objects": configured(
+        lambda: np.array([Data()], dtype=object),
+        lambda s, x: x * s.cfg[0].scale,
+        lambda m: setattr(m.cfg[0], "scale", 3.0),
+    ),
+    "bytes that change": configured(
+        lambda: bytearray(b"\2"), lambda s, x: x * s.cfg[0], lambda m: m.cfg.__setitem__(0, 3)
+    ),
+    "array of numbers": configured(
+        lambda: array("f", [2.0]), lambda s, x: x * s.cfg[0], lambda m: m.cfg.__setitem__(0, 3.0)
+    ),
+    "view of memory": configured(
+        lambda: memoryview(bytearray(b"\2")), lambda s, x: x * s.cfg[0], lambda m: m.cfg.__setitem__(0, 3)
+    ),
+    "getter of an item": configured(
+        lambda: itemgetter(0), lambda s, x: x * s.cfg([2.0, 3.0]), put("cfg", itemgetter(1))
+    ),
+    "argument of a partial function": configured(
+        lambda: partial(pow, 2.0), lambda s, x: x * s.cfg(2), put("cfg", partial(pow, 3.0))
+    ),
+    "schema of torch": configured(
+        lambda: torch._C.parse_schema("f(Tensor x) -> Tensor"),
+        lambda s, x: x * len(s.cfg.name),
+        lambda m: setattr(m, "cfg", torch._C.parse_schema("longer(Tensor x) -> Tensor")),
+    ),
+    "function with a cache": configured(
+        lambda: cache(lambda: 2.0), lambda s, x: x * s.cfg(), put("cfg", cache(lambda: 5.0))
+    ),
+    "method of a dict": configured(
+        lambda: {"a": 2.0}.get, lambda s, x: x * s.cfg("a"), lambda m: m.cfg.__self__.update(a=5.0)
+    ),
+    "weak reference": configured(
+        weak_reference, lambda s, x: x * s.cfg().scale, lambda m: setattr(m.cfg(), "scale", 5.0)
+    ),
+    "variable of a context": own(
+        lambda s, x: x * VARIABLE.get(), lambda _: VARIABLE.set(5.0) and None
+    ),
+    "attribute of a thread": configured(
+        lambda: with_attributes(threading.local(), scale=2.0),
+        lambda s, x: x * s.cfg.scale,
+        put("cfg.scale", 5.0),
+    ),
+    "parsed arguments": configured(
+        lambda: argparse.Namespace(scale=2.0), lambda s, x: x * s.cfg.scale, put("cfg.scale", 5.0)
+    ),
+    "dict written in Python": configured(
+        lambda: UserDict(scale=2.0), lambda s, x: x * s.cfg["scale"], lambda m: m.cfg.update(scale=5.0)
+    ),
+    "tensor of a distribution": configured(
+        lambda: torch.distributions.Normal(torch.zeros(1), torch.ones(1)),
+        lambda s, x: x + s.cfg.loc,
+        put("cfg.loc", torch.ones(1)),
+    ),
+}  # fmt: skip
+
+# Objects whose state changes unseen: each read is a step.
+LIVE = {
+    "next item": configured(lambda: iter([1.0, 2.0, 3.0, 4.0]), lambda s, x: x * next(s.cfg)),
+    "next item or a default": configured(
+        lambda: iter([1.0, 2.0, 3.0]), lambda s, x: x * next(s.cfg, 7.0)
+    ),
+    "loop over an iterator": configured(lambda: iter([1.0, 2.0, 3.0]), over_iterator),
+    "sum of an iterator": configured(lambda: iter([1.0, 2.0, 3.0]), lambda s, x: x * sum(s.cfg)),
+    "generator": configured(lambda: (float(n) for n in range(1, 5)), lambda s, x: x * next(s.cfg)),
+    "counter of itertools": configured(lambda: itertools.count(1), lambda s, x: x * next(s.cfg)),
+    "iterator of pairs": configured(
+        lambda: zip([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], strict=True),
+        lambda s, x: x * next(s.cfg)[1],
+    ),
+    "iterator of an object": configured(Wrapped, lambda s, x: x * next(s.cfg.source)),
+    "random numbers of an object": configured(
+        lambda: random.Random(0), lambda s, x: x * s.cfg.random()
+    ),
+    "branch by a random number": configured(
+        lambda: random.Random(0), lambda s, x: x if s.cfg.random() < 0.5 else -x
+    ),
+    "random numbers of numpy": configured(
+        lambda: np.random.default_rng(0), lambda s, x: x * s.cfg.random()
+    ),
+    "replaced generator": configured(
+        lambda: random.Random(0),
+        lambda s, x: x * s.cfg.random(),
+        lambda m: setattr(m, "cfg", random.Random(7)),
+    ),
+    "context of decimals": configured(
+        lambda: Context(prec=5), lambda s, x: x * s.cfg.prec, put("cfg.prec", 7)
+    ),
+}  # fmt: skip
+
+# Two places whose objects become one, or are one no longer.
+IDENTITY = {
+    "objects": configured(
+        pair(Data), lambda s, x: x if s.cfg.a is s.cfg.b else -x, let_b_be_a
+    ),
+    "objects without state": configured(
+        pair(object), lambda s, x: x if s.cfg.a is s.cfg.b else -x, let_b_be_a
+    ),
+    "tensors": configured(
+        pair(lambda: torch.ones(1)), lambda s, x: x if s.cfg.a is s.cfg.b else -x, let_b_be_a
+    ),
+    "modules": configured(
+        pair(nn.Tanh), lambda s, x: x if s.cfg.a is not s.cfg.b else -x, let_b_be_a
+    ),
+    "lists": configured(pair(list), lambda s, x: x if s.cfg.a is s.cfg.b else -x, let_b_be_a),
+    "lists that part": configured(
+        lambda: SimpleNamespace(a=TABLE, b=TABLE),
+        lambda s, x: x if s.cfg.a is s.cfg.b else -x,
+        put("cfg.b", dict(TABLE)),
+    ),
+    "arguments of a helper": configured(
+        pair(Data), lambda s, x: same_or_not(x, s.cfg.a, s.cfg.b), let_b_be_a
+    ),
+    "tied weights": configured(
+        pair(lambda: nn.Linear(4, 4)),
+        lambda s, x: x if s.cfg.a.weight is s.cfg.b.weight else -x,
+        lambda m: setattr(m.cfg.b, "weight", m.cfg.a.weight),
+    ),
+    "own parts": own(
+        lambda s, x: x if s.extra is s.lin else -x, lambda m: vars(m).update(extra=m.lin)
+    ),
+    "equality": configured(
+        pair(lambda: Scaling(2.0)), lambda s, x: x if s.cfg.a == s.cfg.b else -x, let_b_be_a
+    ),
+    "equality of a class": configured(
+        pair(Special), lambda s, x: x if s.cfg.a == s.cfg.b else -x, let_b_be_a
+    ),
+    "item of a list": configured(
+        pair(lambda: Scaling(2.0), items=[Scaling(1.0)]),
+        lambda s, x: x if s.cfg.a in s.cfg.items else -x,
+        lambda m: m.cfg.items.__setitem__(0, m.cfg.a),
+    ),
+    "address": configured(
+        pair(Data), lambda s, x: x if id(s.cfg.a) == id(s.cfg.b) else -x, let_b_be_a
+    ),
+}  # fmt: skip
 
 
 CASES = {
@@ -432,6 +732,10 @@ CASES = {
     "replaced method behind super": own(
         lambda s, x: x * s.above(), lambda m: setattr(Above, "above", lambda _: 7.0)
     ),
+    **OPAQUE,
+    **LIVE,
+    **TURNING,
+    **{f"identity of {name}": case for name, case in IDENTITY.items()},
 }  # fmt: skip
 
 
@@ -482,7 +786,7 @@ def module_of(base, name, flow, make):
     return module
 
 
-WORLD = {name: globals()[name] for name in ("SCALE", "CONFIG", "scaled", "scale_of")}
+WORLD = {name: globals()[name] for name in ("SCALE", "CONFIG", "PATTERN", "scaled", "scale_of")}
 
 
 ABOVE = Above.above
@@ -490,6 +794,7 @@ ABOVE = Above.above
 
 def restore(world):
     Above.above = ABOVE
+    VARIABLE.set(2.0)
     globals().update(world)
     ByClass.scale, FACTORS[0], TABLE["scale"] = 2.0, 2.0, 2.0
     vars(CONFIG).clear()
@@ -522,6 +827,78 @@ def test_flow_after_a_change_of_the_world_equals_the_plain_module(case):
     for left, right in zip(expected, got, strict=True):
         assert left.dtype == right.dtype
         assert torch.equal(left, right)
+
+
+@pytest.mark.parametrize(
+    "case", ["random numbers of an object", "next item", "counter of itertools"]
+)
+def test_object_with_unseen_state_is_read_by_one_plan(case):
+    flow, _, make = CASES[case]
+    module = module_of(FlowModule, "flow", flow, make)
+    for _ in range(3):
+        module(X)
+    (plans,) = module._plans.values()
+    assert len(plans.programs) == 1
+
+
+COUNTER = itertools.count()
+
+
+@pytest.mark.parametrize(
+    ("make", "flow", "read"),
+    [
+        (
+            lambda: [iter([1.0])],
+            lambda s, x: x * next(s.cfg[0]),
+            r"self.cfg\[0\]`, a list_iterator",
+        ),
+        (
+            lambda: SimpleNamespace(rng=random.Random(0)),
+            lambda s, x: x * s.cfg.rng.random(),
+            r"self.cfg.rng`, a Random",
+        ),
+        (None, lambda s, x: x * next(COUNTER), r"COUNTER`, a count"),
+    ],
+    ids=["item", "namespace", "global"],
+)
+def test_object_with_unseen_state_that_no_step_reads_is_an_error_with_its_place(make, flow, read):
+    module = module_of(FlowModule, "flow", flow, make)
+    with pytest.raises(FlowError, match=rf"test_world.py:\d+: the flow reads `{read}"):
+        module(X)
+
+
+def test_free_variable_with_unseen_state_is_an_error_with_its_name():
+    numbers = iter([1.0])
+    module = module_of(FlowModule, "flow", lambda s, x: x * next(numbers), None)
+    with pytest.raises(
+        FlowError, match=r"test_world.py:\d+: the flow reads `numbers`, a list_iterator"
+    ):
+        module(X)
+
+
+def test_object_of_torch_that_is_a_global_is_guarded_by_its_identity():
+    assert rule_of(torch._C.parse_schema("f(Tensor x) -> Tensor")) is Rule.IDENTITY
+    assert rule_of(torch.Generator()) is Rule.IDENTITY
+
+
+def test_lock_in_a_flow_is_held_in_every_call():
+    def flow(self, x):
+        with self.cfg:
+            return self.lin(x)
+
+    module = module_of(FlowModule, "flow", flow, threading.Lock)
+    held = []
+    module.lin.register_forward_hook(lambda *_: held.append(module.cfg.locked()))
+    for _ in range(3):
+        module(X)
+    assert held == [True] * 3
+    assert not module.cfg.locked()
+
+
+def test_plan_without_comparisons_has_no_guard_on_identity():
+    module = module_of(FlowModule, "flow", lambda s, x: x * s.cfg.a.scale, pair(Data))
+    module(X)
+    assert "id(" not in module.code
 
 
 def test_free_variable_that_changes_is_read_in_every_call():

@@ -16,8 +16,8 @@ package = types.ModuleType("flodl")
 package.__path__ = [str(ROOT / "flodl")]
 sys.modules["flodl"] = package
 
-from flodl.bytecode import decode, opcodes  # noqa: E402
-from flodl.bytecode.instruction import ENDS, Kind  # noqa: E402
+from flodl.bytecode import decode, opcodes, operands  # noqa: E402
+from flodl.bytecode.instruction import Kind  # noqa: E402
 
 # They never get into a code object, or `co_code` shows the instruction that they stand for.
 UNSEEN = {
@@ -89,34 +89,19 @@ def without_a_row():
 def check_stack(code):
     """Follow every path of a code object: the stack must have one depth at each instruction."""
     steps = decode.instructions(code)
-    at_offset = {}
-    for position, step in enumerate(steps):
-        at_offset.setdefault(step.offset, position)
-    handlers = [
-        (entry.start, entry.end, min(p for o, p in at_offset.items() if o >= entry.target),
-         entry.depth + entry.lasti + 1)
-        for entry in dis._parse_exception_table(code)
-    ]  # fmt: skip
-    depths = {}
-    todo = [(0, 0)]
-    while todo:
-        position, depth = todo.pop()
-        if position in depths:
-            assert depths[position] == depth, (code, steps[position], depths[position], depth)
-            continue
-        depths[position] = depth
+    stacks = operands._stacks(code, steps)  # fails where two paths disagree
+    for position, stack in stacks.items():
         step = steps[position]
-        assert depth >= step.pops, (code, step, depth)
-        after = depth - step.pops + step.pushes
-        todo += [(p, d) for start, end, p, d in handlers if start <= step.offset < end]
-        if step.kind is Kind.RETURN:
-            assert after == 0, (code, step, after)
-        if step.target is not None:
-            todo.append((at_offset[step.target], depth + step.jump_effect))
-        if step.kind not in ENDS:
-            todo.append((position + 1, after))
+        assert len(stack) >= step.pops, (code, step, stack)
+        assert step.kind is not Kind.RETURN or len(stack) == 1, (code, step, stack)
     # An instruction that is split may need a place more for a moment.
-    assert max(depths.values()) <= code.co_stacksize + 1, code
+    assert max(map(len, stacks.values())) <= code.co_stacksize + 1, code
+    ours = operands._handlers(code, {step.offset: step.offset for step in steps})
+    table = dis._parse_exception_table(code)
+    assert [(each.start, each.end, each.depth, each.pushes) for each in ours] == [
+        (each.start, each.end, each.depth, each.lasti + 1) for each in table
+    ]
+    assert all(each.target >= entry.target for each, entry in zip(ours, table, strict=True))
 
 
 def checked_stacks():
