@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flodl.graph.program import Program
+    from flodl.spec.graph import NodeSpec
 
 
 @final
@@ -52,11 +53,13 @@ class Replay:
         values: what the nodes computed.
         until: the last of those nodes.
         entry: what attributes were before the pass; see `LiveAttributes`.
+        nodes: the steps of the plan that the pass has left.
     """
 
     values: Mapping[int, Any] = field(default_factory=dict)
     until: int = -1
     entry: Mapping[str, Any] = field(default_factory=dict)
+    nodes: tuple[NodeSpec, ...] = ()
 
 
 NOTHING = Replay()

@@ -352,7 +352,12 @@ def record_path(
     Raises:
         FlowError: the flow, asked again, does something else before it comes to the same place.
     """
-    replay = Replay(values=left.values, until=left.node, entry=left.program.entry)
+    replay = Replay(
+        values=left.values,
+        until=left.node,
+        entry=left.program.entry,
+        nodes=left.program.spec.nodes,
+    )
     is_tied = left.program.is_tied
     program, result = _record(module, definition, inputs, replay, is_tied)
     done, again = left.program.spec.nodes, program.spec.nodes

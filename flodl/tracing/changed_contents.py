@@ -23,7 +23,8 @@ class ChangedContents:
     """The containers and buffers that one trace has read, and what they held."""
 
     def __init__(self) -> None:
-        self._before: list[tuple[Any, Callable[[Any, Any], bool], Any]] = []
+        # By identity: the object, how to compare what it holds, what it held, and who reads it.
+        self._before: dict[int, tuple[Any, Callable[[Any, Any], bool], Any, set[int]]] = {}
         self._restored: list[tuple[Any, Any]] = []
 
     def release(self) -> None:
@@ -31,23 +32,39 @@ class ChangedContents:
         self._before.clear()
         self._restored.clear()
 
-    def container(self, value: Any) -> None:
-        """Note the items of a container."""
-        self._before.append((value, same_items, kept_items(value)))
+    def container(self, value: Any, reader: int) -> None:
+        """Note the items of a container, and the function that reads it."""
+        if self._is_new(value, reader):
+            self._before[id(value)] = value, same_items, kept_items(value), {reader}
+            self._keep(value)
+
+    def _keep(self, value: Any) -> None:
         if type(value) in (list, dict, OrderedDict, set):
             self._restored.append((value, value.copy()))
 
-    def buffer(self, value: Any) -> None:
-        """Note the bytes of a buffer."""
-        self._before.append((value, has_facts, facts_of(value)))
+    def buffer(self, value: Any, reader: int) -> None:
+        """Note the bytes of a buffer, and the function that reads it."""
+        if self._is_new(value, reader):
+            self._before[id(value)] = value, has_facts, facts_of(value), {reader}
 
-    def array(self, value: Any) -> None:
-        """Note the numbers of an array of numpy."""
-        self._before.append((value, same_array, value.copy()))
+    def array(self, value: Any, reader: int) -> None:
+        """Note the numbers of an array of numpy, and the function that reads it."""
+        if self._is_new(value, reader):
+            self._before[id(value)] = value, same_array, value.copy(), {reader}
 
-    def has_any(self) -> bool:
-        """Return True if one of them holds something else than before."""
-        return not all(same(value, kept) for value, same, kept in self._before)
+    def _is_new(self, value: Any, reader: int) -> bool:
+        known = self._before.get(id(value))
+        if known is not None:
+            known[-1].add(reader)
+        return known is None
+
+    def has_any(self, readers: set[int]) -> bool:
+        """Return True if one of them that some functions read holds something else than before."""
+        return not all(
+            same(value, kept)
+            for value, same, kept, found in self._before.values()
+            if not found.isdisjoint(readers)
+        )
 
     def settle(self, *, valued: bool) -> bool:
         """Leave the containers that the flow has changed as the plain module would.

@@ -1,7 +1,25 @@
-"""Lists and dicts that a flow hands to a step, which fills or empties them: the flow's own follow.
+"""Lists and dicts that a flow passes to a step, which fills or empties them: the flow's own follow.
 
-A step gets a container of its own around the values of the call.  Where it is another one afterwards, the
-plan makes the container first, hands it to the step, and takes the items out that the flow has not seen.
+A step gets a copy of the container around the values of the call.  Where it may be another one afterwards,
+the plan makes the container first, passes it to the step, and takes out the items that the flow has not
+seen.  Which items those are, and where the others went, is a guard.
+
+Worked example.  For
+
+    items = [x]
+    call(fill, items, x)          # appends x + 1 if x.sum() > 0
+    return items[-1]
+
+the plan that a positive `x` leaves is
+
+    list_1 = list([x])
+    fill_1 = fill(list_1, x)
+    arrangement_1 = arrangement(list_1, x)      # (0, -1): the first item is x, the second one is new
+    if arrangement_1 != (0, -1): side exit
+    item_1, item_2 = list_1
+    return item_2
+
+A negative `x` leaves by the side exit, and its bridge returns `x`.
 """
 
 from __future__ import annotations
@@ -14,13 +32,20 @@ from flodl.spec.graph import Ref
 from flodl.tracing.callsite import call_site
 from flodl.tracing.containers import DICTS, LISTS, origin_of
 from flodl.tracing.proxy import Flow
+from flodl.tracing.pytrees import map_leaves
+from flodl.tracing.readings import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from flodl.graph.divergence import Replay
     from flodl.spec.graph import NodeSpec
     from flodl.tracing.containers import Origin
     from flodl.tracing.tracer import Tracer
+
+# Containers inside of each other, of a guard; a list may hold itself.
+_DEEPEST = 4
+_PLAIN_KEYS = (str, int, bool, float, type(None))
 
 
 @final
@@ -49,11 +74,6 @@ class Handed:
     def is_other(self) -> bool:
         """Say whether the step has changed the container, or one inside."""
         return self._has_moved() or self._is_other_inside()
-
-    def is_known(self) -> bool:
-        """Say whether the step has put in nothing new, and nobody outside the flow has the container."""
-        known = all(id(each) in self.before for each in _items(self.given))
-        return known and origin_of(self.mine) is None and not self._is_other_inside()
 
     def require_own(self) -> None:
         """Require that no container inside that the step has changed is the caller's.
@@ -121,14 +141,126 @@ def follow(tracer: Tracer, changed: list[Handed]) -> int:
     Returns:
         The index that the step has now.
     """
-    owners = _handed_as_values(tracer, [each for each in changed if not each.is_known()])
+    owners = _handed_as_values(tracer, changed)
     index = len(tracer.nodes) - 1
     for each in changed:
-        _fill(tracer, each, owners.get(each.place))
+        _guard(tracer, each, owners[each.place])
+    for each in changed:
+        _fill(tracer, each, owners[each.place])
     return index
 
 
-def _fill(tracer: Tracer, each: Handed, owner: Flow | None) -> None:
+def arrangement(container: Any, *known: Any) -> tuple[Any, ...]:
+    """Return where the items of a container come from.
+
+    Args:
+        container: a list or dict.
+        known: values that it may hold.
+
+    Returns:
+        For each item the position of the known value that it is, the arrangement of a container inside,
+        or -1; the keys of a dict before that.
+    """
+    return _arrangement(container, known, _DEEPEST)
+
+
+def _arrangement(container: Any, known: tuple[Any, ...], depth: int) -> tuple[Any, ...]:
+    found: list[Any] = [_keys(container)] if type(container) in DICTS else []
+    for item in _items(container):
+        place: Any = next((place for place, each in enumerate(known) if each is item), -1)
+        if place == -1 and depth and _has_plain_keys(item):
+            place = _arrangement(item, known, depth - 1)
+        found.append(place)
+    return tuple(found)
+
+
+def _has_plain_keys(item: Any) -> bool:
+    """Return True for a list, and for a dict whose keys a guard can name."""
+    if type(item) in DICTS:
+        return all(type(key) in _PLAIN_KEYS for key in item)
+    return type(item) in LISTS
+
+
+def _guard(tracer: Tracer, each: Handed, owner: Flow) -> None:
+    """Guard the arrangement of a container after the step that may have changed it."""
+    keys = _keys(each.given)
+    if not all(type(key) in _PLAIN_KEYS for key in keys):
+        odd = next(key for key in keys if type(key) not in _PLAIN_KEYS)
+        message = (
+            f"{call_site()}: a step fills a dict with a key of type {type(odd).__name__}; use texts or "
+            "numbers as keys, or let the step return what the flow needs"
+        )
+        raise FlowError(message)
+    target = tracer.encoder.constant(arrangement, "arrangement", guarded=False).key
+    site, tracer.forced_site = tracer.forced_site, tracer.nodes[-1].site
+    try:
+        found = tracer.step("function", target, (owner, *_flows(each)), compute=arrangement)
+        tracer.guards.ask(found, lambda value: value, "the items of a container")
+    finally:
+        tracer.forced_site = site
+
+
+def _flows(each: Handed) -> list[Flow]:
+    own = [held for held in each.before.values() if type(held) is Flow]
+    return own + [flow for inner in each.inside.values() for flow in _flows(inner)]
+
+
+def step_of(replay: Replay, node: NodeSpec) -> int:
+    """Return the index that a step had in the plan that a pass has left, behind its containers."""
+    index = node.index
+    while _is_made_for(replay.nodes[index], node):
+        index += 1
+    return index
+
+
+def replayed(replay: Replay, node: NodeSpec, theirs: tuple[Any, ...]) -> list[Handed]:
+    """Return the containers that a step which is not carried out again has got.
+
+    Args:
+        replay: the pass so far.
+        node: the step as it is recorded now, with containers for arguments.
+        theirs: the arguments as the flow has them, those by name last.
+    """
+    done = replay.nodes[step_of(replay, node)]
+    places: tuple[Any, ...] = (*range(len(theirs) - len(node.kwargs)), *dict(node.kwargs))
+    now = (*node.args[: len(theirs) - len(node.kwargs)], *dict(node.kwargs).values())
+    before = (*done.args[: len(theirs) - len(node.kwargs)], *dict(done.kwargs).values())
+    found = []
+    for place, mine, arg, old in zip(places, theirs, now, before, strict=False):
+        if type(mine) in (*LISTS, *DICTS) and type(old) is Ref and old != arg:
+            found.append(_replayed(place, mine, replay.values[old.node]))
+    return found
+
+
+def _replayed(place: Any, mine: Any, given: Any) -> Handed:
+    """Return a container that a step has changed already."""
+    held = _items(mine)
+    places = _keys(mine) or range(len(held))
+    parts = dict(zip(_keys(given) or range(len(given)), _items(given), strict=True))
+    inside = {
+        id(parts[key]): _replayed(key, own, parts[key])
+        for key, own in zip(places, held, strict=True)
+        if type(own) in (*LISTS, *DICTS) and type(parts.get(key)) in (list, dict)
+    }
+    items = tuple(map_leaves(each, unwrap) for each in held)
+    return Handed(
+        place=place,
+        mine=mine,
+        given=given,
+        keys=_keys(mine),
+        items=items,
+        before=dict(zip(map(id, items), held, strict=True)),
+        inside=inside,
+    )
+
+
+def _is_made_for(done: NodeSpec, node: NodeSpec) -> bool:
+    """Return True if a node of the plan gives a container to the step behind it."""
+    made = done.kind == "input" or (done.kind == "function" and done.target in ("list", "dict"))
+    return made and (done.kind, done.target) != (node.kind, node.target)
+
+
+def _fill(tracer: Tracer, each: Handed, owner: Flow) -> None:
     """Put into a container of the flow what is in the step's, and into those inside of it."""
     parts = _parts(tracer, each, owner)
     if type(each.mine) in LISTS:
@@ -186,14 +318,11 @@ def _taking(step: NodeSpec, place: int | str, owner: Ref) -> NodeSpec:
     return replace(step, kwargs=tuple(pairs))
 
 
-def _parts(tracer: Tracer, each: Handed, owner: Flow | None) -> list[tuple[Any, Any]]:
+def _parts(tracer: Tracer, each: Handed, owner: Flow) -> list[tuple[Any, Any]]:
     """Return what is in the step's container now, as the flow has it."""
     keys = list(each.given) if type(each.mine) in DICTS else list(range(len(each.given)))
     values = [each.given[key] for key in keys]
-    if owner is None:
-        return [(key, each.before[id(value)]) for key, value in zip(keys, values, strict=True)]
     if type(each.mine) in LISTS:
-        # Another number of items, in another call, is an error and no other result.
         found: Any = tracer.unpack(owner, len(keys))
     else:
         found = [owner[key] for key in keys]
@@ -202,7 +331,8 @@ def _parts(tracer: Tracer, each: Handed, owner: Flow | None) -> list[tuple[Any, 
         inner = each.inside.get(id(value))
         if inner is not None and inner.is_other():
             _fill(tracer, inner, item)
-        parts.append((key, each.before.get(id(value), item)))
+        known = each.before.get(id(value), item)
+        parts.append((key, known if inner is not None or type(known) is Flow else item))
     return parts
 
 

@@ -19,7 +19,7 @@ from flodl.tracing.purity import methods_by_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MUTATORS = frozenset({
+MUTATORS = frozenset({
     "append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "popitem",
     "appendleft", "popleft", "add", "discard", "sort", "reverse",
 })  # fmt: skip
@@ -64,7 +64,7 @@ def _stored(code: CodeType) -> set[str]:
             found.add(step.name)
         elif step.kind in (Kind.STORE_SUBSCRIPT, Kind.DELETE_SUBSCRIPT):
             found |= _attributes(sources[-2], steps, taken)
-        elif step.kind is Kind.LOAD_ATTR and step.name in _MUTATORS:
+        elif step.kind is Kind.LOAD_ATTR and step.name in MUTATORS:
             found |= _attributes(sources[0], steps, taken)
     return found
 

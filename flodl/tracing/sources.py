@@ -148,7 +148,7 @@ class Sources:
         check = self.comparisons.check(self._known, seen - nodes)
         if check:
             found[check] = None
-        if self.changes.has_any():
+        if self.changes.has_any({0, *(seen - nodes)}):
             found["False"] = None  # only a trace makes these changes again
         return tuple(found)
 
@@ -310,7 +310,7 @@ class Sources:
 
     def _array(self, value: Any, expression: str) -> None:
         """Guard the objects in an array; the others are guarded by a copy."""
-        self.changes.array(value)
+        self.changes.array(value, self._current)
         if value.dtype.hasobject:
             for position, item in enumerate(value.flat):
                 self.found(item, f"{expression}.flat[{position}]")
@@ -331,7 +331,7 @@ class Sources:
                 self.found(part, text.format(expression))
         elif rule is not Rule.HOOK:
             if rule is Rule.BUFFER:
-                self.changes.buffer(value)
+                self.changes.buffer(value, self._current)
             self._check(opaque_check(value, expression, self._key))
         if isinstance(value, partial):
             self.function(value.func)
@@ -357,8 +357,7 @@ class Sources:
         if id(value) in self._inside:  # it holds itself
             return
         kind = type(value)
-        if id(value) not in self._known:
-            self.changes.container(value)
+        self.changes.container(value, self._current)
         self._keep(value, expression, hook=is_hookable(kind))
         self._check(f"type({expression}) is {self._key(kind, kind.__name__)}")
         self._inside.append(id(value))

@@ -30,7 +30,8 @@ from flodl.spec.graph import (
 from flodl.tracing.active import ACTIVE
 from flodl.tracing.callsite import assigned_names, site_of, user_frame
 from flodl.tracing.closures import Closures
-from flodl.tracing.container_mutation import Handed, follow, handed
+from flodl.tracing.container_changes import may_change
+from flodl.tracing.container_mutation import Handed, follow, handed, replayed, step_of
 from flodl.tracing.guards import Guards
 from flodl.tracing.live_attributes import MISSING, LiveAttributes
 from flodl.tracing.naming import Names
@@ -243,7 +244,8 @@ class Tracer(TorchFunctionMode):
         self.nodes.append(node)
         value: Any = UNKNOWN
         if node.index <= self.replay.until:
-            value = self.replay.values.get(node.index)
+            self._changed = replayed(self.replay, node, theirs)
+            value = self.replay.values.get(step_of(self.replay, node))
         elif self.valued:
             value = self._compute(node, compute, args, kwargs, theirs)
         if type(value) in PLAIN_KINDS:
@@ -280,7 +282,8 @@ class Tracer(TorchFunctionMode):
             raise
         finally:
             self.listening = True
-        self._changed = [each for each in containers if each.is_other()]
+        changes = bool(containers) and may_change(compute)
+        self._changed = [each for each in containers if changes or each.is_other()]
         objects.require_unchanged((self.encoder.constants, args, kwargs, theirs, values, named))
         return value
 
