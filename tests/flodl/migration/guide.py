@@ -6,6 +6,7 @@ import math
 import random
 import re
 import resource
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import flodl
 PATH = Path(__file__).parents[3] / "docs" / "migration.md"
 TORCH = {
     "torch": torch, "nn": nn, "F": F, "optim": optim, "random": random, "gc": gc, "math": math,
-    "resource": resource,
+    "resource": resource, "statistics": statistics,
 }  # fmt: skip
 
 
@@ -41,8 +42,8 @@ def text():
 
 
 @functools.cache
-def setup():
-    (found,) = re.findall(r"```python setup\n(.*?)```", text(), re.DOTALL)
+def setup(kind="setup"):
+    (found,) = re.findall(rf"```python {kind}\n(.*?)```", text(), re.DOTALL)
     return compile(found, str(PATH), "exec")
 
 
@@ -55,6 +56,13 @@ def rows():
         if match:
             found.append(Pair(number, section, *match.groups()))
     return found
+
+
+def unchanged():
+    """Return what is written alike on both sides: the list of the section about it."""
+    section = text().partition("## The same on both sides\n")[2].partition("\n## ")[0]
+    listed = section[section.index("\n- ") :]
+    return re.findall(r"`([^`]+)`", listed)
 
 
 def programs():
@@ -78,6 +86,8 @@ def namespace(side, folder):
     if side == "flodl":
         names |= {name: value for name, value in flodl_names().items() if name not in TORCH}
     exec(setup(), names)
+    if side == "flodl":
+        exec(setup("setup flodl"), names)
     torch.manual_seed(1)
     random.seed(1)
     return names

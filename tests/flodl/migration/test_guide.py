@@ -15,6 +15,7 @@ pytestmark = [
 
 ROWS = guide.rows()
 PROGRAMS = guide.programs()
+UNCHANGED = guide.unchanged()
 
 
 def assert_same(left, right):
@@ -46,6 +47,17 @@ def test_rows(row, tmp_path):
         names = guide.namespace(side, tmp_path)
         sides.append(eval(code, names))
     assert_same(*sides)
+
+
+@pytest.mark.parametrize("code", UNCHANGED)
+def test_unchanged_text_computes_the_same_on_both_sides(code, tmp_path):
+    sides = [eval(code, guide.namespace(side, tmp_path)) for side in ("torch", "flodl")]
+    assert_same(*sides)
+
+
+def test_rows_differ_in_their_two_texts():
+    assert [row for row in ROWS if row.torch == row.flodl] == []
+    assert len(UNCHANGED) >= 25
 
 
 @pytest.mark.parametrize("pair", PROGRAMS, ids=[each.section for each in PROGRAMS])
