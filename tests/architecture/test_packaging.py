@@ -124,3 +124,11 @@ def test_the_short_guide_of_contributors_leads_to_the_long_one(root):
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert "docs/contributing.md" in links
     assert [link for link in links if not (root / link).is_file()] == []
+
+
+def test_the_license_is_mit(root):
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    assert (project["license"], project["license-files"]) == ("MIT", ["LICENSE"])
+    text = (root / "LICENSE").read_text("utf-8")
+    assert text.startswith("MIT License")
+    assert "Permission is hereby granted, free of charge" in text

@@ -74,6 +74,12 @@ def programs():
     ]
 
 
+def right_side():
+    """Return everything that the page writes for flodl and that the tests run."""
+    blocks = re.findall(r"^```python\n(.*?)^```", text(), re.DOTALL | re.MULTILINE)
+    return [*(each.flodl for each in (*rows(), *programs())), *unchanged(), *blocks]
+
+
 @functools.cache
 def flodl_names():
     """Return what `from flodl import *` gives."""
