@@ -32,6 +32,8 @@ from flodl import (
     TrainingError,
     Variable,
     WarmupScheduler,
+    load_checkpoint,
+    save_checkpoint,
 )
 
 pytestmark = pytest.mark.torch
@@ -47,6 +49,7 @@ def test_star_import_gives_each_public_name_and_hides_no_module():
         name: vars(flodl)[name] for name in flodl.__all__
     }
     assert {names["nn"], names["data"], names["step"]} == {"mine"}
+    assert not any(name.startswith("_") for name in flodl.__all__)
 
 
 def test_errors_have_one_root():
@@ -230,6 +233,21 @@ def test_initialisers_are_nine():
         made = getattr(flodl, name)(*calls.get(name, ((4, 4), 4, 4)))
         assert made.shape == (4, 4), name
         assert made.std() > 0, name
+
+
+def test_suffix_gz_compresses_a_checkpoint(tmp_path):
+    net = nn.Linear(64, 64)
+    with torch.no_grad():
+        net.weight.zero_()
+    sizes = {}
+    for name in ("net.fdl", "net.fdl.gz"):
+        net_again = nn.Linear(64, 64)
+        save_checkpoint(tmp_path / name, net)
+        assert len(load_checkpoint(tmp_path / name, net_again).loaded) == 2
+        assert torch.equal(net_again.weight, net.weight)
+        sizes[name] = (tmp_path / name).stat().st_size
+    assert (tmp_path / "net.fdl.gz").read_bytes()[:2] == b"\x1f\x8b"
+    assert sizes["net.fdl.gz"] < sizes["net.fdl"] / 4
 
 
 # ---- data ------------------------------------------------------------------------------------------
