@@ -1,11 +1,13 @@
-"""Put the ready API reference into a wheel, so that look-ups there read nothing but one file."""
+"""The two steps of a build: the ready API reference in the wheel, and a README for the package index."""
 
+import re
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 
 class ApiIndexHook(BuildHookInterface[Any]):
@@ -28,3 +30,16 @@ class ApiIndexHook(BuildHookInterface[Any]):
         path = folder / "api_index.json"
         path.write_text(text, encoding="utf-8")
         build_data["force_include"][str(path)] = "fdl_cli/apiref/data/api_index.json"
+
+
+class ReadmeHook(MetadataHookInterface):
+    """Make the links of README absolute: the package index shows the page without the files beside it."""
+
+    PLUGIN_NAME = "custom"
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the description of the package."""
+        text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        pages = f"{metadata['urls']['Source']}/blob/main"
+        absolute = re.sub(r"\]\((?!\w+://|#)([^)\s]+)\)", rf"]({pages}/\1)", text)
+        metadata["readme"] = {"content-type": "text/markdown", "text": absolute}

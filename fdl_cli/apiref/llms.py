@@ -1,12 +1,25 @@
 """`llms.txt` and `llms-full.txt`: the reference in the form that language models are given."""
 
 from itertools import groupby
+from typing import Final
 
-from fdl_cli.apiref.model import ApiIndex
+from fdl_cli.apiref.model import ApiIndex, Entry
 from fdl_cli.apiref.render import markdown
 from fdl_cli.apiref.torch_map import torch_entries
 
-_OPENING = """# flodl
+PAGES: Final = "https://github.com/flodl/flodl/blob/main"
+"""Where the pages and sources of the project are; the same place as in `pyproject.toml`."""
+
+_GUIDES: Final = (
+    ("docs/flows.md", "write a model as a flow graph"),
+    ("docs/migration.md", "PyTorch on the left, flodl on the right"),
+    ("docs/porter.md", "the patterns of `fdl port`, with before and after"),
+    ("docs/verification.md", "how a port is proved equal"),
+    ("docs/training.md", "train, resume and watch"),
+    ("docs/commands.md", "every command of `fdl`"),
+)
+
+_OPENING: Final = """# flodl
 
 > Flow graphs for PyTorch. `fdl port model.py` turns a PyTorch script into the same program on
 > flow graphs and proves it equal; `flodl` is the runtime. A model is a `FlowModule` whose `flow`
@@ -18,12 +31,18 @@ _OPENING = """# flodl
 
 
 def llms_text(index: ApiIndex) -> str:
-    """Return the short text: what flodl is, and one line for every public name."""
-    parts = [_OPENING.rstrip()]
+    """Return the short text in the form of llmstxt.org: the guides, and one link for every public name."""
+    guides = [f"- [{path}]({PAGES}/{path}): {text}" for path, text in _GUIDES]
+    parts = [_OPENING.rstrip(), "## Guides\n\n" + "\n".join(guides)]
     for category, group in groupby(index.public, key=lambda entry: entry.category):
-        lines = [f"- `{entry.short_name}`: {entry.doc.summary}" for entry in group]
+        lines = [f"- {_link(entry)}: {entry.doc.summary}" for entry in group]
         parts.append(f"## {category}\n\n" + "\n".join(lines))
     return "\n\n".join(parts)
+
+
+def _link(entry: Entry) -> str:
+    """Return a name that leads to its source."""
+    return f"[{entry.short_name}]({PAGES}/{entry.file}#L{entry.line})"
 
 
 def llms_full_text(index: ApiIndex) -> str:

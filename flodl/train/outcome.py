@@ -38,8 +38,7 @@ class RunHandle:
     """A training that has run; `join()` returns what it left.
 
     Example:
-        >>> from flodl import EpochMetrics, TrainedState
-        >>> from flodl.train.outcome import RunHandle
+        >>> from flodl import EpochMetrics, RunHandle, TrainedState
         >>> state = TrainedState(parameters={}, buffers={}, history=(EpochMetrics(epoch=0, avg_loss=1.0),))
         >>> handle = RunHandle(state, (), None)
         >>> handle.next_metrics().avg_loss, handle.next_metrics(), handle.world_size()

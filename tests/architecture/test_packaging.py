@@ -7,8 +7,10 @@ import tomllib
 import zipfile
 
 import pytest
+import yaml
 
 from fdl_cli import __version__
+from fdl_cli.apiref.llms import PAGES
 from fdl_cli.assets import assets
 
 
@@ -82,3 +84,51 @@ def test_the_lock_covers_every_dependency(root):
 def test_the_tool_does_not_need_torch_to_be_installed(root):
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     assert not [text for text in project["dependencies"] if text.startswith("torch")]
+
+
+@pytest.mark.slow
+def test_the_page_of_the_package_index_has_absolute_links(wheel, root):
+    with zipfile.ZipFile(wheel) as archive:
+        (place,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        head, _, page = archive.read(place).decode().partition("\n\n")
+    urls = dict(re.findall(r"^Project-URL: (\w+), (\S+)$", head, re.MULTILINE))
+    assert set(urls) == {"Documentation", "Source", "Issues", "Changelog"}
+    written = re.findall(r"\]\(([^)#\s]+)[^)]*\)", (root / "README.md").read_text("utf-8"))
+    built = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page)
+    assert "Description-Content-Type: text/markdown" in head
+    assert len(written) == len(built) > 20
+    assert all(link.startswith("https://") for link in built)
+    pages = f"{urls['Source']}/blob/main/"
+    local = [link for link in written if "://" not in link]
+    assert local
+    assert {pages + link for link in local} <= set(built)
+
+
+def test_the_project_is_at_one_address(root):
+    urls = tomllib.loads((root / "pyproject.toml").read_text())["project"]["urls"]
+    assert f"{urls['Source']}/blob/main" == PAGES
+    assert all(url.startswith(urls["Source"]) for url in urls.values())
+
+
+def test_the_citation_is_of_this_version(root):
+    cited = yaml.safe_load((root / "CITATION.cff").read_text("utf-8"))
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    assert set(cited) >= {"cff-version", "message", "title", "authors"}, "the format requires them"
+    assert str(cited["version"]) == __version__
+    assert cited["license"] == project["license"]
+    assert cited["repository-code"] == project["urls"]["Source"]
+
+
+def test_the_short_guide_of_contributors_leads_to_the_long_one(root):
+    text = (root / "CONTRIBUTING.md").read_text("utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert "docs/contributing.md" in links
+    assert [link for link in links if not (root / link).is_file()] == []
+
+
+def test_the_license_is_mit(root):
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    assert (project["license"], project["license-files"]) == ("MIT", ["LICENSE"])
+    text = (root / "LICENSE").read_text("utf-8")
+    assert text.startswith("MIT License")
+    assert "Permission is hereby granted, free of charge" in text

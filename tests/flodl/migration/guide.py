@@ -6,6 +6,7 @@ import math
 import random
 import re
 import resource
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import flodl
 PATH = Path(__file__).parents[3] / "docs" / "migration.md"
 TORCH = {
     "torch": torch, "nn": nn, "F": F, "optim": optim, "random": random, "gc": gc, "math": math,
-    "resource": resource,
+    "resource": resource, "statistics": statistics,
 }  # fmt: skip
 
 
@@ -41,8 +42,8 @@ def text():
 
 
 @functools.cache
-def setup():
-    (found,) = re.findall(r"```python setup\n(.*?)```", text(), re.DOTALL)
+def setup(kind="setup"):
+    (found,) = re.findall(rf"```python {kind}\n(.*?)```", text(), re.DOTALL)
     return compile(found, str(PATH), "exec")
 
 
@@ -57,6 +58,13 @@ def rows():
     return found
 
 
+def unchanged():
+    """Return what is written alike on both sides: the list of the section about it."""
+    section = text().partition("## The same on both sides\n")[2].partition("\n## ")[0]
+    listed = section[section.index("\n- ") :]
+    return re.findall(r"`([^`]+)`", listed)
+
+
 def programs():
     pattern = r"### ([^\n]+)\n(?:(?!\n### |\n## ).)*?```python torch\n(.*?)```\n+```python flodl\n(.*?)```"
     whole = text()
@@ -64,6 +72,12 @@ def programs():
         Pair(_number(whole, each.start()), each[1], each[2], each[3])
         for each in re.finditer(pattern, whole, re.DOTALL)
     ]
+
+
+def right_side():
+    """Return everything that the page writes for flodl and that the tests run."""
+    blocks = re.findall(r"^```python\n(.*?)^```", text(), re.DOTALL | re.MULTILINE)
+    return [*(each.flodl for each in (*rows(), *programs())), *unchanged(), *blocks]
 
 
 @functools.cache
@@ -78,6 +92,8 @@ def namespace(side, folder):
     if side == "flodl":
         names |= {name: value for name, value in flodl_names().items() if name not in TORCH}
     exec(setup(), names)
+    if side == "flodl":
+        exec(setup("setup flodl"), names)
     torch.manual_seed(1)
     random.seed(1)
     return names

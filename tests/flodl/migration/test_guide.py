@@ -2,10 +2,13 @@
 
 import ast
 import builtins
+import inspect
+import re
 
 import pytest
 import torch
 
+from flodl import FlowBuilder, Graph, Monitor
 from tests.flodl.migration import guide
 
 pytestmark = [
@@ -15,6 +18,7 @@ pytestmark = [
 
 ROWS = guide.rows()
 PROGRAMS = guide.programs()
+UNCHANGED = guide.unchanged()
 
 
 def assert_same(left, right):
@@ -48,6 +52,17 @@ def test_rows(row, tmp_path):
     assert_same(*sides)
 
 
+@pytest.mark.parametrize("code", UNCHANGED)
+def test_unchanged_text_computes_the_same_on_both_sides(code, tmp_path):
+    sides = [eval(code, guide.namespace(side, tmp_path)) for side in ("torch", "flodl")]
+    assert_same(*sides)
+
+
+def test_rows_differ_in_their_two_texts():
+    assert [row for row in ROWS if row.torch == row.flodl] == []
+    assert len(UNCHANGED) >= 25
+
+
 @pytest.mark.parametrize("pair", PROGRAMS, ids=[each.section for each in PROGRAMS])
 def test_programs(pair, tmp_path):
     results = []
@@ -66,6 +81,39 @@ def test_the_left_side_needs_no_flodl():
         own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         assert not (used - own - local) & ours, pair
+
+
+def public(kind):
+    return {
+        name: each for name, each in inspect.getmembers(kind, inspect.isfunction) if name[0] != "_"
+    }
+
+
+def test_guide_has_each_word_of_the_builder_and_each_method_that_takes_a_path():
+    written = "\n".join(guide.right_side())
+    words = set(public(FlowBuilder)) | {
+        "for_n",
+        "while_cond",
+        "until_cond",
+        "each",
+        "over",
+        "slices",
+    }
+    words |= {"along", "batched", "from_", "new"}
+    words |= {n for n, each in public(Graph).items() if n.endswith("_at") or path_first(each)}
+    assert len(words) > 35
+    assert [word for word in sorted(words) if not re.search(rf"\.{word}\(", written)] == []
+
+
+def path_first(method):
+    """Return True if the first argument of a method is the path of a part, not that of a file."""
+    parameters = list(inspect.signature(method).parameters.values())[1:2]
+    return [(each.name, each.annotation) for each in parameters] == [("path", "str")]
+
+
+def test_table_of_the_monitor_has_each_method():
+    table = guide.text().partition("| TensorBoard | flodl |")[2].partition("\n\n")[0]
+    assert [name for name in public(Monitor) if f"`monitor.{name}" not in table] == []
 
 
 def test_the_comparison_notices_a_difference():
