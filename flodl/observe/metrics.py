@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, final
 
 from flodl.errors import UnknownNameError
+from flodl.observe.stored_values import require_number, require_numbers
 from flodl.observe.trend import Trend, TrendGroup
 
 if TYPE_CHECKING:
@@ -226,7 +227,18 @@ class MetricLog:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from saved values; what is declared here stays so."""
+        """Continue from saved values; what is declared here stays so.
+
+        Raises:
+            ValueError: a value is no number.
+            KeyError: a field is missing.
+        """
+        for part in ("collected", "history"):
+            for name, values in dict(state[part]).items():
+                require_numbers(f"{part} {name}", values)
+        require_numbers("ended", state["ended"])
+        if state["elapsed"] is not None:
+            require_number("elapsed", state["elapsed"])
         self._buffer = {name: list(values) for name, values in state["collected"].items()}
         self._history = {name: list(values) for name, values in state["history"].items()}
         self._flush_times = list(state["ended"])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, final
 
 from flodl.observe.metrics import MetricLog
+from flodl.observe.stored_values import require_count, require_number
 from flodl.observe.trend import Mode, Trend
 from flodl.train.schedules import observed
 
@@ -58,6 +59,9 @@ class NoBetter:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue."""
+        require_count("waited", state["waited"])
+        if state["best"] is not None:
+            require_number("best", state["best"])
         self._best, self._waited = state["best"], state["waited"]
 
 
