@@ -1,6 +1,7 @@
 """`fdl monitor`: show runs in the browser, finished ones and those that go on in other processes."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,7 +151,10 @@ def _in_foreground(context: Context, words: Sequence[str], options: MonitorOptio
 
     try:
         done = run_process(
-            [*words, "--text", "--with-parent"], cwd=context.cwd, capture=False, check=False
+            [*words, "--text", "--with-parent", str(os.getpid())],
+            cwd=context.cwd,
+            capture=False,
+            check=False,
         )
     except KeyboardInterrupt:
         return  # how it is meant to end
