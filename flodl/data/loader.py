@@ -6,7 +6,7 @@ import logging
 import weakref
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, final, get_args
 
 import torch
 
@@ -30,7 +30,7 @@ from flodl.data.workers import by_workers
 from flodl.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from flodl.data.batch import Batch
     from flodl.data.builder import DataLoaderBuilder
@@ -106,6 +106,8 @@ class DataLoader:
         require_at_least(1, "batch_size", batch_size)
         require_at_least(0, "prefetch", prefetch or 0)
         require_at_least(0, "workers", workers)
+        if mode not in get_args(Mode):
+            raise DataError(f"mode is one of {', '.join(get_args(Mode))}, got {mode!r}")
         self.dataset = dataset
         self.batch_size = batch_size
         self.seed = seed
@@ -237,8 +239,8 @@ class DataLoader:
         order = EpochOrder(self._ordered(), number)
         place = (number, start, self.seed)
         if self._workers > 0:
-            reader = by_workers(source, order, self._bounds, place, self._workers)
-            return self._ahead(reader, start)
+            worked = by_workers(source, order, self._bounds, place, self._workers)
+            return self._ahead(worked, start, worked.close)
         reader = reading.by_index(source, order, self._bounds, place)
         if self._chosen().draws:
             return DirectBatches(
@@ -256,11 +258,13 @@ class DataLoader:
             return DirectBatches(rest, self._transfer, start, self._named)
         return self._ahead(rest, start)
 
-    def _ahead(self, reader: reading.Reader, start: int) -> AbstractBatches:
+    def _ahead(
+        self, reader: reading.Reader, start: int, end: Callable[[], None] | None = None
+    ) -> AbstractBatches:
         depth = self.prefetch_depth
         if depth == 0:
             return DirectBatches(reader, self._transfer, start, self._named)
-        return StreamedBatches(reader, self._transfer, start, self._named, depth)
+        return StreamedBatches(reader, self._transfer, start, self._named, depth, end)
 
     def _bounds(self, position: int) -> tuple[int, int] | None:
         total = len(self._ordered())

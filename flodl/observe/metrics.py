@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from flodl.errors import UnknownNameError
 from flodl.observe.stored_values import require_number, require_numbers
-from flodl.observe.trend import Trend, TrendGroup
+from flodl.observe.trend import Trend, TrendGroup, require_mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,7 +64,12 @@ class MetricLog:
             self._declared |= set(members)
 
     def set_mode(self, name: str, mode: Mode) -> None:
-        """Say whether lower (`min`, the default) or higher (`max`) values of a metric are better."""
+        """Say whether lower (`min`, the default) or higher (`max`) values of a metric are better.
+
+        Raises:
+            ValueError: the mode is neither.
+        """
+        require_mode(mode)
         self._modes[name] = mode
         self._declared.add(name)
 

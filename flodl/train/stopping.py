@@ -7,7 +7,7 @@ from typing import Any, Protocol, final
 
 from flodl.observe.metrics import MetricLog
 from flodl.observe.stored_values import require_count, require_number
-from flodl.observe.trend import Mode, Trend
+from flodl.observe.trend import Mode, Trend, require_mode
 from flodl.train.schedules import observed
 
 
@@ -35,6 +35,7 @@ class NoBetter:
         self._metric = metric
         self._patience = patience
         self._minimum = minimum
+        require_mode(mode)
         self._mode = mode
         self._best: float | None = None
         self._waited = 0
@@ -72,6 +73,7 @@ class TrendRule:
     def __init__(self, metric: str, question: Callable[[Trend], bool], mode: Mode) -> None:
         self._metric = metric
         self._question = question
+        require_mode(mode)
         self._mode = mode
 
     def after_epoch(self, log: MetricLog, metrics: Mapping[str, float]) -> str:
