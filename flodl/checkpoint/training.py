@@ -233,23 +233,13 @@ def resume_with(
             f"the file lacks {', '.join(weights.report.missing)}", path=contents.path
         )
     change = Change(contents.path)
-    before = optimizer.state_dict()  # load_state_dict replaces the tensors in it, and changes none
-    change.make(
-        "the optimizer",
-        lambda: optimizer.load_state_dict(state),
-        lambda: optimizer.load_state_dict(before),
-    )
+    _load_optimizer(change, optimizer, state)
     for name, part in parts.items():
         change.load(name, part, tree["parts"][name])
     take, undo = accept
     change.make("the training", lambda: take(tree["extra"]), undo)
     if random_numbers:
-        numbers = random_state()
-        change.make(
-            "the random numbers",
-            lambda: set_random_state(tree["rng"]),
-            lambda: set_random_state(numbers),
-        )
+        _load_random_state(change, tree["rng"])
     change.make("the model", weights.copy, lambda: None)
     return Resumed(
         epoch=tree["epoch"],
@@ -257,6 +247,24 @@ def resume_with(
         extra=tree["extra"],
         report=weights.report,
         unused=tuple(name for name in tree["parts"] if name not in parts),
+    )
+
+
+def _load_optimizer(change: Change, optimizer: optim.Optimizer, state: dict[str, Any]) -> None:
+    before = optimizer.state_dict()  # load_state_dict replaces the tensors in it, and changes none
+    change.make(
+        "the optimizer",
+        lambda: optimizer.load_state_dict(state),
+        lambda: optimizer.load_state_dict(before),
+    )
+
+
+def _load_random_state(change: Change, state: Mapping[str, Any]) -> None:
+    before = random_state()
+    change.make(
+        "the random numbers",
+        lambda: set_random_state(state),
+        lambda: set_random_state(before),
     )
 
 

@@ -6,7 +6,7 @@ import logging
 import weakref
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, final, get_args
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 
@@ -16,6 +16,7 @@ from flodl.data.arguments import (
     require_a_batch,
     require_at_least,
     require_indices,
+    require_mode,
     require_share,
 )
 from flodl.data.choosing import Choice, Mode, choose
@@ -106,8 +107,6 @@ class DataLoader:
         require_at_least(1, "batch_size", batch_size)
         require_at_least(0, "prefetch", prefetch or 0)
         require_at_least(0, "workers", workers)
-        if mode not in get_args(Mode):
-            raise DataError(f"mode is one of {', '.join(get_args(Mode))}, got {mode!r}")
         self.dataset = dataset
         self.batch_size = batch_size
         self.seed = seed
@@ -115,7 +114,7 @@ class DataLoader:
         self.device = torch.empty(0, device=device).device  # with its index
         self._source = source_of(dataset, collate)
         self.sampler = chosen_sampler(self._source, sampler, shuffle, seed)
-        self._wish: Mode = mode
+        self._wish: Mode = require_mode(mode)
         self._names = names
         self._prefetch = prefetch
         self._workers = workers

@@ -7,6 +7,7 @@ import pytest
 
 from fdl_cli.manifest.document import Leaf, Place, parse
 from fdl_cli.manifest.overlay import leaves, plain
+from tests.mutation_bounds import Bounds
 
 
 def test_every_value_has_the_place_of_its_key():
@@ -154,6 +155,7 @@ PIECES = [
 
 def survives_mutations(count, seed):
     generator = random.Random(seed)
+    bounds = Bounds(lambda: parse(HONEST, "fdl.yml"))
     refused = 0
     for _ in range(count):
         text = bytearray(HONEST)
@@ -166,9 +168,15 @@ def survives_mutations(count, seed):
                     text[place:place] = generator.choice(PIECES)
                 case 2:
                     text[place] = generator.randrange(256)
-        refused += bool(parse(bytes(text), "fdl.yml").problems)
+        refused += bool(bounds.run(lambda text=bytes(text): parse(text, "fdl.yml").problems))
+    bounds.check()
     return refused
 
 
 def test_document_mutated_texts_raise_nothing():
     assert survives_mutations(600, 1) > 200
+
+
+@pytest.mark.campaign
+def test_document_campaign_of_ten_thousand_mutations():
+    assert survives_mutations(10_000, 2) > 4_000

@@ -14,6 +14,7 @@ from fdl_cli.net.client import make_client
 from fdl_cli.net.simple_index import read_page
 from fdl_cli.net.store import Store
 from fdl_cli.torchenv.index import _held
+from tests.mutation_bounds import Bounds
 
 SHA = "a" * 64
 
@@ -157,44 +158,58 @@ def mutated(data, generator):
     return bytes(data)
 
 
+class Answer:
+    """One answer of a server, and the client that gets it."""
+
+    status_code = 200
+    url = "http://host/whl/torch/"
+
+    def __init__(self, kind, content):
+        self.headers = {"Content-Type": kind}
+        self._content = content
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def iter_bytes(self):
+        yield self._content
+
+    def stream(self, *_, **__):
+        return self
+
+
+def refused(answer):
+    try:
+        links = read_page(answer, answer.url).links
+    except EnvironmentLackingError:
+        return True
+    for build in _held(links, "linux_x86_64", None):
+        assert all(part.isdecimal() for part in build.version.split("."))
+    for link in links:
+        Artefact(name=link.name, urls=(link.url,), sha256=link.sha256, size=link.size)
+    return False
+
+
 def survives_mutations(count, seed):
     """Read mutated lists without a server; return how many were refused."""
     generator = random.Random(seed)
-    refused = 0
+    kinds = ("text/html", "application/json")
+    bounds = Bounds(lambda: [refused(Answer(kinds[index], page()[index])) for index in (0, 1)])
+    found = 0
     for index in range(count):
-        content = mutated(page()[index % 2], generator)
-        kind = ("text/html", "application/json")[index % 2]
-
-        class Response:
-            status_code = 200
-            url = "http://host/whl/torch/"
-            headers = {"Content-Type": kind}
-
-            def __enter__(self):
-                return self
-
-            def __exit__(self, *_):
-                return None
-
-            def iter_bytes(self, content=content):
-                yield content
-
-        class Client:
-            def stream(self, *_, **__):
-                return Response()
-
-        try:
-            links = read_page(Client(), "http://host/whl/torch/").links
-        except EnvironmentLackingError:
-            refused += 1
-            continue
-        held = _held(links, "linux_x86_64", None)
-        for build in held:
-            [int(part) for part in build.version.split(".")]
-        for link in links:
-            Artefact(name=link.name, urls=(link.url,), sha256=link.sha256, size=link.size)
-    return refused
+        answer = Answer(kinds[index % 2], mutated(page()[index % 2], generator))
+        found += bool(bounds.run(lambda answer=answer: refused(answer)))
+    bounds.check()
+    return found
 
 
 def test_index_mutated_answers_raise_named_errors_alone():
     assert survives_mutations(400, 1) > 100
+
+
+@pytest.mark.campaign
+def test_index_campaign_of_ten_thousand_mutations():
+    assert survives_mutations(10_000, 2) > 2_000

@@ -1,8 +1,10 @@
 """Metrics that are no metrics: such a run is shown as damaged, and the others are followed."""
 
+import functools
 import json
 import os
 import random
+import shutil
 import struct
 import tracemalloc
 import zlib
@@ -15,6 +17,7 @@ from flodl.monitor.gallery import Gallery
 from flodl.monitor.hub import json_text
 from flodl.monitor.monitor import Monitor
 from flodl.monitor.storage import Reader
+from tests.mutation_bounds import Bounds
 
 pytestmark = pytest.mark.torch
 
@@ -262,21 +265,33 @@ def mutated(frames, generator):
     return b"".join(found)
 
 
+def damaged_by(root, name, data):
+    folder = run_with(root, name, data)
+    found = gallery(folder.parent)
+    (run,) = found.hub.runs.values()
+    assert not found._unreadable
+    shutil.rmtree(folder.parent)
+    return bool(run.damaged or run.unread)
+
+
 def survives_mutations(root, count, seed):
+    """Show mutated runs; return how many were damaged."""
     frames = honest()
     generator = random.Random(seed)
+    bounds = Bounds(lambda: damaged_by(root, "honest", b"".join(frames)))
     damaged = 0
     for index in range(count):
-        folder = run_with(root, f"run{index}", mutated(frames, generator))
-        found = gallery(folder.parent)
-        (run,) = found.hub.runs.values()
-        assert not found._unreadable
-        damaged += bool(run.damaged or run.unread)
-        (folder / "segment-000001.fdm").unlink()
-        folder.rmdir()
-        folder.parent.rmdir()
+        data = mutated(frames, generator)
+        call = functools.partial(damaged_by, root, f"run{index}", data)
+        damaged += bool(bounds.run(call))
+    bounds.check()
     return damaged
 
 
 def test_gallery_mutated_runs_raise_nothing(tmp_path):
-    assert survives_mutations(tmp_path, 300, 1) > 100
+    assert survives_mutations(tmp_path, 200, 1) > 70
+
+
+@pytest.mark.campaign
+def test_gallery_campaign_of_ten_thousand_mutations(tmp_path):
+    assert survives_mutations(tmp_path, 10_000, 2) > 3_000
