@@ -74,8 +74,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     # Two processes would disagree about which tests there are.
     assert not wandering, f"the id of a test holds an address; give `ids`: {wandering[0]}"
     for item in items:
-        if item.get_closest_marker("campaign") is not None and "campaign" not in selected:
-            item.add_marker(pytest.mark.skip(reason="a campaign; select it with -m campaign"))
+        if item.get_closest_marker("campaign") is not None:
+            item.add_marker(pytest.mark.timeout(3600))
+            if "campaign" not in selected:
+                item.add_marker(pytest.mark.skip(reason="a campaign; select it with -m campaign"))
         for name, reason in _lacking().items():
             if item.get_closest_marker(name) is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -22,32 +22,21 @@ class Bounds:
     def __init__(self, honest: Callable[[], object]) -> None:
         self.seconds = 0.0
         self.bytes = 0
-        self.honest = self._measured(honest)[1]
+        self.run(honest)
+        self.honest, self.bytes = self.bytes, 0
 
     def run(self, call: Callable[[], object]) -> object:
         """Return what a call returns; its time and its memory count, also when it raises."""
+        tracemalloc.start()
+        started = time.process_time()
         try:
-            found, size, seconds = self._measured_fully(call)
+            return call()
         finally:
+            self.seconds = max(self.seconds, time.process_time() - started)
+            self.bytes = max(self.bytes, tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
-        self.bytes, self.seconds = max(self.bytes, size), max(self.seconds, seconds)
-        return found
 
     def check(self) -> None:
         """Require the bounds."""
         assert self.seconds <= SECONDS, f"{self.seconds:.1f} s"
         assert self.bytes <= FACTOR * self.honest + SLACK, f"{self.bytes} of {self.honest} bytes"
-
-    def _measured(self, call: Callable[[], object]) -> tuple[object, int]:
-        try:
-            found, size, _ = self._measured_fully(call)
-        finally:
-            tracemalloc.stop()
-        return found, size
-
-    @staticmethod
-    def _measured_fully(call: Callable[[], object]) -> tuple[object, int, float]:
-        tracemalloc.start()
-        started = time.process_time()
-        found = call()
-        return found, tracemalloc.get_traced_memory()[1], time.process_time() - started

@@ -1,5 +1,6 @@
 """Files that somebody made to do harm: they are refused soon, with little memory, before anything changes."""
 
+import functools
 import gzip
 import io
 import json
@@ -38,10 +39,8 @@ def entry(size, shape=None):
 
 
 def packed_zeros(path, first, megabytes):
-    with gzip.open(path, "wb", 6) as file:
-        file.write(first)
-        for _ in range(megabytes):
-            file.write(bytes(MEGABYTE))
+    # A gzip file is any number of packed pieces one after the other.
+    path.write_bytes(gzip.compress(first) + megabytes * gzip.compress(bytes(MEGABYTE)))
     return path
 
 
@@ -78,9 +77,9 @@ def test_load_gzip_bomb_with_announced_size_is_refused_at_its_header(tmp_path):
 
 def test_load_zip_with_compressed_records_is_refused(tmp_path):
     path = tmp_path / "bomb.pt"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr("archive/data.pkl", b"")
-        archive.writestr("archive/data/0", bytes(100 * MEGABYTE))
+        archive.writestr("archive/data/0", bytes(70 * MEGABYTE))
     error, peak = peak_of(lambda: load(nn.Linear(2, 2), path))
     assert "unpack to" in str(error)
     assert peak < 8 * MEGABYTE
@@ -138,19 +137,28 @@ def trained(seed, kind=optim.Adam):
     return model, optimizer, {"schedule": schedule, "position": Position()}
 
 
+def plain(value):
+    """Return a state in which tensors are their bytes, so that it compares by `==`."""
+    match value:
+        case torch.Tensor():
+            return str(value.dtype), tuple(value.shape), value.detach().numpy().tobytes()
+        case dict():
+            return {key: plain(each) for key, each in value.items()}
+        case list() | tuple():
+            return [plain(each) for each in value]
+        case _:
+            return repr(value)
+
+
 def picture(model, optimizer, parts):
-    """Return everything that resuming may change, as one comparable text."""
+    """Return everything that resuming may change."""
     state = {
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
         "parts": {name: each.state_dict() for name, each in parts.items()},
         "random": random_state(),
     }
-    torch.set_printoptions(profile="full", precision=10)
-    try:
-        return repr(state)
-    finally:
-        torch.set_printoptions(profile="default")
+    return plain(state)
 
 
 def run_file():
@@ -160,12 +168,13 @@ def run_file():
     return stream.getvalue()
 
 
-def refused_or_taken(data):
+def refused_or_taken(data, bounds=None):
     """Resume; return False if it was refused, and require that nothing has changed then."""
     model, optimizer, parts = trained(1)
     before = picture(model, optimizer, parts)
     try:
-        resume(io.BytesIO(data), model, optimizer, parts=parts)
+        call = functools.partial(resume, io.BytesIO(data), model, optimizer, parts=parts)
+        call() if bounds is None else bounds.run(call)
     except CheckpointError:
         assert picture(model, optimizer, parts) == before
         return False
@@ -177,11 +186,12 @@ def mutated_runs(count, seed):
     data = run_file()
     text = metadata_of(data)["fdl.train"]
     generator = random.Random(seed)
-    bounds = Bounds(lambda: refused_or_taken(data))
+    model, optimizer, parts = trained(1)
+    bounds = Bounds(lambda: resume(io.BytesIO(data), model, optimizer, parts=parts))
     refused = 0
     for _ in range(count):
         changed = resealed(data, **{"fdl.train": mutated_document(text, generator)})
-        refused += not bounds.run(lambda changed=changed: refused_or_taken(changed))
+        refused += not refused_or_taken(changed, bounds)
     bounds.check()
     return refused
 
@@ -194,11 +204,11 @@ def test_resume_campaign_of_ten_thousand_mutations():
 # ---- loading -----------------------------------------------------------------------------------------
 
 
-def loaded_or_refused(data):
+def loaded_or_refused(data, bounds):
     """Load; return True if it was refused, and require that nothing has changed then."""
     model = net(seed=9)
     try:
-        load(model, io.BytesIO(data))
+        bounds.run(lambda: load(model, io.BytesIO(data)))
     except CheckpointError:
         assert same(model, net(seed=9))
         return True
@@ -238,11 +248,11 @@ def mutated_loads(count, seed):
     """Load mutated files; return how many were refused."""
     data = saved(net())
     generator = random.Random(seed)
-    bounds = Bounds(lambda: loaded_or_refused(data))
+    bounds = Bounds(lambda: load(net(), io.BytesIO(data)))
     refused = 0
     for _ in range(count):
         changed = mutated_file(data, generator)
-        refused += bool(bounds.run(lambda changed=changed: loaded_or_refused(changed)))
+        refused += loaded_or_refused(changed, bounds)
     bounds.check()
     return refused
 
@@ -257,7 +267,7 @@ def test_load_campaign_of_ten_thousand_mutations():
 
 
 def test_resume_from_resealed_mutations_is_refused_whole_or_taken():
-    assert mutated_runs(100, 5) > 50
+    assert mutated_runs(50, 5) > 25
 
 
 def changed(data, *steps):
