@@ -89,6 +89,7 @@ def judge(descriptor: int, root: Path) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _prepare(dumpable=False)
     _adopt_orphans()
+    signal.signal(signal.SIGTERM, _close)  # the tool gives up: end what the workers started, too
     pipe = Pipe(descriptor)
     pipe.send({"event": "started", "pid": os.getpid()})
     request = request_of(pipe.receive())
@@ -253,6 +254,7 @@ def work(
 ) -> None:
     """Answer the questions of the judge; user code runs in this process only."""
     os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _prepare(dumpable=True)
     _look_usual(request)
     limit_memory(request.memory_mb)
@@ -297,6 +299,11 @@ def _prepare(*, dumpable: bool) -> None:
         library = ctypes.CDLL(None, use_errno=True)
         library.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         library.prctl(_SET_DUMPABLE, int(dumpable), 0, 0, 0)
+
+
+def _close(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: cleaning up is not interrupted
+    raise ClosedError
 
 
 def _adopt_orphans() -> None:
