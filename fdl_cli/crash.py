@@ -66,7 +66,7 @@ def report_text(problem: BaseException, arguments: tuple[str, ...], home: str) -
 def write_report(text: str, folder: Path) -> Path | None:
     """Store a report under the folder, else in the temporary directory, else nowhere.
 
-    Nobody else may read it: a traceback quotes what the program was given.
+    Only its owner may read it: a traceback quotes what the program was given.
     """
     import tempfile
 

@@ -307,7 +307,7 @@ def _close(*_: object) -> None:
 
 
 def _adopt_orphans() -> None:
-    """Become the parent of what user code started in sessions of its own, once its parent has ended."""
+    """Become the parent of what user code started in other sessions, once its parent has ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
