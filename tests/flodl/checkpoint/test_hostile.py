@@ -306,6 +306,38 @@ def test_resume_with_one_wrong_field_names_it_and_changes_nothing(steps, message
     assert picture(model, optimizer, parts) == before
 
 
+def test_resume_part_that_takes_nothing_back_is_named_and_leaves_the_others():
+    class Stubborn:
+        def state_dict(self):
+            return {}
+
+        def load_state_dict(self, state):
+            raise RuntimeError("never")
+
+    data = run_file()
+    model, optimizer, parts = trained(1)
+    before = picture(model, optimizer, parts)
+    with pytest.raises(CheckpointError, match="does not take back its own"):
+        resume(
+            io.BytesIO(data),
+            model,
+            optimizer,
+            parts={"schedule": parts["schedule"], "position": Stubborn()},
+        )
+    assert picture(model, optimizer, parts) == before
+
+
+def test_resume_setting_that_was_off_is_taken():
+    model, optimizer, parts = trained(0)
+    optimizer.param_groups[0]["foreach"] = None
+    stream = io.BytesIO()
+    save_training(stream, model, optimizer, parts=parts)
+    fresh, other, others = trained(1)
+    other.param_groups[0]["foreach"] = False
+    resume(io.BytesIO(stream.getvalue()), fresh, other, parts=others)
+    assert same(fresh, model)
+
+
 def test_resume_text_that_names_one_tensor_often_copies_it_once():
     model, optimizer, parts = trained(0)
     stream = io.BytesIO()
