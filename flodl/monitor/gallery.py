@@ -57,6 +57,11 @@ class Gallery:
         """The runs that were found."""
         return tuple(name for name, _ in self._readers.values())
 
+    @property
+    def runs(self) -> dict[str, RunData]:
+        """The runs by name, as far as they were read."""
+        return {name: reader.run for name, reader in self._readers.values()}
+
     def look(self) -> None:
         """Take in what is new in every run, and runs that are new."""
         now = time.monotonic()
