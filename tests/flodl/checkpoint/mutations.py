@@ -1,5 +1,6 @@
 """Files that were changed on purpose and sealed again, as somebody who knows the format would."""
 
+import copy
 import json
 import struct
 
@@ -69,5 +70,5 @@ def mutated_document(text, generator):
                     other = other[key]
                 holder[place[-1]] = json.loads(json.dumps(other))
             case _:
-                holder[place[-1]] = generator.choice(ODD)
+                holder[place[-1]] = copy.deepcopy(generator.choice(ODD))
     return json.dumps(form)
