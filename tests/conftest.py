@@ -67,12 +67,17 @@ def pytest_configure(config: pytest.Config) -> None:
         hypothesis.settings.load_profile("quick")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the fast tests first, and skip what this machine cannot do, with the reason."""
+    selected = config.option.markexpr
     wandering = [item.nodeid for item in items if " object at 0x" in item.nodeid]
     # Two processes would disagree about which tests there are.
     assert not wandering, f"the id of a test holds an address; give `ids`: {wandering[0]}"
     for item in items:
+        if item.get_closest_marker("campaign") is not None:
+            item.add_marker(pytest.mark.timeout(3600))
+            if "campaign" not in selected:
+                item.add_marker(pytest.mark.skip(reason="a campaign; select it with -m campaign"))
         for name, reason in _lacking().items():
             if item.get_closest_marker(name) is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))

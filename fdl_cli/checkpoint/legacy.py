@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
-from fdl_cli.checkpoint.model import CheckpointFile, StoredTensor, damaged
+from fdl_cli.checkpoint.model import MOST_DIMENSIONS, CheckpointFile, StoredTensor, damaged
 
 MAGIC: Final = b"FDLC"
 _DTYPES: Final = {
@@ -65,7 +65,10 @@ def _tensor(cursor: _Cursor) -> StoredTensor:
         name = bytes(cursor.take(cursor.number("I"))).decode()
     except UnicodeDecodeError as problem:
         raise damaged(cursor.path, "the name of a tensor is not UTF-8") from problem
-    shape = struct.unpack(f"<{(count := cursor.number('I'))}q", cursor.take(8 * count))
+    count = cursor.number("I")
+    if count > MOST_DIMENSIONS:
+        raise damaged(cursor.path, f"tensor {name!r} announces {count} dimensions")
+    shape = struct.unpack(f"<{count}q", cursor.take(8 * count))
     tag, size = cursor.number("B"), cursor.number("Q")
     if tag not in _DTYPES:
         raise damaged(cursor.path, f"tensor {name!r} has the unknown dtype tag {tag}")

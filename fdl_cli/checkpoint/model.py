@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 from fdl_cli.errors import OperationFailedError
+
+MOST_DIMENSIONS: Final = 64  # as torch; a product of thousands of factors takes quadratic time
 
 
 @final

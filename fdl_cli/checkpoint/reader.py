@@ -4,16 +4,21 @@ import gzip
 import mmap
 import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 from fdl_cli.checkpoint.legacy import MAGIC, read_legacy
 from fdl_cli.checkpoint.model import CheckpointFile, StoredTensor, damaged
-from fdl_cli.checkpoint.safetensors import read_safetensors
-from fdl_cli.errors import NotFoundError, UsageError
+from fdl_cli.checkpoint.safetensors import announced_size, read_safetensors
+from fdl_cli.errors import NotFoundError, OperationFailedError, UsageError
 
 __all__ = ["CheckpointFile", "StoredTensor", "open_checkpoint", "problems"]
 
 _GZIP = b"\x1f\x8b"
 _PICKLES = (b"PK\x03\x04", b"\x80")
+_CHUNK = 1 << 20
+# The same bounds as in flodl: weights hardly compress, and zlib can expand a file 1032-fold.
+_RATIO = 64
+_FLOOR = 64 << 20
 
 
 def open_checkpoint(path: Path) -> CheckpointFile:
@@ -41,8 +46,7 @@ def _content(path: Path) -> memoryview:
     try:
         with path.open("rb") as file:
             if file.read(2) == _GZIP:
-                file.seek(0)
-                return memoryview(gzip.decompress(file.read()))
+                return memoryview(_unpacked(path, file))
             if file.seek(0, 2) == 0:
                 raise damaged(path, "the file is empty")
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -61,6 +65,34 @@ def _content(path: Path) -> memoryview:
             hint="give the path of a .fdl or .safetensors file that you may read",
             file=str(path),
         ) from problem
+
+
+def _unpacked(path: Path, file: BinaryIO) -> bytearray:
+    """Decompress a file, but no more than its header announces and its size on the disk explains."""
+    packed_size = file.seek(0, 2)
+    file.seek(0)
+    most = max(_FLOOR, _RATIO * packed_size)
+    data = bytearray()
+    announced: int | None = None
+    with gzip.GzipFile(fileobj=file, mode="rb") as packed:
+        while chunk := packed.read(_CHUNK):
+            data += chunk
+            if announced is None and not data.startswith((MAGIC, *_PICKLES)):
+                announced = announced_size(path, data)
+            if max(len(data), announced or 0) > most:
+                raise OperationFailedError(
+                    error_id="checkpoint-too-large",
+                    message=(
+                        f"{path}: {packed_size:,} compressed bytes unpack to "
+                        f"{f'{announced:,}' if announced else f'more than {most:,}'} bytes, and at most "
+                        f"{most:,} are read"
+                    ),
+                    hint="if you trust the file, unpack it with `gunzip` and name the result",
+                    file=str(path),
+                )
+            if announced is not None and len(data) > announced:
+                raise damaged(path, f"it holds more than the {announced} bytes it announces")
+    return data
 
 
 def problems(file: CheckpointFile) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 from typing import Any, Final
 
-from fdl_cli.checkpoint.model import CheckpointFile, StoredTensor, damaged
+from fdl_cli.checkpoint.model import MOST_DIMENSIONS, CheckpointFile, StoredTensor, damaged
 
 NEWEST: Final = 3
 MOST_HEADER: Final = 100_000_000
@@ -70,6 +70,25 @@ def _document(path: Path, text: bytes) -> dict[str, Any]:
     return document
 
 
+def announced_size(path: Path, data: bytes | bytearray) -> int | None:
+    """Return the size of a whole file from its beginning; None before its header is complete.
+
+    Raises:
+        OperationFailedError: the header is damaged or too long.
+    """
+    if len(data) < 8:
+        return None
+    (length,) = struct.unpack("<Q", data[:8])
+    if length > MOST_HEADER:
+        raise damaged(path, f"the header claims {length} bytes: it is no checkpoint")
+    if len(data) < 8 + length:
+        return None
+    document = _document(path, bytes(data[8 : 8 + length]))
+    document.pop("__metadata__", None)
+    ends = [_tensor(path, name, each, 8 + length).end for name, each in document.items()]
+    return max(ends, default=8 + length)
+
+
 def _check_seal(path: Path, raw: bytes, seal: str | None) -> None:
     from xxhash import xxh3_64_hexdigest
 
@@ -84,9 +103,13 @@ def _check_seal(path: Path, raw: bytes, seal: str | None) -> None:
 def _tensor(path: Path, name: str, data: Any, offset: int) -> StoredTensor:
     match data:
         case {"dtype": str(dtype), "shape": [*shape], "data_offsets": [int(start), int(end)]}:
-            sizes_are_sound = all(type(each) is int and each >= 0 for each in [*shape, start, end])
+            sizes_are_sound = all(
+                type(each) is int and 0 <= each < 2**63 for each in [*shape, start, end]
+            )
         case _:
             raise damaged(path, f"the header's entry {name!r} lacks a dtype, shape or place")
+    if len(shape) > MOST_DIMENSIONS:
+        raise damaged(path, f"tensor {name!r} has {len(shape)} dimensions")
     if dtype not in _ITEM_SIZES:
         raise damaged(path, f"tensor {name!r} has the unknown dtype {dtype!r}")
     if not sizes_are_sound or math.prod(shape) * _ITEM_SIZES[dtype] != end - start:

@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -271,7 +272,10 @@ def _in_foreground(context: Context, words: Sequence[str], options: MonitorOptio
 
     try:
         done = run_process(
-            [*words, "--text", "--with-parent"], cwd=context.cwd, capture=False, check=False
+            [*words, "--text", "--with-parent", str(os.getpid())],
+            cwd=context.cwd,
+            capture=False,
+            check=False,
         )
     except KeyboardInterrupt:
         return  # how it is meant to end

@@ -6,10 +6,15 @@ so its node tree is read instead.
 
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
+from fdl_cli.manifest.bounds import nodes_problem, text_problem
+
 if TYPE_CHECKING:
     import yaml
 
 Scalar = None | bool | int | float | str
+
+
+_SPLIT = "write what is meant, or split the file over `path:` tasks"
 
 
 @final
@@ -63,6 +68,8 @@ def parse(text: bytes, file: str) -> Document:
     import yaml
 
     empty = Table({}, Place(file, 1, 1))
+    if too_much := text_problem(text):
+        return Document(empty, (Problem(empty.place, too_much, _SPLIT),))
     # The C parser is ten times faster, and not everywhere compiled.
     kind: Any = vars(yaml).get("CSafeLoader", yaml.SafeLoader)
     try:
@@ -80,7 +87,14 @@ def parse(text: bytes, file: str) -> Document:
         place = reader.place(root)
         problem = Problem(place, "the file is no mapping", "begin with `commands:`")
         return Document(empty, (problem,))
-    table = reader.table(root, Place(file, 1, 1))
+    if found := nodes_problem(root):
+        reason, node = found
+        hint = "remove the alias" if "itself" in reason else _SPLIT
+        return Document(empty, (Problem(reader.place(node), reason, hint),))
+    try:
+        table = reader.table(root, Place(file, 1, 1))
+    except yaml.YAMLError as error:  # a merge key that merges no mapping
+        return Document(empty, (_syntax_problem(error, file),))
     return Document(table, tuple(reader.problems))
 
 
@@ -92,7 +106,6 @@ class _Reader:
         self.file = file
         self.problems: list[Problem] = []
         self._loader = loader
-        self._open: set[int] = set()
 
     def place(self, node: "yaml.Node") -> Place:
         """Return where a node begins."""
@@ -102,23 +115,20 @@ class _Reader:
     def table(self, node: "yaml.MappingNode", place: Place) -> Table:
         """Read a mapping; keys are text, and none stands twice."""
         entries: dict[str, Node] = {}
-        if id(node) in self._open:
-            self._add(place, "the mapping contains itself", "remove the alias")
-            return Table(entries, place)
-        self._open.add(id(node))
         self._require_unique(node)
         self._loader.flatten_mapping(node)
         for key, value in node.value:
             name = self._key(key)
             if name is not None:
                 entries[name] = self._node(value, self.place(key))
-        self._open.discard(id(node))
         return Table(entries, place)
 
     def _require_unique(self, node: "yaml.MappingNode") -> None:
         seen: dict[str, int] = {}
         for key, _ in node.value:
-            name = str(key.value)
+            name = key.value
+            if not isinstance(name, str):
+                continue  # a list or a mapping as a key, which `_key` refuses
             if name in seen:
                 message = f"`{name}` stands twice, first on line {seen[name]}"
                 self._add(self.place(key), message, "keep one of them")
@@ -128,9 +138,8 @@ class _Reader:
         if key.tag == "tag:yaml.org,2002:str":
             return str(key.value)
         place = self.place(key)
-        self._add(
-            place, f"the key `{key.value}` is no text for YAML", f'write it as "{key.value}"'
-        )
+        shown = key.value if isinstance(key.value, str) else "[...]"
+        self._add(place, f"the key `{shown}` is no text for YAML", f'write it as "{shown}"')
         return None
 
     def _node(self, node: "yaml.Node", place: Place) -> Node:
@@ -158,7 +167,13 @@ class _Reader:
     def _scalar(self, node: "yaml.Node") -> Scalar:
         tag = node.tag.removeprefix("tag:yaml.org,2002:")
         if tag in ("null", "bool", "int", "float", "str"):
-            value: Scalar = self._loader.construct_object(node)
+            try:
+                value: Scalar = self._loader.construct_object(node)
+            except (ValueError, KeyError, ArithmeticError):
+                self._add(
+                    self.place(node), f"`{_short(node.value)}` is no {tag}", "write it as text"
+                )
+                return str(node.value)
             return value
         if tag == "timestamp":
             return str(node.value)
@@ -167,6 +182,10 @@ class _Reader:
 
     def _add(self, place: Place, message: str, hint: str) -> None:
         self.problems.append(Problem(place, message, hint))
+
+
+def _short(text: str) -> str:
+    return text if len(text) < 40 else f"{text[:36]} ..."
 
 
 def _syntax_problem(error: "yaml.YAMLError", file: str) -> Problem:

@@ -1,18 +1,56 @@
 """What is to be fetched, how patiently, and where progress is reported."""
 
+import re
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import Final, Protocol, final
+
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_PLAIN_NAME: Final = re.compile(r"[^/\\\x00-\x1f\x7f]{1,255}")
+
+
+def checked_sha256(value: object) -> str | None:
+    """Return a checksum in lower case, or None for None; it becomes the name of a folder in the cache.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str) or _SHA256.fullmatch(value.lower()) is None:
+        raise ValueError(f"{str(value)[:40]!r} is no sha256")
+    return value.lower()
+
+
+def checked_name(value: object) -> str:
+    """Return the name of a file without folders.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if not isinstance(value, str) or value in (".", "..") or _PLAIN_NAME.fullmatch(value) is None:
+        raise ValueError(f"{str(value)[:40]!r} is no name of a file")
+    return value
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artefact:
-    """One file: its name, the addresses that serve the same bytes, checksum and size if known."""
+    """One file: its name, the addresses that serve the same bytes, checksum and size if known.
+
+    Raises:
+        ValueError: the name or the checksum would lead out of the cache.
+    """
 
     name: str
     urls: tuple[str, ...]
     sha256: str | None = None
     size: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check what becomes a part of a path."""
+        checked_name(self.name)
+        if self.sha256 != checked_sha256(self.sha256):
+            raise ValueError("a sha256 is written in lower case")
 
 
 @final

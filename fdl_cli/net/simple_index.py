@@ -1,5 +1,6 @@
 """Read a package index: the simple API as HTML or JSON, and flat listings of files."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, final
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from fdl_cli.errors import EnvironmentLackingError
+from fdl_cli.net.artefact import checked_name, checked_sha256
 from fdl_cli.net.client import certificate_error, host_of, is_certificate_problem
 
 if TYPE_CHECKING:
     import httpx
 
+# The longest list of PyPI has 40 MB.
+MOST_BYTES: Final = 100_000_000
 ACCEPT: Final = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 _WHEEL = re.compile(
     r"(?P<name>[^-]+)-(?P<version>[^-]+)(-\d[^-]*)?-(?P<python>[^-]+)-(?P<abi>[^-]+)"
@@ -58,13 +62,14 @@ def read_page(client: "httpx.Client", url: str, tag: str | None = None) -> Index
     """Read one page; None when the index does not have it (403 and 404 alike).
 
     Raises:
-        EnvironmentLackingError: the index cannot be reached.
+        EnvironmentLackingError: the index cannot be reached, or answers with something else.
     """
     import httpx
 
     headers = {"Accept": ACCEPT} | ({"If-None-Match": tag} if tag else {})
     try:
-        response = client.get(url, headers=headers)
+        with client.stream("GET", url, headers=headers) as response:
+            body = _body(url, response)
     except httpx.ConnectError as problem:
         if is_certificate_problem(problem):
             raise certificate_error(url, problem) from problem
@@ -79,10 +84,35 @@ def read_page(client: "httpx.Client", url: str, tag: str | None = None) -> Index
         raise _unreachable(url, f"HTTP {response.status_code}")
     base = str(response.url)
     kind = response.headers.get("Content-Type", "")
-    links = (
-        _from_json(response.json(), base) if "json" in kind else _from_html(response.text, base)
+    try:
+        # The simple API is UTF-8; a charset that a server names is not looked up.
+        read = (
+            _from_json(json.loads(body), base)
+            if "json" in kind
+            else _from_html(body.decode("utf-8", "replace"), base)
+        )
+        links = tuple(read)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as problem:
+        raise malformed(url, str(problem) or type(problem).__name__) from problem
+    return IndexPage(links=links, tag=response.headers.get("ETag"))
+
+
+def malformed(url: str, reason: str) -> EnvironmentLackingError:
+    """Return the error for an index whose answer is no list of files."""
+    return EnvironmentLackingError(
+        error_id="index-malformed",
+        message=f"the index at {host_of(url)} answered with something that is no list of files: {reason}",
+        hint="check the address, name another index with `--index-url`, or plan without network: `--offline`",
     )
-    return IndexPage(links=tuple(links), tag=response.headers.get("ETag"))
+
+
+def _body(url: str, response: "httpx.Response") -> bytes:
+    data = bytearray()
+    for part in response.iter_bytes():
+        data += part
+        if len(data) > MOST_BYTES:
+            raise malformed(url, f"it is longer than {MOST_BYTES:,} bytes")
+    return bytes(data)
 
 
 def parse_wheel_name(name: str) -> WheelName | None:
@@ -107,13 +137,15 @@ def parse_wheel_name(name: str) -> WheelName | None:
 
 
 def _from_json(document: dict[str, Any], base: str) -> Iterator[IndexLink]:
-    for item in document.get("files", ()):
+    for item in document["files"]:
         size = item.get("size")
+        if size is not None and (type(size) is not int or size < 0):
+            raise ValueError(f"{str(size)[:40]!r} is no size")
         yield IndexLink(
-            name=str(item["filename"]),
+            name=checked_name(item["filename"]),
             url=urljoin(base, str(item["url"])),
-            sha256=(item.get("hashes") or {}).get("sha256"),
-            size=int(size) if size is not None else None,
+            sha256=checked_sha256((item.get("hashes") or {}).get("sha256")),
+            size=size,
             yanked=bool(item.get("yanked")),
         )
 
@@ -125,8 +157,10 @@ def _from_html(text: str, base: str) -> Iterator[IndexLink]:
         href = attributes.get("href") or ""
         address, fragment = urldefrag(urljoin(base, href))
         name = unquote(urlsplit(address).path.rsplit("/", maxsplit=1)[-1])
-        if not name:
-            continue
+        try:
+            checked_name(name)
+        except ValueError:
+            continue  # a link to a folder, or to no file
         checksum = re.search(r"sha256=([0-9a-f]{64})", fragment)
         yield IndexLink(
             name=name,

@@ -97,10 +97,16 @@ def _run(request: ComparisonRequest, names: tuple[str, ...], digest: str) -> Ver
         )
 
 
+def _regular(path: Path) -> bytes:
+    if path.exists() and not path.is_file():
+        raise OSError("it is no regular file")  # a pipe would wait for its writer
+    return path.read_bytes()
+
+
 def _classes(path: Path) -> tuple[dict[str, ast.ClassDef], frozenset[str], str]:
     """Return the classes of a file, the names that it imports, and the digest of its text."""
     try:
-        data = path.read_bytes()
+        data = _regular(path)
         tree = ast.parse(data, str(path))
     except (OSError, SyntaxError, ValueError) as problem:
         raise UsageError(

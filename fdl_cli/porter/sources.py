@@ -66,7 +66,9 @@ def _walk(folder: Path) -> Iterator[Path]:
         if "pyvenv.cfg" in files:
             folders[:] = []
             continue
-        yield from (Path(root) / name for name in files if name.endswith(_SUFFIXES))
+        # Regular files only: a link that leads nowhere holds no program, and to open a pipe would wait.
+        paths = (Path(root) / name for name in files if name.endswith(_SUFFIXES))
+        yield from (path for path in paths if path.is_file())
 
 
 def _target(

@@ -23,6 +23,7 @@ FRESH_SECONDS: Final = 24 * 3600.0
 
 SourceKind = Literal["official", "index", "configured", "wheels", "table"]
 
+_RELEASE: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,5}")
 _CREDENTIALS: Final = re.compile(r"(?<=://)[^/@\s]+@")
 _PLATFORM_TAGS: Final[dict[PlatformKey, tuple[str, ...]]] = {
     "linux_x86_64": ("manylinux", "linux_x86_64"),
@@ -214,7 +215,7 @@ def _held(
         wheel = None if link.yanked else parse_wheel_name(link.name)
         if wheel is None or wheel.project != "torch" or not _fits(wheel, key):
             continue
-        if not wheel.version.replace(".", "").isdecimal():
+        if _RELEASE.fullmatch(wheel.version) is None:
             continue  # release candidates and nightlies are never chosen
         variant = wheel.local or _untagged(wheel.version, key, default)
         if variant is None:
@@ -249,7 +250,7 @@ def _pythons(wheel: WheelName) -> set[str]:
     found = set()
     for tag in wheel.python:
         digits = tag.removeprefix("cp")
-        if digits.isdecimal():
+        if digits.isascii() and digits.isdecimal() and len(digits) > 1:
             threaded = "t" if any(abi.endswith("t") for abi in wheel.abi) else ""
             found.add(f"{digits[0]}.{digits[1:]}{threaded}")
     return found

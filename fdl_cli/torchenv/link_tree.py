@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, final
 
+from fdl_cli.errors import OperationFailedError
 from fdl_cli.torchenv.builds import KeptBuild
 from fdl_cli.torchenv.wheel_tree import Dist, packages_folder, place_of, scripts_folder
 
@@ -36,6 +37,7 @@ class Linker:
         """Put all files of the distributions in place."""
         for dist in dists:
             rows = self._read_record(dist)
+            self._require_known(dist, rows)
             outside = [*self._link_files(rows), *self._write_programs(dist)]
             requested = dist.name.lower() == "torch"
             self._write_record(dist, rows, outside, requested=requested)
@@ -46,6 +48,21 @@ class Linker:
             rows = [row for row in csv.reader(file) if row]
         own = {f"{dist.info}/{name}" for name in ("RECORD", "INSTALLER", "REQUESTED")}
         return [row for row in rows if row[0] not in own]
+
+    def _require_known(self, dist: Dist, rows: list[list[str]]) -> None:
+        """Refuse a RECORD that names a file outside, or one that the wheel does not have."""
+        tree = self._build.tree.as_posix()
+        for name, *_ in rows:
+            try:
+                known = os.path.isfile(f"{tree}/{self._place(name)}")  # noqa: PTH113 - ten thousand files
+            except ValueError:
+                known = False
+            if not known:
+                raise OperationFailedError(
+                    error_id="wheel-broken",
+                    message=f"the RECORD of {dist.name} names `{name}`, which is no file of its wheel",
+                    hint="the wheel is damaged or was made by hand; use another one",
+                )
 
     def _link_files(self, rows: list[list[str]]) -> Iterator[str]:
         """Link what a RECORD names; yield the new names of what lies outside of site-packages."""

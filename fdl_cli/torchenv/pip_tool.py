@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from fdl_cli.console import Console
 from fdl_cli.errors import EnvironmentLackingError, OperationFailedError
-from fdl_cli.net.artefact import Artefact
+from fdl_cli.net.artefact import Artefact, checked_sha256
 from fdl_cli.net.simple_index import IndexLink
 from fdl_cli.system.process import Completed, run
 from fdl_cli.system.python_env import Environment
@@ -139,8 +139,15 @@ def resolve(
                 hint="see the causes; another index can be named with `--index-url`",
                 causes=tuple(_redact(done.stderr).strip().splitlines()[-6:]),
             )
-        document = json.loads(report.read_text(encoding="utf-8"))
-    return tuple(_needed(item) for item in document["install"])
+        text = report.read_text(encoding="utf-8")
+    try:
+        return tuple(_needed(item) for item in json.loads(text)["install"])
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise OperationFailedError(
+            error_id="resolve-failed",
+            message=f"what pip says about {' '.join(requirements)} cannot be read: {problem}",
+            hint="look at the index with `pip config list`; another can be named with `--index-url`",
+        ) from problem
 
 
 def _pip(pip: Pip, words: tuple[str, ...], *, echo: Echo | None) -> Completed:
@@ -178,7 +185,7 @@ def _needed(item: dict[str, Any]) -> Needed:
         artefact=Artefact(
             name=unquote(urlsplit(url).path.rsplit("/", maxsplit=1)[-1]),
             urls=(url,),
-            sha256=hashes.get("sha256"),
+            sha256=checked_sha256(hashes.get("sha256")),
             size=local.stat().st_size if local is not None and local.is_file() else None,
         ),
     )

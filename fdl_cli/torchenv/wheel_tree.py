@@ -7,9 +7,11 @@ The tree is complete in itself, so it can be proved before any environment is to
 """
 
 import configparser
+import re
 import shutil
 import sys
 import zipfile
+import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,18 +23,33 @@ from fdl_cli.errors import OperationFailedError
 
 _THREADS: Final = 4
 _BLOCK: Final = 1 << 20
+# The names of programs by the specification of entry points, and what they start.
+_PROGRAM: Final = re.compile(r"[\w.-]+", re.ASCII)
+_ENTRY: Final = re.compile(r"[^\W\d][\w.]*\s*:\s*[^\W\d][\w.]*\s*(\[[\w\s,.-]*\])?")
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dist:
-    """One unpacked distribution; `scripts` are `name = module:function`."""
+    """One unpacked distribution; `scripts` are `name = module:function`.
+
+    Raises:
+        ValueError: a script is no plain name of a program, or not of that form.
+    """
 
     name: str
     version: str
     info: str
     scripts: tuple[tuple[str, str], ...]
     requires: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Check what becomes the path and the text of a program."""
+        for name, entry in self.scripts:
+            if _PROGRAM.fullmatch(name) is None or not name.strip("."):
+                raise ValueError(f"its program `{name}` has no plain name")
+            if _ENTRY.fullmatch(entry) is None:
+                raise ValueError(f"its program `{name}` is `{entry}`, not module:function")
 
 
 def packages_folder(python: str) -> PurePosixPath:
@@ -66,7 +83,10 @@ def _unpack(wheel: Path, tree: Path, python: str) -> Dist:
                 folder.mkdir(parents=True, exist_ok=True)
             dist = _describe(archive, info)
         _extract_in_threads(wheel, targets)
-    except (zipfile.BadZipFile, KeyError, EOFError) as problem:
+    except (
+        zipfile.BadZipFile, zlib.error, configparser.Error, KeyError, EOFError, ValueError,
+        NotImplementedError, RuntimeError,
+    ) as problem:  # fmt: skip
         raise _broken(wheel, str(problem)) from problem
     site = tree / packages_folder(python)
     (site / info / "INSTALLER").write_text("fdl\n", encoding="utf-8")

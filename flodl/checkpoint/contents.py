@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import mmap
+import os
 import zlib
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -26,6 +27,7 @@ from flodl.checkpoint.format import (
 )
 from flodl.checkpoint.legacy import MAGIC, decode_legacy
 from flodl.checkpoint.pickled import ZIP_MAGIC, read_pickled
+from flodl.checkpoint.sizes import most_unpacked, too_large
 from flodl.checkpoint.tensors import CODES, DTYPES, from_bytes
 from flodl.errors import CheckpointError
 
@@ -311,7 +313,7 @@ def _open_bytes(
             version, tensors, metadata = decode_legacy(memoryview(data))
             return LoadedContents(tensors, metadata, version, path)
         if first == ZIP_MAGIC or first[:1] == _PICKLE_MAGIC:
-            return LoadedContents(read_pickled(io.BytesIO(data)), {}, 0, path)
+            return LoadedContents(read_pickled(io.BytesIO(data), len(data)), {}, 0, path)
         if first[:2] == _GZIP_MAGIC and path is None:
             unpacked = _decompressed(io.BytesIO(data), None)
             return _open_bytes(unpacked, "", must_be_sealed=False)
@@ -326,17 +328,22 @@ def _open_bytes(
 
 
 def _decompressed(file: BinaryIO, path: str | None) -> bytearray:
-    """Decompress a file, but no more than its own header says it holds."""
+    """Decompress a file, but no more than its header announces and its size on the disk explains."""
+    packed_size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    most = most_unpacked(packed_size)
     data = bytearray()
-    limit: int | None = None
+    announced: int | None = None
     try:
         with gzip.GzipFile(fileobj=file, mode="rb") as packed:
             while chunk := packed.read(_CHUNK):
                 data += chunk
-                limit = limit or _expected_size(data)
-                if limit is not None and len(data) > limit:
+                announced = announced or _expected_size(data)
+                if max(len(data), announced or 0) > most:
+                    raise too_large(announced, packed_size, path)
+                if announced is not None and len(data) > announced:
                     raise CheckpointError(
-                        f"holds more than the {limit} bytes it announces", path=path
+                        f"holds more than the {announced} bytes it announces", path=path
                     )
     except (OSError, EOFError, zlib.error) as error:
         raise CheckpointError(f"the compressed data is damaged: {error}", path=path) from error

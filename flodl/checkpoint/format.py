@@ -32,6 +32,7 @@ VERSION: Final = 3
 PREFIX: Final = "fdl."
 ALIGNMENT: Final = 4096
 MAX_HEADER: Final = 100_000_000
+MOST_DIMENSIONS: Final = 64  # as torch; a product of thousands of factors takes quadratic time
 _SEAL: Final = "fdl.seal"
 NO_SUM: Final = "0" * 16  # in the place of a checksum that is not known yet
 _METADATA: Final = "__metadata__"
@@ -199,6 +200,8 @@ def _entry(name: str, data: Any) -> Entry:
         raise CheckpointError(
             f"the header's entry {name!r} lacks a dtype, shape or place"
         ) from error
+    if isinstance(shape, list) and len(shape) > MOST_DIMENSIONS:
+        raise CheckpointError(f"tensor {name!r} has {len(shape)} dimensions, at most 64 are known")
     numbers = [*shape, start, end] if isinstance(shape, list) else [None]
     if not all(type(each) is int and 0 <= each < 2**63 for each in numbers):
         raise CheckpointError(
@@ -210,6 +213,8 @@ def _entry(name: str, data: Any) -> Entry:
         raise CheckpointError(
             f"tensor {name!r}: shape {shape} of {dtype} does not fill bytes {start}-{end}"
         )
+    if math.prod(each or 1 for each in shape) >= 2**63:  # torch counts strides even without values
+        raise CheckpointError(f"tensor {name!r}: shape {shape} is larger than torch can count")
     return Entry(name=name, dtype=dtype, shape=tuple(shape), start=start, end=end)
 
 

@@ -9,6 +9,7 @@ All numbers are little-endian.  Every length is checked against what is left bef
 
 from __future__ import annotations
 
+import math
 import struct
 from io import BytesIO
 from typing import TYPE_CHECKING, Final, final
@@ -19,7 +20,7 @@ from flodl.checkpoint.tensors import as_bytes, from_bytes, on_host
 from flodl.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import BinaryIO
 
 MAGIC: Final = b"FDLC"
@@ -104,11 +105,16 @@ def _entry(cursor: _Cursor, index: int) -> tuple[str, torch.Tensor]:
     expected = _ITEM[code]
     for length in shape:
         expected *= length
-    if any(length < 0 for length in shape) or expected != size:
+    if any(length < 0 for length in shape) or expected != size or not _countable(shape):
         raise CheckpointError(f"{what}: shape {shape} of {code} does not take {size} bytes")
     # A copy: entries are not aligned.  The size was checked against the rest of the file.
     values = from_bytes(bytearray(cursor.take(size, what)), code, shape)
     return name.replace("/", "."), values
+
+
+def _countable(shape: Sequence[int]) -> bool:
+    """Return True if torch can count the strides of a shape, which it does even without values."""
+    return math.prod(max(length, 1) for length in shape) < 2**63
 
 
 def write_legacy(

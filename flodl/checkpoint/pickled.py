@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pickle
 import struct
+import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from flodl.checkpoint.sizes import most_unpacked, too_large
 from flodl.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -18,19 +20,20 @@ ZIP_MAGIC: Final = b"PK\x03\x04"
 # What torch's reader raises on bytes that are no such file.
 _DAMAGE: Final = (
     RuntimeError, EOFError, ValueError, LookupError, OSError, AttributeError, TypeError, AssertionError,
-    struct.error,
+    struct.error, zipfile.BadZipFile, ArithmeticError, MemoryError,
 )  # fmt: skip
 # Names under which training scripts keep the weights among other things.
 _USUAL_KEYS: Final = ("state_dict", "model_state_dict", "model")
 
 
-def read_pickled(stream: BinaryIO) -> dict[str, torch.Tensor]:
-    """Return the tensors of a saved `state_dict`.
+def read_pickled(stream: BinaryIO, size: int) -> dict[str, torch.Tensor]:
+    """Return the tensors of a saved `state_dict` from a file of `size` bytes.
 
     Raises:
         CheckpointError: the file is damaged, or holds objects other than weights.
     """
     try:
+        _require_size(stream, size)
         loaded = torch.load(stream, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise CheckpointError(
@@ -40,6 +43,18 @@ def read_pickled(stream: BinaryIO) -> dict[str, torch.Tensor]:
     except _DAMAGE as error:
         raise CheckpointError(f"not readable as torch.save of weights: {error}") from error
     return _weights(loaded)
+
+
+def _require_size(stream: BinaryIO, size: int) -> None:
+    """Refuse an archive whose records unpack to far more than it holds; torch.save compresses none."""
+    if not zipfile.is_zipfile(stream):
+        stream.seek(0)
+        return
+    with zipfile.ZipFile(stream) as archive:
+        unpacked = sum(each.file_size for each in archive.infolist())
+    if unpacked > most_unpacked(size):
+        raise too_large(unpacked, size, None)
+    stream.seek(0)
 
 
 def _weights(loaded: Any) -> dict[str, torch.Tensor]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any, Final, final
 
 from torch import Tensor
 
-from flodl.checkpoint.contents import AbstractContents, Source, open_contents
+from flodl.checkpoint.contents import AbstractContents, Source, open_contents, stored_table
 from flodl.checkpoint.store import Target, write
 from flodl.errors import CheckpointError
 
-__all__ = ["Source", "Target", "decode", "encode", "load_state", "save_state"]
+__all__ = ["Source", "Target", "encode", "load_state", "save_state"]
 
 _STATE: Final = "fdl.state"
 _OF: Final = "fdl.state_of"
@@ -88,26 +88,44 @@ def decode_text(text: str, contents: AbstractContents) -> Any:
         CheckpointError: the text is not such a form.
     """
     try:
-        return decode(json.loads(text), contents)
+        return _Decoder(contents).decode(json.loads(text))
     except (ValueError, RecursionError, TypeError, KeyError) as error:
         raise CheckpointError(
             f"the stored state is not readable: {error!r}", path=contents.path
         ) from error
 
 
-def decode(form: Any, contents: AbstractContents) -> Any:
-    """Return the state of a JSON form; tensors are copies."""
-    if not isinstance(form, dict):
-        return form
-    ((kind, inner),) = form.items()
-    match kind:
-        case "tensor":
-            return contents.tensor(inner).clone()
-        case "list":
-            return [decode(each, contents) for each in inner]
-        case "tuple":
-            return tuple(decode(each, contents) for each in inner)
-        case "dict":
-            return {decode(key, contents): decode(each, contents) for key, each in inner}
-        case _:
-            raise ValueError(f"unknown form {kind!r}")
+@final
+class _Decoder:
+    """Makes a state from its JSON form; tensors are copies, and tied ones share theirs as they did."""
+
+    def __init__(self, contents: AbstractContents) -> None:
+        self._contents = contents
+        self._tied = stored_table(contents.metadata, "fdl.tied", contents.path)
+        # One copy for each stored tensor: a text that names one tensor a million times takes no memory.
+        self._copies: dict[str, Tensor] = {}
+
+    def decode(self, form: Any) -> Any:
+        """Return the state of a form."""
+        if not isinstance(form, dict):
+            if isinstance(form, list):
+                raise TypeError("a list without its kind")
+            return form
+        ((kind, inner),) = form.items()
+        match kind:
+            case "tensor":
+                return self._tensor(inner)
+            case "list":
+                return [self.decode(each) for each in inner]
+            case "tuple":
+                return tuple(self.decode(each) for each in inner)
+            case "dict":
+                return {self.decode(key): self.decode(each) for key, each in inner}
+            case _:
+                raise ValueError(f"unknown form {kind!r}")
+
+    def _tensor(self, name: str) -> Tensor:
+        place = self._tied.get(name, name)
+        if place not in self._copies:
+            self._copies[place] = self._contents.tensor(place).clone()
+        return self._copies[place]

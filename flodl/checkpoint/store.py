@@ -242,17 +242,28 @@ def load(
     contents = open_contents(source)
     if not strict_hash or prefix or rename:
         return _load(contents, tensors_of(module), prefix, rename or {}, compared=False)
-    return load_contents(module, contents)
+    prepared = prepare_load(module, contents)
+    prepared.copy()
+    return prepared.report
 
 
-def load_contents(module: nn.Module, contents: AbstractContents) -> LoadReport:
-    """Load an opened file of the same architecture into a module.
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedLoad:
+    """A file that was checked and fits; `copy` changes the model, and until then nothing has."""
+
+    report: LoadReport
+    copy: Callable[[], None]
+
+
+def prepare_load(module: nn.Module, contents: AbstractContents) -> PreparedLoad:
+    """Check that an opened file of the same architecture can be loaded into a module.
 
     Raises:
         CheckpointError: the file is damaged, its architecture differs, a shape does, or no name matches.
     """
     compared = _compare(contents, module)
-    return _load(contents, tensors_of(module), "", {}, compared=compared)
+    return _prepare(contents, tensors_of(module), "", {}, compared=compared)
 
 
 def load_checkpoint(
@@ -333,6 +344,19 @@ def _load(
     *,
     compared: bool,
 ) -> LoadReport:
+    prepared = _prepare(contents, targets, prefix, rename, compared=compared)
+    prepared.copy()
+    return prepared.report
+
+
+def _prepare(
+    contents: AbstractContents,
+    targets: dict[str, Tensor],
+    prefix: str,
+    rename: Mapping[str, str],
+    *,
+    compared: bool,
+) -> PreparedLoad:
     wanted = _wanted(contents, prefix, rename)
     _require_match(contents.path, wanted, targets)
     contents.prepare_copy()
@@ -340,8 +364,7 @@ def _load(
     values = {name: contents.tensor(place) for name, place in places.items()}
     loaded = tuple(name for name in targets if name in wanted)
     _require_shapes(contents.path, {name: (values[name], targets[name]) for name in loaded})
-    contents.copy_to([(places[name], targets[name]) for name in loaded])
-    return LoadReport(
+    report = LoadReport(
         loaded=loaded,
         skipped=tuple(old for new, old in wanted.items() if new not in targets),
         missing=tuple(name for name in targets if name not in wanted),
@@ -350,6 +373,8 @@ def _load(
         architecture=compared,
         version=contents.version,
     )
+    pairs = [(places[name], targets[name]) for name in loaded]
+    return PreparedLoad(report=report, copy=lambda: contents.copy_to(pairs))
 
 
 def read_tensors(contents: AbstractContents, wanted: Mapping[str, str]) -> dict[str, Tensor]:

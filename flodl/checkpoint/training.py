@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import json
-import random
-import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, final
 
-import torch
 from torch import Tensor, nn, optim
 
 from flodl.checkpoint.contents import AbstractContents, Source, open_contents
-from flodl.checkpoint.state import decode_text, encode
-from flodl.checkpoint.store import LoadReport, Target, load_contents, tensors_of, write
+from flodl.checkpoint.restore import (
+    Change,
+    HasState,
+    check_optimizer_state,
+    checked_tree,
+    random_state,
+    set_random_state,
+)
+from flodl.checkpoint.state import encode
+from flodl.checkpoint.store import LoadReport, Target, prepare_load, tensors_of, write
 from flodl.checkpoint.tensors import copies_on_host
 from flodl.checkpoint.topology import topology_of, unwrapped
 from flodl.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _KEY: Final = "fdl.train"
-
-
-class HasState(Protocol):
-    """What schedulers, scalers and samplers offer."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state."""
-        ...
-
-    def load_state_dict(self, state_dict: dict[str, Any], /) -> Any:
-        """Take over a state."""
-        ...
 
 
 @final
@@ -178,7 +171,10 @@ def resume(
     parts: Mapping[str, HasState] | None = None,
     random_numbers: bool = True,
 ) -> Resumed:
-    """Continue a run from a file of `save_training`.
+    """Continue a run from a file of `save_training`, as a whole or not at all.
+
+    Everything is checked before the first change.  If a part refuses its state all the same, those before
+    it get theirs back; weights come last.
 
     Args:
         source: a path or stream.
@@ -190,6 +186,34 @@ def resume(
     Raises:
         CheckpointError: the file is damaged, is no training checkpoint, or does not fit.
     """
+    accept = (lambda _extra: None, lambda: None)
+    return resume_with(
+        source, model, optimizer, parts=parts or {}, random_numbers=random_numbers, accept=accept
+    )
+
+
+def resume_with(
+    source: Source,
+    model: nn.Module,
+    optimizer: optim.Optimizer,
+    *,
+    parts: Mapping[str, HasState],
+    random_numbers: bool,
+    accept: tuple[Callable[[Mapping[str, Any]], object], Callable[[], object]],
+) -> Resumed:
+    """Continue a run as `resume` does; `accept` takes over `extra` before the weights change.
+
+    Args:
+        source: a path or stream.
+        model: a model of the same architecture.
+        optimizer: an optimizer over the same parameters.
+        parts: the same further parts.
+        random_numbers: whether to continue the random numbers of the saved run.
+        accept: a function that is given `extra`, and one that undoes what it did.
+
+    Raises:
+        CheckpointError: the file is damaged, is no training checkpoint, or does not fit; nothing has changed.
+    """
     contents = open_contents(source)
     form = contents.metadata.get(_KEY)
     if form is None:
@@ -197,25 +221,50 @@ def resume(
             "the file holds weights only; use load, or save_training", path=contents.path
         )
     contents.require_sound()
-    tree = decode_text(form, contents)
+    tree = checked_tree(form, contents)
     state = _by_index(tree["optimizer"], optimizer, model, contents)
-    lacking = sorted(set(parts or {}) - set(tree["parts"]))
+    check_optimizer_state(state, optimizer, contents.path)
+    lacking = sorted(set(parts) - set(tree["parts"]))
     if lacking:
         raise CheckpointError(f"the file has no state of {', '.join(lacking)}", path=contents.path)
-    report = load_contents(model, contents)
-    if report.missing:
-        raise CheckpointError(f"the file lacks {', '.join(report.missing)}", path=contents.path)
-    optimizer.load_state_dict(state)
-    for name, part in (parts or {}).items():
-        part.load_state_dict(tree["parts"][name])
+    weights = prepare_load(model, contents)
+    if weights.report.missing:
+        raise CheckpointError(
+            f"the file lacks {', '.join(weights.report.missing)}", path=contents.path
+        )
+    change = Change(contents.path)
+    _load_optimizer(change, optimizer, state)
+    for name, part in parts.items():
+        change.load(name, part, tree["parts"][name])
+    take, undo = accept
+    change.make("the training", lambda: take(tree["extra"]), undo)
     if random_numbers:
-        set_random_state(tree["rng"])
+        _load_random_state(change, tree["rng"])
+    change.make("the model", weights.copy, lambda: None)
     return Resumed(
         epoch=tree["epoch"],
         step=tree["step"],
         extra=tree["extra"],
-        report=report,
-        unused=tuple(name for name in tree["parts"] if name not in (parts or {})),
+        report=weights.report,
+        unused=tuple(name for name in tree["parts"] if name not in parts),
+    )
+
+
+def _load_optimizer(change: Change, optimizer: optim.Optimizer, state: dict[str, Any]) -> None:
+    before = optimizer.state_dict()  # load_state_dict replaces the tensors in it, and changes none
+    change.make(
+        "the optimizer",
+        lambda: optimizer.load_state_dict(state),
+        lambda: optimizer.load_state_dict(before),
+    )
+
+
+def _load_random_state(change: Change, state: Mapping[str, Any]) -> None:
+    before = random_state()
+    change.make(
+        "the random numbers",
+        lambda: set_random_state(state),
+        lambda: set_random_state(before),
     )
 
 
@@ -268,6 +317,12 @@ def _by_index(
     current = optimizer.state_dict()["param_groups"]
     ours = [[names[index] for index in group["params"]] for group in current]
     theirs = [group["params"] for group in saved["param_groups"]]
+    unknown = sorted(set(saved["state"]) - set(names))
+    if unknown:
+        raise CheckpointError(
+            f"the file has optimizer state of {', '.join(unknown[:3])}, which the model does not have",
+            path=contents.path,
+        )
     if [sorted(group) for group in ours] != [sorted(group) for group in theirs]:
         raise CheckpointError(
             "the optimizer's parameter groups differ from the saved ones",
@@ -282,30 +337,3 @@ def _by_index(
         "state": {index_of[name]: each for name, each in saved["state"].items()},
         "param_groups": groups,
     }
-
-
-# ---- random numbers ----------------------------------------------------------------------------------
-
-
-def random_state() -> dict[str, Any]:
-    """Return the states of all generators: torch's, CUDA's, Python's, and NumPy's if it is in use."""
-    state: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state_all()
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        kind, words, *rest = numpy.random.get_state()
-        state["numpy"] = [kind, [int(each) for each in words], *rest]
-    return state
-
-
-def set_random_state(state: Mapping[str, Any]) -> None:
-    """Continue all generators from states of `random_state`."""
-    torch.set_rng_state(state["torch"])
-    random.setstate(state["python"])
-    if "cuda" in state and torch.cuda.device_count() == len(state["cuda"]):
-        torch.cuda.set_rng_state_all(state["cuda"])
-    numpy = sys.modules.get("numpy")
-    if "numpy" in state and numpy is not None:
-        kind, words, *rest = state["numpy"]
-        numpy.random.set_state((kind, numpy.array(words, dtype="uint32"), *rest))

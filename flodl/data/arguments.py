@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from flodl.data.choosing import Mode
 from flodl.data.samplers import RandomSampler, SequentialSampler, as_sampler
 from flodl.data.sources import StreamSource
 from flodl.errors import DataError
 
 if TYPE_CHECKING:
-    from flodl.data.choosing import Mode
     from flodl.data.protocols import Sampler
     from flodl.data.sources import Source
 
@@ -22,6 +22,17 @@ def require_at_least(least: int, what: str, value: int) -> None:
     """
     if value < least:
         raise DataError(f"{what} is {value}; it must be at least {least}")
+
+
+def require_mode(mode: Mode) -> Mode:
+    """Return a mode that exists.
+
+    Raises:
+        DataError: there is no such mode.
+    """
+    if mode not in get_args(Mode):
+        raise DataError(f"mode is one of {', '.join(get_args(Mode))}, got {mode!r}")
+    return mode
 
 
 def require_share(what: str, value: float) -> float:

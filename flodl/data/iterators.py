@@ -144,6 +144,7 @@ class StreamedBatches(AbstractBatches):
         start: int,
         names: Callable[[int], Names],
         depth: int,
+        end: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(start, names)
         self._channel: Channel[Placed] = Channel(depth)
@@ -153,7 +154,8 @@ class StreamedBatches(AbstractBatches):
         )
         thread.name = "flodl-data"
         self._thread = thread
-        self._end = weakref.finalize(self, _end, self._channel, thread)
+        self._end_reader = end
+        self._end = weakref.finalize(self, _end, self._channel, thread, end)
         thread.start()
 
     def _next(self) -> Tensors | None:
@@ -169,12 +171,18 @@ class StreamedBatches(AbstractBatches):
         self._channel.resize(depth)
 
     def close(self) -> None:
-        """End the thread; a read that has begun is not waited for."""
+        """End the thread and the processes that read; a read that has begun is not waited for."""
         self._channel.close()
+        if self._end_reader is not None:
+            self._end_reader()
 
 
-def _end(channel: Channel[Placed], thread: threading.Thread) -> None:
+def _end(
+    channel: Channel[Placed], thread: threading.Thread, end: Callable[[], None] | None
+) -> None:
     channel.close()
+    if end is not None:
+        end()
     if thread is not threading.current_thread() and thread.is_alive():
         # At the end of the program a thread inside torch would crash it.
         thread.join(_PATIENCE)

@@ -17,6 +17,7 @@ from flodl.data.arguments import (
     require_a_batch,
     require_at_least,
     require_indices,
+    require_mode,
     require_share,
 )
 from flodl.data.choosing import Choice, Mode, choose
@@ -31,7 +32,7 @@ from flodl.data.workers import by_workers
 from flodl.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from flodl.data.batch import Batch
     from flodl.data.builder import DataLoaderBuilder
@@ -114,7 +115,7 @@ class DataLoader:
         self.device = torch.empty(0, device=device).device  # with its index
         self._source = source_of(dataset, collate)
         self.sampler = chosen_sampler(self._source, sampler, shuffle, seed)
-        self._wish: Mode = mode
+        self._wish: Mode = require_mode(mode)
         self._names = names
         self._prefetch = prefetch
         self._workers = workers
@@ -239,8 +240,8 @@ class DataLoader:
         order = EpochOrder(self._ordered(), number)
         place = (number, start, self.seed)
         if self._workers > 0:
-            reader = by_workers(source, order, self._bounds, place, self._workers)
-            return self._ahead(reader, start)
+            worked = by_workers(source, order, self._bounds, place, self._workers)
+            return self._ahead(worked, start, worked.close)
         reader = reading.by_index(source, order, self._bounds, place)
         if self._chosen().draws:
             return DirectBatches(
@@ -258,11 +259,13 @@ class DataLoader:
             return DirectBatches(rest, self._transfer, start, self._named)
         return self._ahead(rest, start)
 
-    def _ahead(self, reader: reading.Reader, start: int) -> AbstractBatches:
+    def _ahead(
+        self, reader: reading.Reader, start: int, end: Callable[[], None] | None = None
+    ) -> AbstractBatches:
         depth = self.prefetch_depth
         if depth == 0:
             return DirectBatches(reader, self._transfer, start, self._named)
-        return StreamedBatches(reader, self._transfer, start, self._named, depth)
+        return StreamedBatches(reader, self._transfer, start, self._named, depth, end)
 
     def _bounds(self, position: int) -> tuple[int, int] | None:
         total = len(self._ordered())

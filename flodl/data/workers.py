@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from flodl.data.collating import Names
-    from flodl.data.reading import Bounds, Place, Reader
+    from flodl.data.reading import Bounds, Place
     from flodl.data.samplers import EpochOrder
     from flodl.data.sources import AbstractSource, Tensors
 
@@ -56,9 +56,42 @@ class _Positions(torch_data.Sampler[Any]):
             position += 1
 
 
+@final
+class WorkerReader:
+    """Reads batches in other processes.
+
+    Closing ends those processes at once, in the middle of a sample that takes long too: the thread that
+    waits for one would otherwise keep them alive.
+    """
+
+    def __init__(self, batches: Any, source: AbstractSource) -> None:
+        self._batches = batches
+        self._source = source
+
+    def __iter__(self) -> Iterator[Tensors]:
+        """Return the reader."""
+        return self
+
+    def __next__(self) -> Tensors:
+        """Return the next batch."""
+        tensors, self._source.own_names = next(self._batches)
+        found: Tensors = tensors
+        return found
+
+    def close(self) -> None:
+        """End the processes."""
+        batches = self._batches
+        if batches._worker_pids_set:
+            # torch reports a worker that ends by a signal, unless it has forgotten it before.
+            torch._C._remove_worker_pids(id(batches))
+            batches._worker_pids_set = False
+        for each in batches._workers:
+            each.terminate()
+
+
 def by_workers(
     source: AbstractSource, order: EpochOrder, bounds: Bounds, place: Place, count: int
-) -> Reader:
+) -> WorkerReader:
     """Read batches in so many processes; they start here and end with the reader."""
     loader = torch_data.DataLoader(
         _Jobs(source, place),
@@ -69,13 +102,7 @@ def by_workers(
     )
     with seeded(place[2]):  # torch draws a seed for its workers
         batches = iter(loader)
-    return _unpacked(batches, source)
-
-
-def _unpacked(batches: Iterator[Any], source: AbstractSource) -> Reader:
-    for tensors, names in batches:
-        source.own_names = names
-        yield tensors
+    return WorkerReader(batches, source)
 
 
 def _as_it_is(batch: Any) -> Any:

@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--allow-host", action="append", default=[])
     parser.add_argument("--detach", action="store_true", help="go on in the background")
     parser.add_argument("--idle", type=float, default=0, help="end after seconds without a reader")
-    parser.add_argument("--with-parent", action="store_true", help="end when the parent has ended")
+    parser.add_argument("--with-parent", type=int, help="end when this parent process has ended")
     parser.add_argument("--export", type=Path, help="write the page to a file and end")
     parser.add_argument("--records", action="store_true", help="print records as JSON lines")
     parser.add_argument("--text", action="store_true", help="say it for people")
@@ -61,7 +61,6 @@ def serve(asked: argparse.Namespace, ready: Callable[[dict[str, Any]], None]) ->
         asked: the command line.
         ready: is told where and what.
     """
-    parent = os.getppid()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -83,8 +82,9 @@ def serve(asked: argparse.Namespace, ready: Callable[[dict[str, Any]], None]) ->
     )
     looked = time.monotonic()
     while not stop.wait(1):
-        # A parent that was killed said nothing, and this process has another one now.
-        if asked.with_parent and os.getppid() != parent:
+        # A parent that was killed said nothing, and this process has another one now.  Its number comes from
+        # the parent itself: it may be gone before this process has imported torch.
+        if asked.with_parent and os.getppid() != asked.with_parent:
             break
         if gallery.hub.audience:
             looked = time.monotonic()

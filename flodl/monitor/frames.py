@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, final
 
+from flodl.monitor.note_checks import is_sound
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -22,7 +24,10 @@ _PREFIX: Final = struct.Struct("<II")  # bytes of names, rows
 _ROWS: Final = 1
 _NOTE: Final = 2
 # A length beyond this is damage, not a frame.
-LARGEST_PAYLOAD: Final = 1 << 28
+LARGEST_PAYLOAD: Final = 1 << 26
+# Bytes that may be hashed in search of the next frame, for each byte that is searched: damage that looks
+# like thousands of long frames would otherwise take quadratic time.
+_SEARCH_EFFORT: Final = 8
 
 
 @final
@@ -76,24 +81,24 @@ def encode(frame: Frame) -> bytes:
             return _framed(_NOTE, payload)
 
 
-def decode(data: bytes | memoryview) -> Iterator[tuple[Frame | None, int]]:
+def decode(data: bytes) -> Iterator[tuple[Frame | None, int]]:
     """Yield every sound frame and where it ends.
 
     `None` stands for bytes that are no frame and are followed by one.  Bytes at the end that may
     become a frame when more is written are not reported: the last position yielded is before them.
+    Damage that takes too long to search is reported as one stretch up to the end.
     """
-    view = memoryview(data)
+    search = _Search(data)
     at = 0
-    while at + _HEAD.size <= len(view):
-        frame, end = _frame_at(view, at)
+    while at + _HEAD.size <= len(data):
+        frame, end = search.frame_at(at)
         if frame is not None:
             at = end
             yield frame, end
             continue
-        following = _next_sound(view, at + 1)
-        if following < 0:
+        at = search.next_sound(at + 1)
+        if at < 0:
             return
-        at = following
         yield None, at
 
 
@@ -105,22 +110,51 @@ def _checksum(kind: int, payload: bytes | memoryview) -> int:
     return zlib.crc32(payload, zlib.crc32(bytes((kind,)) + len(payload).to_bytes(4, "little")))
 
 
-def _frame_at(view: memoryview, at: int) -> tuple[Frame | None, int]:
-    magic, kind, length, checksum = _HEAD.unpack_from(view, at)
-    start = at + _HEAD.size
-    end = start + length
-    if magic != MAGIC or length > LARGEST_PAYLOAD or end > len(view):
-        return None, at
-    payload = view[start:end]
-    if _checksum(kind, payload) != checksum:
-        return None, at
-    return _parsed(kind, payload), end
+@final
+class _Search:
+    """Finds frames in bytes, with effort that is bounded by their number."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._view = memoryview(data)
+        self._left = _SEARCH_EFFORT * len(data)
+
+    def frame_at(self, at: int) -> tuple[Frame | None, int]:
+        """Return the frame at a place and its end, or `None` and the place."""
+        magic, kind, length, checksum = _HEAD.unpack_from(self._view, at)
+        start = at + _HEAD.size
+        end = start + length
+        if magic != MAGIC or length > LARGEST_PAYLOAD or end > len(self._view):
+            return None, at
+        payload = self._view[start:end]
+        if _checksum(kind, payload) != checksum:
+            self._left -= length
+            return None, at
+        try:
+            frame = _parsed(kind, payload)
+        except (ValueError, TypeError, RecursionError, struct.error):
+            frame = None  # sealed, but by somebody who wrote something else
+        self._left -= 0 if frame else length
+        return (None, at) if frame is None else (frame, end)
+
+    def next_sound(self, at: int) -> int:
+        """Return where the next sound frame begins; -1 if there is none yet, the end if it is too far."""
+        found = self._data.find(MAGIC, at)
+        while found >= 0 and found + _HEAD.size <= len(self._data):
+            if self._left < 0:
+                return len(self._data)
+            if self.frame_at(found)[0] is not None:
+                return found
+            found = self._data.find(MAGIC, found + 1)
+        return -1
 
 
-def _parsed(kind: int, payload: memoryview) -> Frame:
+def _parsed(kind: int, payload: memoryview) -> Frame | None:
     if kind == _ROWS:
         named, rows = _PREFIX.unpack_from(payload)
         group, names = _names(bytes(payload[_PREFIX.size : _PREFIX.size + named]))
+        if len(payload) != _PREFIX.size + named + 8 * rows * (len(names) + 2):
+            return None
         at = _PREFIX.size + named
         columns = []
         for _ in range(len(names) + 2):
@@ -129,25 +163,18 @@ def _parsed(kind: int, payload: memoryview) -> Frame:
         steps, times, *values = columns
         return Rows(group=group, names=names, steps=steps, times=times, columns=tuple(values))
     name, data = json.loads(bytes(payload))
-    return Note(name, data)
+    return Note(name, data) if is_sound(name, data) else None
 
 
 @lru_cache(maxsize=256)
 def _names(text: bytes) -> tuple[Group, tuple[str, ...]]:
     # The same in every frame of a run.
     group, *names = json.loads(text)
+    if group not in ("metrics", "resources") or len(set(names)) < len(names):
+        raise ValueError("no names of series")
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("no names of series")
     return group, tuple(names)
-
-
-def _next_sound(view: memoryview, at: int) -> int:
-    """Return where the next sound frame begins, -1 if there is none yet."""
-    data = bytes(view[at:])
-    found = data.find(MAGIC)
-    while found >= 0:
-        if found + _HEAD.size <= len(data) and _frame_at(view, at + found)[0] is not None:
-            return at + found
-        found = data.find(MAGIC, found + 1)
-    return -1
 
 
 def _little(values: array[float]) -> bytes:

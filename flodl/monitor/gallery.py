@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 from flodl.monitor.hub import Hub
+from flodl.monitor.rundata import RunData
 from flodl.monitor.storage import Reader, metrics_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from flodl.monitor.rundata import RunData, Status
+    from flodl.monitor.rundata import Status
 
 POLL_SECONDS: Final = 0.1
 IDLE_POLL_SECONDS: Final = 1.0
@@ -35,6 +36,7 @@ class Gallery:
         self._places = tuple(places)
         self._readers: dict[Path, tuple[str, Reader]] = {}
         self._states: dict[str, Status] = {}
+        self._unreadable: set[str] = set()
         self._searched = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="flodl-gallery", daemon=True)
@@ -67,16 +69,38 @@ class Gallery:
             self._searched = now
             for folder in runs_below(self._places):
                 if folder not in self._readers:
-                    reader = Reader(folder)
-                    reader.poll()
-                    self._readers[folder] = (self.hub.add(reader.run.title, reader.run), reader)
+                    self._add(folder)
         for name, reader in tuple(self._readers.values()):
-            if frames := [*reader.frames()]:
-                self.hub.feed(name, frames)
+            if name in self._unreadable:
+                continue
+            try:
+                if frames := [*reader.frames()]:
+                    self.hub.feed(name, frames)
+            except Exception:
+                self._give_up(name, reader)
             status = reader.run.status()
             if self._states.get(name, status) != status:
                 self.hub.tell("status", name, {"status": status})
             self._states[name] = status
+
+    def _add(self, folder: Path) -> None:
+        reader = Reader(folder)
+        readable = True
+        try:
+            reader.poll()
+            reader.run.snapshot()
+        except Exception:
+            readable = False
+            reader.run = RunData(title=reader.run.title, damaged=1)
+        name = self.hub.add(reader.run.title, reader.run)
+        self._readers[folder] = (name, reader)
+        if not readable:
+            self._unreadable.add(name)
+
+    def _give_up(self, name: str, reader: Reader) -> None:
+        """Show a run as damaged: whatever is wrong with its files, the others are followed."""
+        self._unreadable.add(name)
+        reader.run.damaged += 1
 
     def _run(self) -> None:
         while not self._stop.wait(POLL_SECONDS if self.hub.audience else IDLE_POLL_SECONDS):

@@ -25,6 +25,7 @@ def page_html(archive: Any = None) -> str:
     data = json_text(archive).replace("<", "\\u003c")
     return (
         _asset("page.html")
+        .replace("/*POLICY*/", content_policy())
         .replace("/*STYLE*/", _style())
         .replace("/*DATA*/", data)
         .replace("/*SCRIPT*/", _script())
@@ -33,7 +34,11 @@ def page_html(archive: Any = None) -> str:
 
 @cache
 def content_policy() -> str:
-    """Return what the page may do: run its own script, and ask its own server."""
+    """Return what the page may do: run its own script, and ask its own server.
+
+    It is a header of the server and a `meta` element of the page, which holds for saved pages as well:
+    a picture or a name that contains a script runs nothing.
+    """
     return (
         f"default-src 'none'; script-src {_hash(_script())}; style-src 'unsafe-inline'; "
         "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'"

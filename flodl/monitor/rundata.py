@@ -17,11 +17,13 @@ from flodl.monitor.shelf import Shelf
 if TYPE_CHECKING:
     from flodl.monitor.frames import Frame, Group
 
-Status = Literal["running", "finished", "stopped", "lost"]
+Status = Literal["running", "finished", "stopped", "lost", "damaged"]
 Message = tuple[str, dict[str, Any]]
 
 # Alerts and events beyond this many are forgotten by the page, not by the file.
 MOST_NOTES: Final = 500
+# Each series takes a kilobyte even when it is empty; more names than this are damage, not metrics.
+MOST_SERIES: Final = 1 << 15
 
 
 @final
@@ -44,6 +46,8 @@ class RunData:
         shelf: where single points are, when memory holds summaries only.
         finished: whether it said that it was done.
         stopped: whether its process said that it ends before that.
+        damaged: how many stretches of its files could not be read.
+        unread: bytes at the end of its files that are no frame yet.
     """
 
     title: str = ""
@@ -63,6 +67,8 @@ class RunData:
     shelf: Shelf = field(default_factory=Shelf)
     finished: bool = False
     stopped: bool = False
+    damaged: int = 0
+    unread: int = 0
     _rewinding: set[str] = field(default_factory=set)
     _rewind_epochs: bool = False
 
@@ -104,11 +110,13 @@ class RunData:
         return [("about", self.about())]
 
     def status(self) -> Status:
-        """Return whether the run goes on, is done, was stopped, or its process is gone without a word."""
+        """Return whether the run goes on, is done, was stopped, is gone without a word, or is unreadable."""
         if self.finished:
             return "finished"
         if self.stopped:
             return "stopped"
+        if (self.damaged or self.unread) and not self.process:
+            return "damaged"
         if self.process.get("host") != socket.gethostname():
             return "running"
         return "running" if _alive(int(self.process.get("pid", 0))) else "lost"
@@ -124,6 +132,7 @@ class RunData:
             "hardware": self.process.get("hardware", ""),
             "accepts": self.process.get("accepts", []),
             "picture": self.pictures,
+            "damaged": self.damaged,
         }
 
     def snapshot(self) -> dict[str, Any]:
@@ -155,11 +164,17 @@ class RunData:
 
     def _rows(self, rows: Rows, *, tell: bool) -> list[Message]:
         members = self.series[rows.group]
+        if not rows.steps:
+            return []
         rewound = False
         before = []
         for name, column in zip(rows.names, rows.columns, strict=True):
             each = members.get(name)
             if each is None:
+                if len(members) >= MOST_SERIES:
+                    self.damaged += 1
+                    before.append(0)
+                    continue
                 each = members[name] = Series()
             if name in self._rewinding:
                 self._rewinding.discard(name)

@@ -23,7 +23,10 @@ BACKLOG_BYTES: Final = 8 << 20
 def segments(folder: Path) -> tuple[Path, ...]:
     """Return the files of a metrics folder in the order in which they were begun."""
     try:
-        found = [path for path in folder.iterdir() if SEGMENT.fullmatch(path.name)]
+        # Regular files only: to open a pipe would wait for its writer.
+        found = [
+            each for each in folder.iterdir() if SEGMENT.fullmatch(each.name) and each.is_file()
+        ]
     except OSError:
         return ()
     return tuple(sorted(found, key=lambda path: int(path.stem.partition("-")[2])))

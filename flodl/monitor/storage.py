@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 from flodl.errors import UnknownNameError
-from flodl.monitor.frames import Rows, decode
+from flodl.monitor.frames import LARGEST_PAYLOAD, MAGIC, Rows, decode
 from flodl.monitor.rundata import RunData
 from flodl.monitor.segments import segments
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 METRICS_FOLDER: Final = "metrics"
 _BLOCK: Final = 4 << 20
+_OVERLAP: Final = len(MAGIC) - 1  # a frame may begin at the end of a block
 
 
 @final
@@ -27,7 +28,6 @@ class Reader:
     Attributes:
         folder: the folder with the segments.
         run: what was read.
-        damaged: how many stretches of bytes were no frames and have been skipped.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -35,8 +35,13 @@ class Reader:
         self.run = RunData(
             title=folder.parent.name if folder.name == METRICS_FOLDER else folder.name
         )
-        self.damaged = 0
         self._read: dict[Path, int] = {}
+        self._seen: dict[Path, int] = {}
+
+    @property
+    def damaged(self) -> int:
+        """How many stretches of bytes were no frames and have been skipped."""
+        return self.run.damaged
 
     def poll(self) -> int:
         """Take in what was written since the last call; return the number of frames."""
@@ -50,8 +55,14 @@ class Reader:
         """Yield what was written since the last call, frame by frame."""
         for path in segments(self.folder):
             try:
-                if path.stat().st_size > self._read.get(path, 0):
+                size = path.stat().st_size
+                # An end that is no frame yet is looked at again when it has grown, not at every poll.
+                if size > self._read.get(path, 0) and size != self._seen.get(path):
+                    self._seen[path] = size
                     yield from self._new_frames(path)
+                    self.run.unread = sum(
+                        seen - self._read.get(each, 0) for each, seen in self._seen.items()
+                    )
             except OSError:
                 continue  # removed or unreadable: what was read stays
 
@@ -73,13 +84,16 @@ class Reader:
                     progress = end
                     self._read[path] = start + end
                     if frame is None:
-                        self.damaged += 1
+                        self.run.damaged += 1
                     else:
                         yield frame
                 if len(data) < size:
                     return
+                if not progress and size > LARGEST_PAYLOAD:  # no frame is as long
+                    self.run.damaged += 1
+                    self._read[path] = start + len(data) - _OVERLAP
                 # A frame larger than a block, or a long stretch of damage.
-                size = _BLOCK if progress else 2 * size
+                size = _BLOCK if progress or size > LARGEST_PAYLOAD else 2 * size
 
 
 def metrics_folder(path: str | Path) -> Path | None:

@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any, final
 
 from flodl.errors import UnknownNameError
-from flodl.observe.trend import Trend, TrendGroup
+from flodl.observe.stored_values import require_number, require_numbers
+from flodl.observe.trend import Trend, TrendGroup, require_mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -63,7 +64,12 @@ class MetricLog:
             self._declared |= set(members)
 
     def set_mode(self, name: str, mode: Mode) -> None:
-        """Say whether lower (`min`, the default) or higher (`max`) values of a metric are better."""
+        """Say whether lower (`min`, the default) or higher (`max`) values of a metric are better.
+
+        Raises:
+            ValueError: the mode is neither.
+        """
+        require_mode(mode)
         self._modes[name] = mode
         self._declared.add(name)
 
@@ -226,7 +232,18 @@ class MetricLog:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from saved values; what is declared here stays so."""
+        """Continue from saved values; what is declared here stays so.
+
+        Raises:
+            ValueError: a value is no number.
+            KeyError: a field is missing.
+        """
+        for part in ("collected", "history"):
+            for name, values in dict(state[part]).items():
+                require_numbers(f"{part} {name}", values)
+        require_numbers("ended", state["ended"])
+        if state["elapsed"] is not None:
+            require_number("elapsed", state["elapsed"])
         self._buffer = {name: list(values) for name, values in state["collected"].items()}
         self._history = {name: list(values) for name, values in state["history"].items()}
         self._flush_times = list(state["ended"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, final
+from typing import Literal, final, get_args
 
 Mode = Literal["min", "max"]
 
@@ -18,6 +18,16 @@ class Figure(float):
     def __call__(self) -> float:
         """Return the number."""
         return float(self)
+
+
+def require_mode(mode: str) -> None:
+    """Require `min` or `max`.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode is one of {', '.join(get_args(Mode))}, got {mode!r}")
 
 
 @final
@@ -42,6 +52,14 @@ class Trend:
 
     values: tuple[float, ...] = ()
     mode: Mode = "min"
+
+    def __post_init__(self) -> None:
+        """Require a mode that says what is better.
+
+        Raises:
+            ValueError: it is neither `min` nor `max`.
+        """
+        require_mode(self.mode)
 
     def __len__(self) -> int:
         return len(self.values)

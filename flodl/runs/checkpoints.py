@@ -58,6 +58,8 @@ class Keep:
         if self.last < 1 or self.best < 0:
             message = f"keep at least the last checkpoint; got last={self.last}, best={self.best}"
             raise ValueError(message)
+        if self.mode not in ("min", "max"):
+            raise ValueError(f"mode is one of min, max, got {self.mode!r}")
 
 
 @final

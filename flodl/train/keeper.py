@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, TypeAlias, final
 
 from flodl import log
+from flodl.checkpoint.restore import HasState
 from flodl.checkpoint.topology import structural_hash
-from flodl.checkpoint.training import HasState, resume, snapshot_training
-from flodl.errors import CheckpointError, TrainingError
+from flodl.checkpoint.training import resume_with, snapshot_training
+from flodl.errors import TrainingError
 from flodl.runs.checkpoints import Saved
 from flodl.runs.directory import RunDirectory
 from flodl.runs.environment import environment, find_changes
@@ -128,8 +129,13 @@ class Keeper:
 
     # ---- resuming ----------------------------------------------------------------------------
 
-    def resume(self, source: ResumeFrom, report: Callable[[str], object]) -> dict[str, Any] | None:
-        """Continue from a checkpoint and return what `extra` put into it; nothing if there is none.
+    def resume(
+        self,
+        source: ResumeFrom,
+        report: Callable[[str], object],
+        accept: Callable[[Mapping[str, Any]], object],
+    ) -> None:
+        """Continue from a checkpoint if there is one; `accept` is given what `extra` put into it.
 
         Raises:
             CheckpointError: it does not fit.
@@ -137,22 +143,21 @@ class Keeper:
         """
         saved = self._find(source, report)
         if saved is None:
-            return None
+            return
         found = saved.path
-        try:
-            resumed = resume(
-                found, self._training.model, self._training.optimizer, parts=self._parts
-            )
-        except KeyError as error:
-            raise CheckpointError(
-                f"was not written by a Trainer ({error})", path=str(found)
-            ) from error
+        resume_with(
+            found,
+            self._training.model,
+            self._training.optimizer,
+            parts=self._parts,
+            random_numbers=True,
+            accept=(accept, lambda: None),
+        )
         self._step = self._training.step
         if self.directory is not None and found.parent == self.directory.checkpoints.path:
             self.last = saved
         where = f"epoch {self._training.epoch}, batch {self._training.position}"
         report(f"resumed from {found} at step {self._training.step} ({where})")
-        return dict(resumed.extra)
 
     def _find(self, source: ResumeFrom, report: Callable[[str], object]) -> Saved | None:
         if source == "auto":

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
 from torch import Tensor
 
-from flodl.checkpoint.training import random_state, set_random_state
+from flodl.checkpoint.restore import random_state, set_random_state
 from flodl.errors import CheckpointError, TrainingError
 from flodl.graph.graph import Graph
 from flodl.graph.observation import flush as flush_graph
@@ -368,7 +368,18 @@ class Loop:
             "epoch_random": self._epoch_random if middle else None,
         }
 
-    def restore(self, extra: dict[str, Any]) -> None:
-        """Continue with what `_extra` returned."""
+    def restore(self, extra: Mapping[str, Any]) -> None:
+        """Continue with what `_extra` returned.
+
+        Raises:
+            Exception: it is something else; how far it was taken over is undefined.
+        """
         self._it.meter.load_state_dict(extra["meter"])
-        self._epoch_random = extra["epoch_random"]
+        numbers = extra["epoch_random"]
+        if numbers is not None:
+            now = random_state()
+            try:
+                set_random_state(numbers)  # later it would fail in the middle of an epoch
+            finally:
+                set_random_state(now)
+        self._epoch_random = numbers

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from flodl.errors import TrainingError
+from flodl.observe.stored_values import require_count, require_number
 from flodl.train.scalars import drain_scalars
 
 
@@ -74,7 +75,13 @@ class _Sums:
         return {"sums": dict(self.sums), "counts": dict(self.counts)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.sums, self.counts = dict(state["sums"]), dict(state["counts"])
+        sums, counts = dict(state["sums"]), dict(state["counts"])
+        if sums.keys() != counts.keys():
+            raise ValueError("sums and counts have different names")
+        for name, total in sums.items():
+            require_number(name, total)
+            require_count(name, counts[name])
+        self.sums, self.counts = sums, counts
 
 
 @final
@@ -125,8 +132,11 @@ class HostMeter:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue an epoch."""
+        total, count = state["loss"]
+        require_number("loss", total)
+        require_count("loss", count)
         self._others.load_state_dict(state)
-        self._total, self._count = state["loss"]
+        self._total, self._count = total, count
 
 
 @final

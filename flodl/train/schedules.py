@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias, final
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
+from flodl.checkpoint.restore import check_schedule_state
 from flodl.errors import TrainingError
 from flodl.nn.schedulers import AbstractScheduler, PlateauScheduler
 from flodl.nn.torch_schedules import apply_rate
@@ -210,6 +211,7 @@ class Torch:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue."""
+        check_schedule_state(state, self._schedule)
         self._schedule.load_state_dict(state)
 
 

@@ -10,7 +10,8 @@ from typing import Any, Protocol, final, runtime_checkable
 import torch
 from torch import Tensor, nn, optim
 
-from flodl.checkpoint.training import HasState, Resumed, resume, save_training
+from flodl.checkpoint.restore import HasState
+from flodl.checkpoint.training import Resumed, resume, save_training
 from flodl.errors import TrainingError
 from flodl.graph.graph import Graph
 from flodl.graph.state import detach_state, graphs_below, has_state
@@ -18,6 +19,7 @@ from flodl.graph.training_methods import attach_training
 from flodl.nn.optimizers import require_trains
 from flodl.nn.parameters import clip_grad_norm
 from flodl.nn.torch_schedules import apply_rate
+from flodl.observe.stored_values import require_count, require_number
 from flodl.step.ema import Ema
 from flodl.step.fusing import fuse
 from flodl.step.recipe import Precision, require_one_number
@@ -286,7 +288,15 @@ class TrainingSession:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue."""
+        """Continue.
+
+        Raises:
+            ValueError: a field has another type.
+            KeyError: a field is missing.
+        """
+        for name in ("training_step", "pending"):
+            require_count(name, state[name])
+        require_number("lr_scale", state["lr_scale"])
         self.training_step, self._pending = state["training_step"], state["pending"]
         self._lr_scale = state["lr_scale"]
         self.optimizer.zero_grad(set_to_none=True)

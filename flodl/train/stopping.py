@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, final
 
 from flodl.observe.metrics import MetricLog
-from flodl.observe.trend import Mode, Trend
+from flodl.observe.stored_values import require_count, require_number
+from flodl.observe.trend import Mode, Trend, require_mode
 from flodl.train.schedules import observed
 
 
@@ -34,6 +35,7 @@ class NoBetter:
         self._metric = metric
         self._patience = patience
         self._minimum = minimum
+        require_mode(mode)
         self._mode = mode
         self._best: float | None = None
         self._waited = 0
@@ -58,6 +60,9 @@ class NoBetter:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue."""
+        require_count("waited", state["waited"])
+        if state["best"] is not None:
+            require_number("best", state["best"])
         self._best, self._waited = state["best"], state["waited"]
 
 
@@ -68,6 +73,7 @@ class TrendRule:
     def __init__(self, metric: str, question: Callable[[Trend], bool], mode: Mode) -> None:
         self._metric = metric
         self._question = question
+        require_mode(mode)
         self._mode = mode
 
     def after_epoch(self, log: MetricLog, metrics: Mapping[str, float]) -> str:

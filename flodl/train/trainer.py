@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from torch import nn, optim
 
-from flodl.checkpoint.training import HasState
+from flodl.checkpoint.restore import HasState
 from flodl.errors import TrainingError
 from flodl.runs.directory import RunDirectory
 from flodl.step.ema import Ema
@@ -247,9 +247,7 @@ class Trainer:
         )
         self._describe(notices, source, resume is not None)
         if resume is not None:
-            extra = keeper.resume(resume, notices.report("resume"))
-            if extra is not None:
-                loop.restore(extra)
+            keeper.resume(resume, notices.report("resume"), loop.restore)
         if not self.model.training:
             self.model.train()
         if self.monitor is not None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from flodl.nn.torch_schedules import apply_rate
 from flodl.observe.metrics import MetricLog
+from flodl.observe.stored_values import require_count, require_number
 from flodl.train.schedules import Constant, Schedule, schedule_of
 
 if TYPE_CHECKING:
@@ -132,7 +133,17 @@ class Training:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a position."""
+        """Continue from a position.
+
+        Raises:
+            ValueError: a field has another type.
+            KeyError: a field is missing.
+        """
+        for name in ("epoch", "position", "step", "update"):
+            require_count(name, state[name])
+        require_number("lr_scale", state["lr_scale"])
+        if state["phase"] not in ("train", "evaluate") or not isinstance(state["ended"], str):
+            raise ValueError(f"no training is in the phase {state['phase']!r}")
         self.epoch, self.position = state["epoch"], state["position"]
         self.step, self.update = state["step"], state["update"]
         self.phase, self.lr_scale = state["phase"], state["lr_scale"]

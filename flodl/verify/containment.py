@@ -13,7 +13,7 @@ import socket
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, final
 
@@ -24,7 +24,13 @@ from flodl.verify.scratch import Scratch
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _DOWNLOADERS = frozenset({"curl", "wget", "aria2c", "gdown", "pip", "pip3", "git", "scp", "rsync"})
-_WRITE_EVENTS = frozenset({"os.remove", "os.rename", "os.rmdir", "os.mkdir", "shutil.rmtree"})
+_REMOVALS = frozenset({"os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree"})
+_ADDRESSED = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
+_ON_FILES = frozenset({
+    "os.chmod", "os.chown", "os.truncate", "os.utime", "os.setxattr", "os.removexattr",
+})  # fmt: skip
+_LINKS = frozenset({"os.link", "os.symlink"})
+_SIGNALS = frozenset({"os.kill", "os.killpg"})
 _STARTS = frozenset({"subprocess.Popen", "os.exec", "os.posix_spawn"})
 
 
@@ -44,6 +50,17 @@ class Containment:
         self._protected: tuple[str, ...] = ()
         self._installed = False
         self.on = False
+        self._checks: dict[str, Callable[[tuple[Any, ...]], None]] = {
+            **dict.fromkeys(_ON_FILES, lambda each: self._before_change(each[0])),
+            **dict.fromkeys(_LINKS, lambda each: self._require_places(each[1:2])),
+            **dict.fromkeys(_REMOVALS, lambda each: self._require_places(each[:1])),
+            "os.rename": lambda each: self._require_places(each[:2]),
+            **dict.fromkeys(_ADDRESSED, lambda each: self._require_near(each[1])),
+            "socket.getaddrinfo": lambda each: _require_local((each[0],)),
+            **dict.fromkeys(_SIGNALS, lambda each: _require_own(each[0])),
+            **dict.fromkeys(_STARTS, lambda each: _require_harmless(each[0])),
+            "os.system": lambda each: _require_harmless(os.fsdecode(each[0]).split(" ")[0]),
+        }
 
     def install(self, workdir: Path, scratch: Scratch, protected: tuple[Path, ...]) -> None:
         """Set what may be written to; the hook itself is added once, since none can be removed."""
@@ -63,16 +80,8 @@ class Containment:
             path, _, flags = arguments
             if isinstance(path, str | bytes) and flags & _WRITING:
                 self.before_writing(path, empty=bool(flags & os.O_TRUNC))
-        elif event in _WRITE_EVENTS:
-            self._require_places(arguments[:2] if event == "os.rename" else arguments[:1])
-        elif event == "socket.connect":
-            _require_local(arguments[1])
-        elif event == "socket.getaddrinfo":
-            _require_local((arguments[0],))
-        elif event in _STARTS:
-            _require_harmless(arguments[0])
-        elif event == "os.system":
-            _require_harmless(os.fsdecode(arguments[0]).split(" ")[0])
+        elif event in self._checks:
+            self._checks[event](arguments)
 
     def before_writing(self, path: str | bytes, *, empty: bool) -> None:
         """Give the script a file of its own in place of a link, or refuse to write."""
@@ -85,6 +94,25 @@ class Containment:
             finally:
                 self.on = True
         self._require_writable(os.path.realpath(os.fsdecode(path)))
+
+    def _before_change(self, place: object) -> None:
+        """Prepare a change of a file by its name or descriptor, as `before_writing` does."""
+        if isinstance(place, int):
+            place = os.path.realpath(f"/proc/self/fd/{place}")
+            if not os.path.lexists(place):
+                return  # a pipe, or memory
+        if isinstance(place, str | bytes | os.PathLike):
+            self.before_writing(os.fspath(place), empty=False)
+
+    def _require_near(self, address: object) -> None:
+        """Refuse an address of another machine, and a Unix socket that is not a file of the proof."""
+        if isinstance(address, str | bytes):
+            name = os.fsdecode(address)
+            # An abstract one begins with a zero, and is no file.
+            if name.startswith("\0") or not _under(os.path.realpath(name), self._workdir):
+                raise ConnectionRefusedError(f"{name!r} is not reached while a port is verified")
+        elif address is not None:
+            _require_local(address)
 
     def _require_places(self, paths: tuple[Any, ...]) -> None:
         # To remove or rename a link does nothing to the file behind it.
@@ -208,9 +236,19 @@ def _require_local(address: object) -> None:
     host = address[0] if isinstance(address, tuple) and address else address
     if host in {None, "", "localhost", "127.0.0.1", "::1", socket.gethostname()}:
         return
-    if isinstance(address, str | bytes):  # a Unix socket is named by a path
-        return
     raise ConnectionRefusedError("there is no network while a port is verified")
+
+
+def _require_own(process: object) -> None:
+    """Refuse signals to processes that this one did not start: its children are in its session."""
+    if not isinstance(process, int) or process in {0, os.getpid()}:
+        return
+    try:
+        own = process > 0 and os.getsid(process) == os.getsid(0)
+    except OSError:
+        own = True  # it is gone
+    if not own:
+        raise PermissionError("no other process gets a signal while a port is verified")
 
 
 def _require_harmless(program: object) -> None:

@@ -53,7 +53,8 @@ def _listed(folder: Path, endings: tuple[str, ...]) -> tuple[list[Path], list[Pa
                 if entry.is_dir(follow_symlinks=False):
                     if not entry.name.startswith(".") and entry.name not in _FOREIGN:
                         inner.append(Path(entry.path))
-                elif entry.name.endswith(endings):
+                # Regular files only: to open a pipe would wait for its writer.
+                elif entry.name.endswith(endings) and entry.is_file():
                     files.append(Path(entry.path))
     except OSError:
         pass

@@ -55,7 +55,7 @@ from flodl.verify.write_barrier import forbid_writes
 
 # A worker that does not notice the end of its time gets so much more.
 GRACE_S = 5.0
-_SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE = 1, 4
+_SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE, _SET_CHILD_SUBREAPER = 1, 4, 36
 # Settings of this process; a program that looks at them would know that it is being proved.
 _OWN_VARIABLES = (
     "MKL_NUM_THREADS", "OMP_NUM_THREADS", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED",
@@ -88,6 +88,8 @@ def judge(descriptor: int, root: Path) -> None:
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _prepare(dumpable=False)
+    _adopt_orphans()
+    signal.signal(signal.SIGTERM, _close)  # the tool gives up: end what the workers started, too
     pipe = Pipe(descriptor)
     pipe.send({"event": "started", "pid": os.getpid()})
     request = request_of(pipe.receive())
@@ -188,6 +190,7 @@ class Crew:
         for pid in self.pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
+        _end_children()
 
 
 @final
@@ -251,6 +254,7 @@ def work(
 ) -> None:
     """Answer the questions of the judge; user code runs in this process only."""
     os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _prepare(dumpable=True)
     _look_usual(request)
     limit_memory(request.memory_mb)
@@ -295,6 +299,30 @@ def _prepare(*, dumpable: bool) -> None:
         library = ctypes.CDLL(None, use_errno=True)
         library.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         library.prctl(_SET_DUMPABLE, int(dumpable), 0, 0, 0)
+
+
+def _close(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: cleaning up is not interrupted
+    raise ClosedError
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of what user code started in other sessions, once its parent has ended."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _end_children() -> None:
+    """End all children; each that ends may leave us others."""
+    place = Path(f"/proc/self/task/{os.getpid()}/children")
+    deadline = time.monotonic() + GRACE_S
+    while place.is_file() and time.monotonic() < deadline:
+        children = [int(word) for word in place.read_text(encoding="ascii").split()]
+        if not children:
+            return
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def _end_after(run: Callable[[], None]) -> None:

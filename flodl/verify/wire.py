@@ -28,7 +28,8 @@ from flodl.pytree import Branch, Code, Known, Plain, SameAs, Unseen
 from flodl.verify import raw
 from flodl.verify.snapshot import Content, Part, Snapshot, TensorSnapshot
 
-MAX_TEXT_BYTES = 512 << 20
+# Texts name and describe; numbers go through the store. JSON in memory is many times its text.
+MAX_TEXT_BYTES = 32 << 20
 MAX_DATA_BYTES = 16 << 30
 _LENGTH = struct.Struct("!Q")
 # Large enough for any kind of number to begin at.

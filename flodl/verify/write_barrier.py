@@ -1,8 +1,15 @@
-"""Rules of the kernel against writes of this process outside some folders.
+"""Rules of the kernel against writes of this process outside some folders, its network and its signals.
 
-Python's audit events do not see what libraries write by themselves; Landlock (Linux 5.19) sees
-everything, programs that are started included. Where there is none, nothing happens. The rules hold
-for all processes that this one starts; each of them may forbid itself more, and none less.
+Python's audit events do not see what libraries do by themselves; Landlock sees everything, programs that
+are started included. Its versions know more and more:
+
+    Linux 5.19  no write outside of the folders
+    Linux 6.2   no truncation either
+    Linux 6.7   no TCP connection, and no TCP port to listen on
+    Linux 6.12  no signal to a process that was not started from here, and no abstract Unix socket of one
+
+Where there is none, nothing happens. The rules hold for all processes that this one starts; each of them
+may forbid itself more, and none less.
 
 This file imports nothing but Python: it runs before anything else does.
 """
@@ -24,6 +31,10 @@ _PATH_BENEATH = 1
 # The first version that lets files be renamed from one allowed folder to another.
 _FIRST_VERSION = 2
 _TRUNCATE_VERSION = 3
+_NETWORK_VERSION = 4
+_SCOPES_VERSION = 6
+_TCP = 1 << 0 | 1 << 1  # to listen, and to connect
+_SCOPES = 1 << 0 | 1 << 1  # abstract Unix sockets, and signals
 _WRITE_FILE = 1 << 1
 # Write, remove and make files of every kind, and link or rename across folders.
 _WRITING = sum(1 << bit for bit in (1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13))
@@ -34,17 +45,31 @@ _OF_FILES = _WRITE_FILE | _TRUNCATE
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "shm")
 
 
+def landlock_version() -> int:
+    """Return the version of Landlock's interface that the kernel has, -1 where it has none."""
+    if sys.platform != "linux":
+        return -1
+    library = ctypes.CDLL(None, use_errno=True)
+    return int(library.syscall(_CREATE_RULESET, None, 0, _ASK_VERSION))
+
+
 def forbid_writes(folders: Iterable[Path]) -> bool:
-    """Let this process write below some folders and to harmless devices only.
+    """Let this process write below some folders and to harmless devices only, and reach no other process.
 
     Returns whether the kernel does that.
     """
-    library = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-    version = library.syscall(_CREATE_RULESET, None, 0, _ASK_VERSION) if library else -1
-    if library is None or version < _FIRST_VERSION:
+    version = landlock_version()
+    if version < _FIRST_VERSION:
         return False
+    library = ctypes.CDLL(None, use_errno=True)
     rights = _WRITING | (_TRUNCATE if version >= _TRUNCATE_VERSION else 0)
-    attributes = struct.pack("Q", rights)
+    # A kernel takes no field that it does not know.
+    fields = [rights]
+    if version >= _NETWORK_VERSION:
+        fields.append(_TCP)
+    if version >= _SCOPES_VERSION:
+        fields.append(_SCOPES)
+    attributes = struct.pack(f"{len(fields)}Q", *fields)
     ruleset = library.syscall(_CREATE_RULESET, attributes, len(attributes), 0)
     if ruleset < 0:
         return False

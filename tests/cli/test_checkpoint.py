@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 import struct
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -214,3 +215,43 @@ def test_showing_imports_neither_torch_nor_flodl(fdl, file):
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def packed_zeros(path, first, megabytes):
+    # A gzip file is any number of packed pieces one after the other.
+    path.write_bytes(gzip.compress(first) + megabytes * gzip.compress(bytes(1 << 20)))
+    return path
+
+
+@pytest.mark.parametrize("command", ["show", "verify"])
+@pytest.mark.parametrize("kind", ["announced", "legacy"])
+def test_checkpoint_gzip_bomb_is_refused_with_little_memory(kind, command, fdl, tmp_path):
+    size = 200 << 20
+    table = {"big": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}
+    text = json.dumps(table).encode()
+    first = struct.pack("<Q", len(text)) + text if kind == "announced" else b"FDLC"
+    path = packed_zeros(tmp_path / "bomb.gz", first, 200)
+    tracemalloc.start()
+    with pytest.raises(FdlError, match="unpack to"):
+        open_checkpoint(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 80 << 20
+    done = fdl("checkpoint", command, "bomb.gz")
+    assert done.returncode == 1
+    assert "unpack to" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "legacy"])
+def test_checkpoint_shape_with_many_factors_is_refused_unmultiplied(kind, tmp_path):
+    count = 300_000
+    if kind == "safetensors":
+        entry = {"dtype": "U8", "shape": [3] * count, "data_offsets": [0, 1]}
+        text = json.dumps({"w": entry}).encode()
+        data = struct.pack("<Q", len(text)) + text + b"x"
+    else:
+        data = b"FDLC" + struct.pack("<I32sI", 2, bytes(32), 1) + struct.pack("<I", 1) + b"w"
+        data += struct.pack("<I", count) + struct.pack("<q", 3) * count + struct.pack("<BQ", 3, 1)
+    (tmp_path / "w.bin").write_bytes(data)
+    with pytest.raises(FdlError, match=f"{count} dimensions"):
+        open_checkpoint(tmp_path / "w.bin")

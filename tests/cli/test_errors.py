@@ -136,6 +136,53 @@ def test_a_bug_writes_a_report(tmp_path, monkeypatch):
     assert str(home) not in text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (("--token", "hunter2000"), "['--token', '<masked>']"),
+        (("--token=hunter2000",), "['--token=<masked>']"),
+        (("API_KEY=hunter2000",), "['API_KEY=<masked>']"),
+        (("-o", "--db-password", "hunter2000"), "['-o', '--db-password', '<masked>']"),
+        (("https://ann:hunter2000@host/x",), "['https://<masked>@host/x']"),
+        (("train", "--author", "ann"), "['train', '--author', 'ann']"),
+        (("--token", "--verbose", "x"), "['--token', '--verbose', 'x']"),
+    ],
+)
+def test_report_masks_secrets_of_the_command_line(arguments, shown):
+    from fdl_cli.crash import report_text
+
+    text = report_text(ValueError("cannot use hunter2000 at u:hunter2000"), arguments, "")
+    assert f"arguments {shown}" in text
+    if arguments[0] in ("--token", "--token=hunter2000", "API_KEY=hunter2000", "-o"):
+        assert "hunter2000" not in text.replace("<masked>", "") or arguments[1:2] == ("--verbose",)
+
+
+def test_report_is_a_new_file_for_its_owner_alone(tmp_path, monkeypatch):
+    import os
+    import stat
+
+    from fdl_cli import crash
+
+    monkeypatch.setattr(crash.secrets, "token_hex", lambda _: "abc")
+    monkeypatch.setattr(crash.time, "strftime", lambda _: "now")
+    before = os.umask(0)
+    try:
+        path = crash.write_report("text", tmp_path / "state")
+    finally:
+        os.umask(before)
+    assert path is not None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    planted = tmp_path / "tmp" / path.name
+    planted.parent.mkdir()
+    planted.symlink_to(victim)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(planted.parent))
+    (tmp_path / "file").write_text("")
+    assert crash.write_report("text", tmp_path / "file") is None
+    assert victim.read_text() == "mine"
+
+
 def test_a_bug_without_any_place_to_write_is_printed(tmp_path):
     from fdl_cli.crash import write_report
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -79,6 +80,39 @@ def test_the_server_ends_with_its_command(runs, number):
     assert child.returncode == (143 if number == signal.SIGTERM else -9)
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(url, timeout=10)
+
+
+def children_of(pid):
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+
+
+def test_monitor_killed_while_its_server_starts_leaves_none(runs):
+    child = subprocess.Popen(
+        [sys.executable, "-m", "fdl_cli", "monitor", "runs", "--port", "0", "--python", sys.executable],
+        cwd=runs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    limit = time.monotonic() + 60
+    server = ""
+    while time.monotonic() < limit and not server:
+        for pid in children_of(child.pid):
+            words = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
+            server = pid if "flodl.monitor" in words else server
+        time.sleep(0.01)
+    child.kill()
+    child.communicate(timeout=60)  # returns when the server has closed its output, too
+    assert ended(int(server))
+
+
+def test_monitor_malformed_run_is_listed_beside_the_others(fdl, runs):
+    folder = runs / "runs" / "third" / "metrics"
+    folder.mkdir(parents=True)
+    (folder / "segment-000001.fdm").write_bytes(b"FDM nothing" * 50)
+    done = fdl("monitor", "runs", "--port", "0", "--json", cwd=runs)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)["data"]
+    os.kill(data["pid"], signal.SIGTERM)
+    assert sorted(data["runs"]) == ["first", "second", "third"]
+    assert ended(data["pid"])
 
 
 def test_export_writes_one_page_with_everything(fdl, runs):

@@ -1,9 +1,13 @@
 """One YAML file becomes values with places, and every problem of its text is found."""
 
+import random
+import tracemalloc
+
 import pytest
 
 from fdl_cli.manifest.document import Leaf, Place, parse
 from fdl_cli.manifest.overlay import leaves, plain
+from tests.mutation_bounds import Bounds
 
 
 def test_every_value_has_the_place_of_its_key():
@@ -66,3 +70,113 @@ def test_lists_keep_each_text():
     assert isinstance(item, Leaf)
     assert item.text == ("python", "-c", "1.0", "true", "~")
     assert item.value == ("python", "-c", 1.0, "true", None)
+
+
+def bomb(kind, levels=40):
+    """Return a text in which every line means twice the line before."""
+    if kind == "lists":
+        lines = ["a0: &a0 [x, x]"] + [
+            f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, levels)
+        ]
+    elif kind == "mappings":
+        lines = ["a0: &a0 {k: x}"]
+        lines += [f"a{i}: &a{i} {{k: *a{i - 1}, l: *a{i - 1}}}" for i in range(1, levels)]
+    elif kind == "merges":
+        lines = ["a0: &a0 {k: x}"]
+        lines += [f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}" for i in range(1, levels)]
+    else:
+        lines = ["a0: &a0 [x, x]"]
+        lines += [f"a{i}: &a{i} {{? [*a{i - 1}, *a{i - 1}] : x}}" for i in range(1, levels)]
+    return "\n".join(lines).encode()
+
+
+@pytest.mark.parametrize("kind", ["lists", "mappings", "merges", "keys"])
+def test_document_alias_bomb_is_refused_unfolded(kind):
+    tracemalloc.start()
+    document = parse(bomb(kind), "fdl.yml")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    (problem,) = document.problems
+    assert "means more than 20,000 values" in problem.message
+    assert document.table.entries == {}
+    assert peak < 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"a: " + b"[" * 250_000, "brackets"),
+        (b"{" * 250_000, "brackets"),
+        (b"a: {b: [" * 30_000, "brackets"),
+        (b"- " * 100_000 + b"x", "indented"),
+        (b"? " * 100_000 + b"x", "indented"),
+        (b"\n".join(b" " * i + b"a:" for i in range(600)), "indented"),
+        (b"\n".join(b" " * i + b"a:" for i in range(100)), "nests deeper"),
+        (b"a: " + b"[" * 60 + b"]" * 60, "nests deeper"),
+        (b"a: x\n" * 100_000, "bytes"),
+        (b"a: &x [b, *x]", "contains itself"),
+        (b"a: &x {<<: *x}", "contains itself"),
+        (b"a: {<<: 5}", "not valid YAML"),
+        (b"a: !!int many", "is no int"),
+        (b"a: !!float many", "is no float"),
+        (b"a: !!bool many", "is no bool"),
+        (b"a: " + b"9" * 5_000, "is no int"),
+        (b"? [1]\n: x", "is no text"),
+        (b"? {b: 1}\n: x", "is no text"),
+    ],
+)
+def test_document_text_beyond_the_bounds_is_one_problem(text, words):
+    (problem,) = parse(text, "fdl.yml").problems
+    assert words in problem.message
+    assert problem.hint
+
+
+def test_document_commands_full_of_brackets_are_read():
+    text = b"commands:\n" + b"".join(
+        b"  t%d: {run: 'if [[ -f x ]]; then echo ${y}; fi'}\n" % each for each in range(900)
+    )
+    assert parse(text, "fdl.yml").problems == ()
+
+
+HONEST = b"""\
+commands:
+  train: &t
+    run: python train.py
+    options: {epochs: {default: 3, type: int}, lr: {default: 1e-3}}
+  again: {<<: *t, run: "x y"}
+environment: [A, b, 1, yes]
+"""
+PIECES = [
+    b"*t", b"&t ", b"<<: ", b"[", b"{", b"]", b"}", b": ", b"\n", b"- ", b"? ", b"!!int ", b"!x ",
+    b"|\n", b"'", b'"', b"\x00", b"\xff", b"#", b"%", b"@", b"  ", b"9" * 5000, b"0x", b"1:1:1",
+    b"---\n",
+]  # fmt: skip
+
+
+def survives_mutations(count, seed):
+    generator = random.Random(seed)
+    bounds = Bounds(lambda: parse(HONEST, "fdl.yml"))
+    refused = 0
+    for _ in range(count):
+        text = bytearray(HONEST)
+        for _ in range(generator.randrange(1, 6)):
+            place = generator.randrange(len(text))
+            match generator.randrange(3):
+                case 0:
+                    del text[place : place + generator.randrange(1, 12)]
+                case 1:
+                    text[place:place] = generator.choice(PIECES)
+                case 2:
+                    text[place] = generator.randrange(256)
+        refused += bool(bounds.run(lambda text=bytes(text): parse(text, "fdl.yml").problems))
+    bounds.check()
+    return refused
+
+
+def test_document_mutated_texts_raise_nothing():
+    assert survives_mutations(600, 1) > 200
+
+
+@pytest.mark.campaign
+def test_document_campaign_of_ten_thousand_mutations():
+    assert survives_mutations(10_000, 2) > 4_000

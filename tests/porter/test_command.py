@@ -1,6 +1,7 @@
 """`fdl port` as a command: what it writes, prints and returns for every kind of input."""
 
 import json
+import os
 import stat
 
 import jsonschema
@@ -229,6 +230,31 @@ def test_folder_without_python(port):
     code, _, err = port("empty")
     assert code == 2
     assert "error[folder-empty]" in err
+
+
+def test_port_folder_passes_over_pipes_and_dangling_links(port):
+    folder = port.folder / "src"
+    folder.mkdir()
+    (folder / "a.py").write_text(SOURCE)
+    os.mkfifo(folder / "pipe.py")
+    (folder / "gone.py").symlink_to(folder / "nowhere.py")
+    (folder / "loop.py").symlink_to(folder / "loop.py")
+    code, out, err = port("src", "-o", "out")
+    assert code == 0, out + err
+    assert [path.name for path in (port.folder / "out").iterdir()] == ["a.py"]
+
+
+def test_port_pipe_by_name_is_refused_without_waiting(port):
+    os.mkfifo(port.folder / "pipe.py")
+    code, _, err = port("pipe.py")
+    assert code == 2
+    assert "error[folder-empty]" in err
+
+
+def test_verify_only_pipe_is_refused_without_waiting(port, capsys):
+    os.mkfifo(port.folder / "pipe.py")
+    assert main(["port", "--verify-only", "pipe.py", "model.py"]) == 2
+    assert "error[verify-unreadable]" in capsys.readouterr().err
 
 
 def test_one_broken_file_does_not_stop_the_others(port):

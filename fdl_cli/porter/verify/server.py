@@ -28,6 +28,7 @@ MAX_MESSAGE_BYTES = 64 << 20
 MAX_RECORDING_BYTES = 256 << 20
 _LENGTH = struct.Struct("!Q")
 _LAST_LINES_BYTES = 4096
+_END_S = 5.0  # a judge that does not end by then is killed
 _SERVERS: dict[tuple[str, tuple[tuple[str, str], ...]], "Server"] = {}
 _LOCK = threading.Lock()
 
@@ -167,9 +168,25 @@ class Connection:
     def end(self, *, ended: bool) -> None:
         """Close the connection; end what works at a task that has not ended by itself."""
         self._socket.close()
-        for pid in () if ended else self._pids:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
+        if ended or not self._pids:
+            return
+        judge, *workers = dict.fromkeys(self._pids)
+        for pid in workers:
+            _signal(pid, signal.SIGKILL)
+        # The judge alone can find what the workers started in sessions of their own.
+        deadline = time.monotonic() + _END_S
+        while _signal(judge, signal.SIGTERM) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        _signal(judge, signal.SIGKILL)
+
+
+def _signal(group: int, number: signal.Signals) -> bool:
+    """Send a signal to a group of processes; return True if there is one."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 def server_of(python: str, environment: Mapping[str, str]) -> Server:

@@ -4,7 +4,7 @@
   const at = (id) => document.getElementById(id);
   const first = () => fm.visible()[0] || [...fm.runs.values()][0];
   const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-  const STATUS = { running: "running", finished: "finished", stopped: "stopped", lost: "ended without a word" };
+  const STATUS = { running: "running", finished: "finished", stopped: "stopped", lost: "ended without a word", damaged: "damaged" };
   const LINK = { live: "live", connecting: "connecting …", reconnecting: "connection lost, trying again …", archive: "archive", ended: "" };
   let rowsShown = 60;
 
@@ -25,7 +25,7 @@
     const label = run.identity.label || "";
     const hash = run.identity.hash ? run.identity.hash.slice(0, 8) : "";
     at("subtitle").textContent = [label !== run.title ? label : "", hash, run.hardware].filter(Boolean).join(" · ");
-    at("status").textContent = STATUS[run.status];
+    at("status").textContent = STATUS[run.status] + (run.damaged && run.status !== "damaged" ? ", partly damaged" : "");
     at("status").className = `pill ${run.status}`;
     const share = run.total ? Math.min(100, (100 * done) / run.total) : run.status === "finished" ? 100 : 0;
     at("bar").firstElementChild.style.width = `${share}%`;
@@ -104,7 +104,7 @@
       box.checked = run.shown;
       const swatch = make("span", { class: "swatch" });
       swatch.style.background = fm.palette(run.index);
-      return make("tr", {}, make("td", {}, make("label", {}, box, " ", swatch, run.name)), make("td", {}, STATUS[run.status]),
+      return make("tr", {}, make("td", {}, make("label", {}, box, " ", swatch, run.name)), make("td", {}, STATUS[run.status] + (run.damaged && run.status !== "damaged" ? ", partly damaged" : "")),
         make("td", {}, `${last >= 0 ? run.epochs.epoch[last] + 1 : 0}${run.total ? ` / ${run.total}` : ""}`),
         ...names.map((name) => make("td", {}, number(run.epochs.metrics[name]?.[last]))));
     }));

@@ -1,8 +1,11 @@
 """The monitor in the hands of a training loop: what it keeps, notices and writes."""
 
+import base64
 import csv
+import hashlib
 import io
 import math
+import re
 import threading
 import time
 from datetime import timedelta
@@ -225,6 +228,23 @@ def test_the_archive_is_written_at_the_end_or_after_it(tmp_path):
 
 
 @pytest.mark.slow
+def test_archive_policy_runs_its_own_script_alone(tmp_path):
+    monitor = Monitor(1, quiet=True, resources=False)
+    monitor.set_svg(
+        '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>1</script></svg>'
+    )
+    monitor.save_html(tmp_path / "a.html")
+    text = (tmp_path / "a.html").read_text()
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]+)">', text)
+    assert policy is not None
+    assert text.index(policy[0]) < text.index("<script")
+    rules = dict(rule.strip().split(" ", 1) for rule in policy[1].split(";"))
+    script = text[text.rindex("<script>") + 8 : text.rindex("</script>")]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert rules["script-src"] == f"'sha256-{digest}'"
+    assert rules["default-src"] == "'none'"
+
+
 def test_an_archive_of_many_epochs_is_small(tmp_path):
     monitor = Monitor(0, quiet=True, resources=False)
     for epoch in range(10_000):

@@ -36,7 +36,9 @@ rows = st.integers(1, 5).flatmap(
     )
 )
 notes = st.builds(
-    Note, st.sampled_from(["event", "alert"]), st.dictionaries(st.text(max_size=5), numbers)
+    lambda kind, more: Note(kind, {**more, "kind": "step", "message": "m", "time": 1.0}),
+    st.sampled_from(["event", "alert"]),
+    st.dictionaries(st.text(max_size=5), numbers),
 )
 frames = st.lists(st.one_of(rows, notes), min_size=1, max_size=8)
 

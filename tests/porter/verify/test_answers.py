@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import struct
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fdl_cli.porter.verify import server
 from fdl_cli.porter.verify.child import Answer, _take
 from fdl_cli.porter.verify.server import Connection, NoAnswerError
 
@@ -106,6 +112,40 @@ def test_message_that_is_none_ends_the_task(data: bytes) -> None:
     with pytest.raises(NoAnswerError):
         connection.receive(FAR)
     connection.end(ended=True)
+
+
+JUDGE = """
+import os, signal, sys, time
+def end(*_):
+    open(sys.argv[1], "w").close()
+    os._exit(0)
+signal.signal(signal.SIGTERM, signal.SIG_IGN if sys.argv[2] == "stubborn" else end)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("kind", ["polite", "stubborn"])
+def test_connection_that_gives_up_lets_the_judge_clean_up_or_kills_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_END_S", 60.0 if kind == "polite" else 0.1)
+    with subprocess.Popen(
+        [sys.executable, "-c", JUDGE, str(tmp_path / "cleaned"), kind],
+        start_new_session=True, stdout=subprocess.PIPE,
+    ) as judge:  # fmt: skip
+        assert judge.stdout is not None
+        assert judge.stdout.readline() == b"ready\n"
+        waiter = threading.Thread(target=judge.wait)  # as the server takes what its judges leave
+        waiter.start()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            connection = Connection(ours)
+            connection.note_processes([judge.pid])
+            connection.end(ended=False)
+        waiter.join()
+    assert judge.returncode == (0 if kind == "polite" else -signal.SIGKILL)
+    assert (tmp_path / "cleaned").exists() == (kind == "polite")
 
 
 def test_message_is_read_in_pieces() -> None:

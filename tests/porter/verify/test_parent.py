@@ -285,3 +285,49 @@ def test_sufficient_seconds_are_rounded_up_and_more_than_given(
     needed_s: float, given_s: float, enough: int
 ) -> None:
     assert sufficient_seconds(needed_s, given_s) == enough
+
+
+def processes_with(words: bytes) -> list[str]:
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if words in place.read_bytes():
+                found.append(place.parent.name)
+        except OSError:
+            continue  # it has ended meanwhile
+    return found
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "subprocess.Popen(['sleep', '{name}'])",
+        "subprocess.Popen(['sleep', '{name}'], start_new_session=True)",
+        "threading.Thread(target=lambda: time.sleep(600)).start()",
+        "if os.fork() == 0:\n    time.sleep(600)",
+    ],
+    ids=["child", "child in a session", "thread", "fork"],
+)
+def test_verify_port_what_a_program_starts_neither_holds_nor_outlives_the_proof(
+    start: str, tmp_path: Path
+) -> None:
+    seconds = f"600.{abs(hash(str(tmp_path))) % 10**9}"
+    text = "import subprocess, threading\n" + NET.format(name="Net", body="pass")
+    text += "\n" + start.format(name=seconds) + "\n"
+    outcome = verify(tmp_path, text, text, ("Net",), examples=("Net(): torch.randn(2, 4)",))
+    assert [item.status for item in outcome.classes] == ["equal"]
+    words = f"sleep\0{seconds}\0".encode()
+    limit = time.monotonic() + 60
+    while processes_with(words) and time.monotonic() < limit:
+        time.sleep(0.05)  # the answer comes a moment before they are ended
+    assert processes_with(words) == []
+
+
+def test_verify_port_error_with_escape_sequences_shows_none(tmp_path: Path) -> None:
+    body = "raise ValueError('\\x1b[2J\\x1b]0;title\\x07\\x9b31m')"
+    original = NET.format(name="Net", body="pass")
+    port = NET.format(name="Net", body=body)
+    outcome = verify(tmp_path, original, port, ("Net",), examples=("Net(): torch.randn(2, 4)",))
+    (found,) = outcome.classes
+    assert found.status == "different"
+    assert found.detail.isprintable()
