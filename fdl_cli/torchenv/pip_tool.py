@@ -89,7 +89,7 @@ def configured_links(
             error_id="configured-index-empty",
             message=f"pip finds no {project} for {pip.interpreter} in its configured indexes",
             hint="check the network and `pip config list`, or name an index with `--index-url`",
-            causes=tuple(_redact(done.stderr).strip().splitlines()[-3:]),
+            causes=tuple(without_credentials(done.stderr).strip().splitlines()[-3:]),
         )
     return links
 
@@ -137,7 +137,7 @@ def resolve(
                 error_id="resolve-failed",
                 message=f"pip finds no set of packages for {' '.join(requirements)}",
                 hint="see the causes; another index can be named with `--index-url`",
-                causes=tuple(_redact(done.stderr).strip().splitlines()[-6:]),
+                causes=tuple(without_credentials(done.stderr).strip().splitlines()[-6:]),
             )
         document = json.loads(report.read_text(encoding="utf-8"))
     return tuple(_needed(item) for item in document["install"])
@@ -145,7 +145,7 @@ def resolve(
 
 def _pip(pip: Pip, words: tuple[str, ...], *, echo: Echo | None) -> Completed:
     argv = (*pip.words, *words, "--disable-pip-version-check", "--no-input")
-    say = None if echo is None else (lambda text: echo(_redact(text)))
+    say = None if echo is None else (lambda text: echo(without_credentials(text)))
     return run(argv, timeout=SECONDS, check=False, echo=say)
 
 
@@ -184,5 +184,6 @@ def _needed(item: dict[str, Any]) -> Needed:
     )
 
 
-def _redact(text: str) -> str:
+def without_credentials(text: str) -> str:
+    """Return text without the user names and passwords of addresses."""
     return _CREDENTIALS.sub("", text)

@@ -236,3 +236,9 @@ def as_user(uid: int) -> tuple[str, ...]:
         "setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups",
         "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search",
     )  # fmt: skip
+
+
+def fill_pip(folder: Path) -> None:
+    """Pack the pip that is installed here too."""
+    if not any(folder.glob("pip-*.whl")):
+        pack(metadata.distribution("pip"), folder)
