@@ -5,14 +5,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
 
+from fdl_cli.porter.affected import affected_classes
 from fdl_cli.porter.bench import Bench, Placement
 from fdl_cli.porter.ir.evidence import (
     NO_MODULE,
+    PLAIN_VALUE,
+    PORT_RAISES,
     ClassEvidence,
     ScriptOutcome,
     ScriptRequest,
     VerifyOutcome,
     VerifyRequest,
+    digest_of,
 )
 from fdl_cli.porter.ir.findings import FileWarning, Reason, ScriptFinding
 from fdl_cli.porter.pipeline import Draft
@@ -24,7 +28,6 @@ ProveScript = Callable[[ScriptRequest], ScriptOutcome]
 
 # Each round keeps at least one class more, so this only bounds the time of odd files.
 _MAX_ROUNDS = 6
-_CONTAINERS = ("list", "tuple", "dict", "NoneType", "int", "float")
 
 
 @final
@@ -69,7 +72,10 @@ def ported_classes(made: Draft) -> tuple[str, ...]:
 
 
 def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
-    """Verify a draft; classes which turn out different are kept, and the rest verified again."""
+    """Verify a draft; classes which turn out different are kept.
+
+    What was shown of the others holds, unless they reach one that changed: those are verified again.
+    """
     if not ported_classes(project.draft(path)):
         return Proof()
     demoted: set[str] = set()
@@ -78,8 +84,10 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
     sufficient: int | None = None
     for _ in range(_MAX_ROUNDS):
         made = project.draft(path)
-        outcome = proving.verify(class_request(project, path, proving))
-        evidence = {item.name: item for item in outcome.classes}
+        request = class_request(project, path, proving)
+        pending = tuple(name for name in request.classes if name not in evidence)
+        outcome = _verified(replace(request, classes=pending), proving)
+        evidence.update((item.name, item) for item in outcome.classes)
         warnings = _warnings(outcome)
         sufficient = outcome.sufficient_s
         different = [name for name in outcome.different if name not in demoted]
@@ -89,7 +97,7 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
         doubtful = frozenset(
             name
             for name in blamed
-            if _takes_lists(evidence[name]) and not project.is_cautious(path, name)
+            if evidence[name].error_code == PLAIN_VALUE and not project.is_cautious(path, name)
         )
         if doubtful:
             project.caution(path, doubtful)
@@ -97,10 +105,40 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
             lines = {item.name: item.line for item in made.plan.classes}
             project.demote(path, {n: _demotion(evidence[n], lines[n]) for n in blamed})
             demoted.update(blamed)
-        evidence = {}
-        if not ported_classes(project.draft(path)):
+        evidence = _still_valid(project, path, proving, made, evidence)
+        if not set(ported_classes(project.draft(path))) - evidence.keys():
             break
     return Proof(evidence=evidence, warnings=warnings, sufficient_timeout=sufficient)
+
+
+def _still_valid(
+    project: Project,
+    path: Path,
+    proving: Proving,
+    before: Draft,
+    evidence: Mapping[str, ClassEvidence],
+) -> dict[str, ClassEvidence]:
+    """Return what was shown of classes that are as they were, and whose parts are."""
+    if proving.bench is not None:  # beside ports of other files, which may have changed
+        return {}
+    void = affected_classes(before, project.draft(path))
+    kept = set(ported_classes(project.draft(path))) - void
+    # One that was late may be in time now that fewer are left.
+    return {
+        name: item
+        for name, item in evidence.items()
+        if name in kept and item.status != "different" and item.reason != "time"
+    }
+
+
+def _verified(request: VerifyRequest, proving: Proving) -> VerifyOutcome:
+    """Verify a draft; what was found with another text of a neighbour proves nothing."""
+    outcome = proving.verify(request)
+    changed = () if proving.bench is None else proving.bench.put_back()
+    if not changed:
+        return outcome
+    names = ", ".join(source.name for source in changed)
+    return outcome.unproved(f"{names} changed in the copy while it was verified", "port-changed")
 
 
 def prove_training(project: Project, path: Path, proving: Proving, proof: Proof) -> Proof:
@@ -173,13 +211,6 @@ def _run_script(project: Project, path: Path, proving: Proving) -> ScriptFinding
     )
 
 
-def _takes_lists(item: ClassEvidence) -> bool:
-    """Say whether a value that was taken for a tensor is a container, or nothing, at run time."""
-    return any(
-        f"'{kind}' object has no attribute 'through'" in item.detail for kind in _CONTAINERS
-    )
-
-
 def _innermost(made: Draft, different: list[str]) -> list[str]:
     """Return the classes to blame: one that holds another different class may be innocent."""
     facts = {model.facts.name: model.facts for model in made.script.models}
@@ -195,8 +226,7 @@ def _innermost(made: Draft, different: list[str]) -> list[str]:
 def _demotion(item: ClassEvidence, line: int) -> Reason:
     if item.error_code == NO_MODULE:
         return Reason(line=line, code="FDL203", message=f"{item.detail} when it runs")
-    raised = "rais" in (item.error_code or "")
-    code = "FDL322" if raised else "FDL321"
+    code = "FDL322" if item.error_code in {PORT_RAISES, PLAIN_VALUE} else "FDL321"
     detail = " ".join(item.detail.split())
     message = f"its flow was not equal: {detail}"
     return Reason(line=line, code=code, message=message)
@@ -205,10 +235,11 @@ def _demotion(item: ClassEvidence, line: int) -> Reason:
 def class_request(project: Project, path: Path, proving: Proving) -> VerifyRequest:
     """Put the port of a file, as it stands now, where its classes can be compared."""
     place = _placement(project, path, proving)
+    made = project.draft(path)
     return VerifyRequest(
         original=place.original,
         ported=place.ported,
-        classes=ported_classes(project.draft(path)),
+        classes=ported_classes(made),
         examples=proving.examples,
         python=proving.python,
         timeout_s=proving.timeout_s,
@@ -216,6 +247,7 @@ def class_request(project: Project, path: Path, proving: Proving) -> VerifyReque
         search_path=place.search_path,
         ported_search_path=place.ported_search_path,
         drawings=proving.drawings,
+        ported_sha256=digest_of(made.data),
     )
 
 
@@ -230,6 +262,7 @@ def script_request(project: Project, path: Path, proving: Proving) -> ScriptRequ
         workdir=proving.workdir,
         search_path=place.search_path,
         ported_search_path=place.ported_search_path,
+        ported_sha256=digest_of(project.draft(path).data),
     )
 
 

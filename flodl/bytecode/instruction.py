@@ -131,6 +131,12 @@ class Kind(Enum):
 
 ENDS = frozenset({Kind.JUMP, Kind.RETURN, Kind.RAISE, Kind.RERAISE})
 """Kinds after which the next instruction does not run."""
+LOADS = frozenset({Kind.LOAD_LOCAL, Kind.LOAD_CELL})
+STORES = frozenset({Kind.STORE_LOCAL, Kind.STORE_CELL})
+"""Kinds that read and set a variable of a function.
+
+Whether it is a cell depends on the version: before 3.12 a comprehension is a nested function.
+"""
 
 
 @final

@@ -114,6 +114,8 @@ def entry_nodes(spec: GraphSpec, metadata: frozenset[int]) -> frozenset[int]:
 _DATA_SIZED = frozenset({"nonzero", "masked_select", "argwhere", "unique", "unique_consecutive",
                          "repeat_interleave", "bincount", "where", "item", "tolist"})  # fmt: skip
 _TORCH = ("torch.", "F.", "math.", "operator.")
+# Sizes follow from the sizes of the inputs.  A dtype does not: `.half()` and autocast change it inside.
+_SIZES = frozenset({"shape", "ndim", "size", "dim", "numel", "nelement", "ndimension", "__len__"})
 
 
 def shaped_nodes(
@@ -136,8 +138,8 @@ def shaped_nodes(
         if node.index in entry:
             shaped.add(node.index)
         elif node.index in metadata and node.index not in data_sized:
-            of_tensor = node.kind in ("attribute", "method")
-            if of_tensor or all(ref in shaped for ref in node_refs(node)):
+            is_size = node.kind in ("attribute", "method") and node.target in _SIZES
+            if is_size or all(ref in shaped for ref in node_refs(node)):
                 shaped.add(node.index)
     return frozenset(shaped)
 

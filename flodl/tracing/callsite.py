@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from flodl.bytecode.decode import instructions, running_offset
-from flodl.bytecode.instruction import Kind
+from flodl.bytecode.instruction import STORES, Kind
 from flodl.spec.graph import NOWHERE, Site
 
 if TYPE_CHECKING:
@@ -69,11 +69,11 @@ def _targets(code: CodeType) -> dict[int, tuple[str, ...]]:
         if step.kind is Kind.UNPACK:
             continue
         # pytest gives the parts of an `assert` names of its own, which are none in Python.
-        if after.kind is Kind.STORE_LOCAL and after.name.isidentifier():
+        if after.kind in STORES and after.name.isidentifier():
             found[step.offset] = (after.name,)
         elif after.kind is Kind.UNPACK:
             stores = steps[position + 2 : position + 2 + after.count]
-            if all(store.kind is Kind.STORE_LOCAL for store in stores):
+            if all(store.kind in STORES for store in stores):
                 names = tuple(store.name if store.name.isidentifier() else "_" for store in stores)
                 found[step.offset] = found[after.offset] = names
     return found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from flodl.bytecode.decode import instructions, running_offset
-from flodl.bytecode.instruction import Kind
+from flodl.bytecode.instruction import LOADS, Kind
 from flodl.errors import FlowError
 from flodl.tracing.callsite import site_of
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 _CLASS_CHECKS = frozenset({"isinstance"})
-_NAMED = frozenset({Kind.LOAD_LOCAL, Kind.LOAD_CELL, Kind.LOAD_GLOBAL, Kind.LOAD_ATTR})
+_NAMED = LOADS | {Kind.LOAD_GLOBAL, Kind.LOAD_ATTR}
 _CALLS = frozenset({Kind.CALL, Kind.CALL_UNPACKED})
 _CONSTRUCTORS = frozenset({
     "Tensor", "FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor", "ByteTensor", "CharTensor",

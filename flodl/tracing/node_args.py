@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from functools import partial
+from inspect import getattr_static
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Literal, final
 
@@ -31,6 +32,8 @@ from flodl.tracing.proxy import Flow, Method
 from flodl.tracing.pytrees import is_named_tuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flodl.tracing.tracer import Tracer
 
 _LITERALS = (type(None), bool, int, str, bytes, complex, type(Ellipsis))
@@ -53,7 +56,7 @@ class Encoder:
         self.in_nodes: set[str] = set()
         self.portable = True
         self._paths: dict[int, str] | None = None
-        self._tensor_paths: dict[int, str] | None = None
+        self._tensor_paths: dict[int, tuple[str, str]] | None = None
 
     @property
     def _tracer(self) -> Tracer:
@@ -133,9 +136,10 @@ class Encoder:
             return name
         owner = function.__self__ if isinstance(function, MethodType) else None
         path = self.module_path(owner) if isinstance(owner, nn.Module) else None
-        if path is not None:
+        method = _method_name(owner, function) if path is not None else ""
+        if path is not None and method:
             steps = "".join(f'._modules["{part}"]' for part in path.split(".") if part)
-            return f"self{steps}.{function.__name__}"
+            return f"self{steps}.{method}"
         # A closure may hold this very module; a copy must not call it.
         is_bound = isinstance(function, partial) or (
             isinstance(function, FunctionType) and function.__closure__ is not None
@@ -180,15 +184,17 @@ class Encoder:
         owner = self._tracer.module
         if module is owner:
             return ""
-        for name, child in owner._modules.items():  # `named_children` drops repeats
-            if child is module:
-                return name
-        if self._paths is None:
-            self._paths = {}
-            with self._tracer.paused():
-                for path, each in owner.named_modules(remove_duplicate=False):
-                    self._paths.setdefault(id(each), path)
-        return self._paths.get(id(module))
+        path = next((n for n, child in owner._modules.items() if child is module), None)
+        if path is None:  # `named_children` drops repeats
+            if self._paths is None:
+                self._paths = {}
+                with self._tracer.paused():
+                    for inner, each in owner.named_modules(remove_duplicate=False):
+                        self._paths.setdefault(id(each), inner)
+            path = self._paths.get(id(module))
+        if path is not None:
+            self._tracer.sources.found_at(module, _expression(path))
+        return path
 
     def tensor_path(self, tensor: torch.Tensor) -> str | None:
         """Return the attribute path of a parameter, buffer or tensor attribute, `None` if it has none."""
@@ -196,15 +202,44 @@ class Encoder:
             self._tensor_paths = {}
             with self._tracer.paused():
                 self._find_tensors(self._tensor_paths)
-        return self._tensor_paths.get(id(tensor))
+        path, expression = self._tensor_paths.get(id(tensor), (None, ""))
+        if path is not None:
+            self._tracer.sources.found_at(tensor, expression)
+        return path
 
-    def _find_tensors(self, found: dict[int, str]) -> None:
+    def _find_tensors(self, found: dict[int, tuple[str, str]]) -> None:
         for path, module in self._tracer.module.named_modules(remove_duplicate=False):
-            prefix = f"{path}." if path else ""
-            tables = (module._parameters, module._buffers, module.__dict__)
-            for name, value in ((n, v) for table in tables for n, v in table.items()):
+            prefix, owner = f"{path}." if path else "", _expression(path)
+            tables = {"_parameters": module._parameters, "_buffers": module._buffers}
+            for table, values in tables.items():
+                for name, value in values.items():
+                    if value is not None:
+                        place = f"{owner}.{table}[{name!r}]"
+                        found.setdefault(id(value), (prefix + name, place))
+            for name, value in vars(module).items():
                 if isinstance(value, torch.Tensor):
-                    found.setdefault(id(value), prefix + name)
+                    found.setdefault(id(value), (prefix + name, f"{owner}.{name}"))
+
+
+def _method_name(owner: Any, method: Any) -> str:
+    """Return the attribute by which an object has a method, nothing if none leads to it.
+
+    A method that has been replaced may be called otherwise than its attribute.
+    """
+    name: str = method.__name__
+    if getattr_static(type(owner), name, None) is method.__func__:
+        return name
+    tables: list[Mapping[str, Any]] = [vars(owner), *map(vars, type(owner).__mro__)]
+    for table in tables:
+        for key, value in table.items():
+            if value is method.__func__ or (type(value) is MethodType and value == method):
+                return key
+    return ""
+
+
+def _expression(path: str) -> str:
+    """Return the expression of the module at a path, as `Sources` writes it."""
+    return "self" + "".join(f"._modules[{part!r}]" for part in path.split(".") if part)
 
 
 def _field(value: Any, name: str) -> Any:

@@ -10,12 +10,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from flodl.bytecode.decode import instructions, running_offset
-from flodl.bytecode.instruction import Kind
+from flodl.bytecode.instruction import LOADS, STORES, Kind
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-_READS = frozenset({Kind.LOAD_LOCAL, Kind.LOAD_CELL, Kind.LOAD_CLOSURE})
+_READS = LOADS | {Kind.LOAD_CLOSURE}
 _UNPACKS = frozenset({Kind.UNPACK, Kind.UNPACK_STARRED})
 
 
@@ -64,12 +64,12 @@ def _uses(code: CodeType) -> _Uses:
             read.add(step.name)
         elif step.kind is Kind.IS_NONE:
             thing = position - 1
-            if before.kind is Kind.STORE_LOCAL:  # (mask := f(x)) is None: copied, then stored
+            if before.kind in STORES:  # (mask := f(x)) is None: copied, then stored
                 thing -= 2
             if steps[thing].kind in _READS:
                 names.add(steps[thing].name)
             asked.add(steps[thing].offset)
-        if step.kind is before.kind is Kind.STORE_LOCAL:
+        if step.kind in STORES and before.kind in STORES:
             is_crossed |= not in_parts
         else:
             in_parts = before.kind in _UNPACKS

@@ -14,7 +14,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flodl.bytecode.decode import instructions
-from flodl.bytecode.instruction import Instruction, Kind
+from flodl.bytecode.instruction import LOADS, STORES, Instruction, Kind
 from flodl.tracing.object_mutation import is_written_in_python
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ Owners: TypeAlias = tuple[type, ...]
 
 _EFFECTS = frozenset({Kind.STORE_GLOBAL, Kind.DELETE_GLOBAL, Kind.STORE_ATTR, Kind.DELETE_ATTR,
                       Kind.ENTER_WITH, Kind.IMPORT})  # fmt: skip
+_SETS = STORES | {Kind.DELETE_LOCAL, Kind.DELETE_CELL}
 _SWITCHES = frozenset(
     {"_set_grad_enabled", "set_grad_enabled", "manual_seed", "set_default_dtype"}
 )
@@ -52,20 +53,37 @@ def _is_of_a_package(kind: type) -> bool:
 
 
 def _function(function: FunctionType, owners: Owners, seen: set[CodeType]) -> bool:
-    return _code(function.__code__, function, owners, seen)
+    code = function.__code__
+    # What the caller of a flow left out is known; what a flow hands to a helper may be a handle.
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if not seen else ()
+    # A parameter that is assigned again may be a handle when it is asked.
+    known = frozenset(parameters) - _assigned(code)
+    return _code(code, function, owners, seen, known)
 
 
-def _code(code: CodeType, function: FunctionType, owners: Owners, seen: set[CodeType]) -> bool:
+def _assigned(code: CodeType) -> set[str]:
+    """Return the variables of a function that it, or a function inside, sets or deletes."""
+    found = {step.name for step in instructions(code) if step.kind in _SETS}
+    for inner in _inside(code):
+        found |= _assigned(inner) & set(inner.co_freevars)
+    return found
+
+
+def _inside(code: CodeType) -> Iterator[CodeType]:
+    return (const for const in code.co_consts if isinstance(const, CodeType))
+
+
+def _code(
+    code: CodeType,
+    function: FunctionType,
+    owners: Owners,
+    seen: set[CodeType],
+    known: frozenset[str],
+) -> bool:
     if code in seen:
         return True
     seen.add(code)
-    # What the caller of a flow left out is known; what a flow hands to a helper may be a handle.
-    is_flow = len(seen) == 1
-    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if is_flow else ()
     steps = instructions(code)
-    # A parameter that is assigned again may be a handle when it is asked.
-    assigned = {step.name for step in steps if step.kind in (Kind.STORE_LOCAL, Kind.DELETE_LOCAL)}
-    known = frozenset(parameters) - assigned
     for position, step in enumerate(steps):
         if step.kind in _EFFECTS or _SWITCHES & {step.name, str(step.value)}:
             return False
@@ -75,8 +93,10 @@ def _code(code: CodeType, function: FunctionType, owners: Owners, seen: set[Code
             return False
         if step.kind is Kind.LOAD_ATTR and not _member(step.name, owners, seen):
             return False
-    nested = (const for const in code.co_consts if isinstance(const, CodeType))
-    return all(_code(inner, function, owners, seen) for inner in nested)
+    return all(
+        _code(inner, function, owners, seen, known.intersection(inner.co_freevars))
+        for inner in _inside(code)
+    )
 
 
 def _is_known_identity(
@@ -88,7 +108,7 @@ def _is_known_identity(
         return True
     operands = steps[max(position - steps[position].pops, 0) : position]
     return all(
-        (each.kind is Kind.LOAD_LOCAL and each.name in known) or each.kind is Kind.LOAD_CONST
+        (each.kind in LOADS and each.name in known) or each.kind is Kind.LOAD_CONST
         for each in operands
     )
 

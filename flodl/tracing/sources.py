@@ -28,14 +28,9 @@ import weakref
 from collections import OrderedDict
 from contextlib import contextmanager
 from enum import Enum
-from functools import lru_cache, partial
+from functools import partial
 from inspect import getattr_static
-from types import (
-    FunctionType,
-    MethodType,
-    ModuleType,
-    SimpleNamespace,
-)
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, final
 
 import torch
@@ -74,7 +69,7 @@ from flodl.tracing.guard_values import (
     static_read,
 )
 from flodl.tracing.guards import NeedsValueError
-from flodl.tracing.mutated_attributes import live_names
+from flodl.tracing.mutated_attributes import attributes_set_by
 from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import map_leaves
 from flodl.tracing.readings import unwrap
@@ -197,7 +192,7 @@ class Sources:
             return False
         if self._changing is None:
             with self._tracer.paused():
-                self._changing = _attributes_set_by(self._module)
+                self._changing = attributes_set_by(self._module)
         return name in self._changing
 
     def _has_run_code(self) -> bool:
@@ -418,8 +413,13 @@ class Sources:
 
     # ---- functions ------------------------------------------------------------------------------
 
-    def function(self, function: Any) -> None:
-        """Guard the globals, closure variables and defaults of a function that the flow may call."""
+    def function(self, function: Any, *, is_flow: bool = False) -> None:
+        """Guard the code, globals, closure variables and defaults of a function that the flow may call.
+
+        Args:
+            function: the function.
+            is_flow: it is the flow itself, whose code the class owns.
+        """
         function = getattr_static(function, "__wrapped__", function)
         if not isinstance(function, FunctionType) or is_ours(function.__code__.co_filename):
             return
@@ -429,6 +429,8 @@ class Sources:
         self._by_function[id(function)], self._callees[id(function)] = {}, []
         before, self._current = self._current, id(function)
         try:
+            if not is_flow:
+                self._body(function)
             for chain in global_reads(function.__code__):
                 self._global(function, chain)
             for name in global_writes(function.__code__):
@@ -443,6 +445,14 @@ class Sources:
                     self.found(default, self._key(default, "default"))
         finally:
             self._current = before
+
+    def _body(self, function: FunctionType) -> None:
+        """Guard the code and the plain defaults of a function: a reload exchanges them in place."""
+        key = self._key(function, function.__name__)
+        for part in ("__code__", "__defaults__", "__kwdefaults__"):
+            value = getattr(function, part)
+            if value is not None:
+                self._check(f"{key}.{part} is {self._key(value, part)}")
 
     def require_same_globals(self) -> None:
         """Require that the flow has set no global variable: later calls would not set it.
@@ -548,6 +558,15 @@ class Sources:
         while self._hooked:
             remove(self._hooked.pop())
 
+    def found_at(self, value: object, expression: str) -> None:
+        """Guard that what the flow has read in one place is still what the plan finds in another.
+
+        A layer or parameter that is tied has several places; the plan knows one of them.
+        """
+        source = self.source_of(value)
+        if source is not None and source != expression:
+            self._check(f"{source} is {expression}")
+
     def bound(self, value: object, key: str) -> None:
         """Guard that an object which the plan holds as a constant is still where it was found."""
         if isinstance(value, MethodType):
@@ -561,21 +580,6 @@ class Sources:
             self._check(f"{source} is {key}")
 
 
-@lru_cache(maxsize=1024)
-def _set_by_class(kind: type) -> frozenset[str]:
-    forward = getattr_static(kind, "forward", None)
-    definitions = getattr_static(kind, "_definitions", {})
-    functions = [forward, *(each.function for each in definitions.values())]
-    found = (live_names(each, kind) for each in functions if isinstance(each, FunctionType))
-    return frozenset().union(*found)
-
-
-def _attributes_set_by(module: nn.Module) -> frozenset[str]:
-    """Return the attributes that the forwards of the modules inside a module set."""
-    kinds: set[type] = {type(each) for each in module.modules()} - {type(module)}
-    return frozenset().union(*(_set_by_class(k) for k in kinds if not is_foreign(k.__module__)))
-
-
 _HEAP_TYPE: Final = 1 << 9
 _IMMUTABLE: Final = 1 << 8
 
@@ -584,7 +588,7 @@ _IMMUTABLE: Final = 1 << 8
 def traced_reads(tracer: Tracer, function: Any) -> Iterator[None]:
     """Report reads of the traced module, and of all that it leads to, until the block ends."""
     tracer.sources.hook(type(tracer.module))
-    tracer.sources.function(function)
+    tracer.sources.function(function, is_flow=True)
     tracer.sources.class_reads(function, tracer.module)
     try:
         yield

@@ -13,8 +13,11 @@ from types import FrameType
 from typing import Literal, TypeVar, final
 
 T = TypeVar("T")
-# `raised` by user code; `no-inputs` were found that it takes, or there was `no-time` to look for any.
-FailureCode = Literal["raised", "no-inputs", "no-time"]
+# `raised` by user code; `no-inputs` were found that it takes, or there was `no-time` to look for any; a flow
+# asked a `plain-value` for one of its words.
+FailureCode = Literal["raised", "no-inputs", "no-time", "plain-value"]
+FAILURE_CODES: tuple[FailureCode, ...] = ("raised", "no-inputs", "no-time", "plain-value")
+_PLAIN = (list, tuple, dict, type(None), int, float)
 
 
 @final
@@ -68,7 +71,15 @@ def describe(problem: BaseException, file: Path | None) -> Failure:
     if isinstance(problem, SyntaxError) and line is None:
         line = problem.lineno
     missing = problem.name if isinstance(problem, ModuleNotFoundError) else None
-    return Failure(text=text[:400], line=line, frames=frames, missing=missing)
+    code: FailureCode = "plain-value" if _asks_plain_value(problem) else "raised"
+    return Failure(text=text[:400], line=line, frames=frames, missing=missing, code=code)
+
+
+def _asks_plain_value(problem: BaseException) -> bool:
+    """Return True if a port took a value for a tensor of the flow that is none at run time."""
+    if not isinstance(problem, AttributeError):
+        return False
+    return problem.name == "through" and isinstance(problem.obj, _PLAIN)
 
 
 def _assertion(problem: BaseException) -> str:

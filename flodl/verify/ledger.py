@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import final
 
+from flodl.verify.attempt import Failure
 from flodl.verify.compare import Grade, Mismatch, worst_of
 from flodl.verify.protocol import SEVERITY, CheckResult, ClassResult, Status
 
@@ -53,6 +54,7 @@ class Ledger:
     line: int | None = None
     divergence: str = ""
     crash: str = ""
+    plain_value: bool = False
     cut: str = ""
     unread: dict[str, None] = field(default_factory=dict)
 
@@ -73,11 +75,12 @@ class Ledger:
         entry = self.entries.setdefault(check, Entry())
         entry.not_run = entry.not_run or reason
 
-    def port_failed(self, check: str, text: str, line: int | None, where: str) -> None:
+    def port_failed(self, check: str, failure: Failure, line: int | None, where: str) -> None:
         """Note that the port raised where the original did not."""
-        self.crash = self.crash or text
+        self.crash = self.crash or failure.text
+        self.plain_value |= failure.code == "plain-value"
         self.line = self.line or line
-        self.compared(check, (Mismatch(path="port", text=f"raised {text}"),), where)
+        self.compared(check, (Mismatch(path="port", text=f"raised {failure.text}"),), where)
 
     @property
     def differs(self) -> bool:
@@ -153,7 +156,7 @@ class Ledger:
         if status == "equal":
             return None
         if status == "different" and self.crash:
-            return "port-raises"
+            return "port-asks-plain-value" if self.plain_value else "port-raises"
         return "rounding-differs" if status == "close" else "values-differ"
 
 

@@ -106,4 +106,4 @@ def test_what_is_not_needed_after_the_fork_is_dropped():
     plans = next(iter(flow._plans.values()))
     source = plans.programs[0].code.source
     assert "if length != 2:" in source
-    assert "del foreign_1" in source
+    assert "del y" in source

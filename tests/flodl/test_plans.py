@@ -128,6 +128,20 @@ def test_a_size_from_inside_ties_the_plan_to_its_shapes():
             assert torch.equal(module(x), y.mean() if y.size(-1) > 2 else y.sum())
 
 
+def test_description_of_a_parameter_that_a_comprehension_reads_needs_no_call():
+    class Masked(FlowModule):
+        def flow(self, x, mask=None):
+            return sum(y if mask is None else y * mask for y in (x, x + 1))
+
+    class Replaced(FlowModule):
+        def flow(self, x, mask=None):
+            mask = torch.relu(x)
+            return sum(y if mask is None else y * mask for y in (x, x + 1))
+
+    assert Masked()._programs()
+    assert not Replaced()._programs()
+
+
 @pytest.mark.slow
 def test_described_at_construction_where_nothing_is_asked():
     class Branches(FlowModule):

@@ -1,4 +1,7 @@
-"""The world changes between two calls: a flow gives what the plain module gives after the same change."""
+"""The world changes between two calls: a flow gives what the plain module gives after the same change.
+
+One file because all cases change the same world: globals, classes and modes that one fixture restores.
+"""
 
 import os
 import random
@@ -582,7 +585,7 @@ def test_single_hook_of_a_layer_runs_in_every_call(kind):
 
 
 def test_clock_in_a_flow_is_read_in_every_call():
-    module = module_of(FlowModule, "flow", lambda s, x: x * time.perf_counter(), None)
+    module = module_of(FlowModule, "flow", lambda s, x: x * (time.perf_counter_ns() % 10**6), None)
     assert not torch.equal(module(X), module(X))
 
 
@@ -631,3 +634,107 @@ def test_replaced_function_of_a_layer_is_used_by_flows(layer, owner, name, monke
     monkeypatch.setattr(owner, name, lambda *_, **__: torch.full((2, 4), 7.0))
     assert torch.equal(net(X), layer(X))
     assert net(X)[0, 0] == 7.0
+
+
+class Tied:
+    """What a language model shares: one bias at two places, one layer at two places."""
+
+    def prepare(self):
+        self.bias = nn.Parameter(torch.ones(4))
+        self.inner = nn.Module()
+        self.inner.lin = nn.Linear(4, 4)
+        self.inner.lin.bias = self.bias
+        self.first = nn.Module()
+        self.first.layer = nn.Linear(4, 4)
+        self.second = nn.Module()
+        self.second.layer = self.first.layer
+
+
+def tied(base, name, flow):
+    kind = type("Module", (base,), {"prepare": Tied.prepare, name: flow})
+    module = kind()
+    torch.manual_seed(0)
+    module.prepare()
+    return module
+
+
+class Structure(nn.Module):
+    def scaled(self, x):
+        return x * 2
+
+
+def test_replaced_method_of_a_part_that_is_a_step_is_called_by_its_attribute():
+    class Owner(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.part = Structure()
+
+        def flow(self, x):
+            return x.through(self.part.scaled)
+
+    module = Owner()
+    assert torch.equal(module(X), X * 2)
+    before = Structure.scaled
+
+    def replacement(self, x):
+        return before(self, x) + 1
+
+    try:
+        Structure.scaled = replacement
+        for _ in range(3):
+            assert torch.equal(module(X), X * 2 + 1)
+    finally:
+        Structure.scaled = before
+
+
+TIED = {
+    "parameter by its other place": (
+        lambda s, x: x + s.inner.lin.bias, put("bias", nn.Parameter(torch.zeros(4)))
+    ),
+    "parameter at the place that was read": (
+        lambda s, x: x + s.inner.lin.bias, put("inner.lin.bias", nn.Parameter(torch.zeros(4)))
+    ),
+    "layer by its other place": (lambda s, x: s.second.layer(x), put("first.layer", nn.Tanh())),
+    "layer at the place that was read": (
+        lambda s, x: s.second.layer(x), put("second.layer", nn.Tanh())
+    ),
+    "loaded by assignment": (
+        lambda s, x: x + s.inner.lin.bias,
+        lambda m: m.load_state_dict(
+            {key: value * 2 + ("lin" in key) for key, value in m.state_dict().items()}, assign=True
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TIED)
+def test_flow_of_tied_weights_follows_the_place_that_it_reads(case):
+    flow, change = TIED[case]
+    expected = outputs(tied(nn.Module, "forward", flow), change)
+    got = outputs(tied(FlowModule, "flow", flow), change)
+    for left, right in zip(expected, got, strict=True):
+        assert torch.equal(left, right)
+
+
+def clamped(self, x):
+    x = self.lin(x)
+    if x.dtype == torch.float32:
+        x = x.clamp(-0.1, 0.1)
+    return x
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda m: m.lin.double(), lambda _: torch.set_autocast_enabled("cpu", True)],
+    ids=["double", "autocast"],
+)
+def test_dtype_inside_a_flow_that_changes_takes_the_other_branch(change):
+    results = []
+    for base, name in ((nn.Module, "forward"), (FlowModule, "flow")):
+        module = module_of(base, name, clamped, None)
+        module.lin.register_forward_pre_hook(lambda m, args: (args[0].to(m.weight.dtype),))
+        results.append(outputs(module, change))
+        restore(WORLD)
+    for left, right in zip(*results, strict=True):
+        assert left.dtype == right.dtype
+        assert torch.equal(left, right)

@@ -90,6 +90,17 @@ def test_models_of_transformers_are_flows(porter):
     assert "return x.through(self.layers).through(torch.tanh)" in made.text
 
 
+def test_port_of_an_attention_class_keeps_the_text_that_transformers_searches_for(porter):
+    # `set_attn_implementation` reads the file of a model: such a class without the interface refuses.
+    attention = "class SelfAttention(nn.Module):"
+    text = SCRIPT.replace("class Layer(GradientCheckpointingLayer):", attention)
+    made = porter.draft(text.replace("Layer() for", "SelfAttention() for"))
+    assert "class SelfAttention(FlowModule):" in made.text
+    note = "# a base class searches for: class SelfAttention(nn.Module)"
+    assert f"from flodl import FlowModule  {note}\n" in made.text
+    assert "searches" not in porter.draft(SCRIPT).text
+
+
 @pytest.mark.slow
 @pytest.mark.torch
 def test_they_are_proved_equal(tmp_path, monkeypatch, capsys):

@@ -24,6 +24,7 @@ from fdl_cli.porter.ir.expressions import Expr
 from fdl_cli.porter.ir.source import Comment, Span
 from fdl_cli.porter.ir.statements import Stmt
 from fdl_cli.porter.ir.symbols import ScriptIR
+from fdl_cli.porter.knowledge.torch_names import SEARCHED_TEXTS
 from fdl_cli.porter.parse.reader import SourceFile
 
 _WIDTH = 99
@@ -49,10 +50,26 @@ def patches_of(source: SourceFile, script: ScriptIR, plan: PortPlan) -> tuple[Pa
         patch for item in plan.classes for edit in item.edits for patch in writer.patch(edit)
     ]
     if plan.missing:
-        patches.append(writer.import_line(script, plan))
+        searched = _searched(source.text, patches)
+        patches.append(writer.import_line(script, plan, searched))
     patches.sort()
     assert all(one.end <= two.start for one, two in pairwise(patches)), "edits never overlap"
     return tuple(patches)
+
+
+def _searched(text: str, patches: list[Patch]) -> tuple[str, ...]:
+    """Return the texts that a base class searches for in the file, and that the port has no more."""
+    found = []
+    for base, pattern in SEARCHED_TEXTS:
+        places = [*re.finditer(pattern, text)] if re.search(rf"\b{base}\b", text) else []
+        kept = [
+            place
+            for place in places
+            if not any(place.start() < each.end and each.start < place.end() for each in patches)
+        ]
+        if places and not kept:
+            found.append(places[0].group())
+    return tuple(found)
 
 
 @final
@@ -95,15 +112,16 @@ class _Writer:
     def _patch(self, start: int, end: int, text: str) -> Patch:
         return Patch(start, end, text, self.source.text[start:end])
 
-    def import_line(self, script: ScriptIR, plan: PortPlan) -> Patch:
-        """Return the import of our names."""
+    def import_line(self, script: ScriptIR, plan: PortPlan, searched: tuple[str, ...]) -> Patch:
+        """Return the import of our names, with the texts that a package searches for in the file."""
         names = dict(plan.names)
         items = [
             word if names[word] == word else f"{word} as {names[word]}" for word in plan.missing
         ]
         # Between two statements of the module: comments at the end of a block belong to it.
         at = next(end for end in self.source.statement_ends if end >= script.import_at)
-        line = f"from flodl import {', '.join(items)}"
+        note = "".join(f"  # a base class searches for: {text}" for text in searched)
+        line = f"from flodl import {', '.join(items)}{note}"
         ended = at == 0 or self.source.text[at - 1] in "\r\n"
         return self._patch(at, at, line + self.newline if ended else self.newline + line)
 

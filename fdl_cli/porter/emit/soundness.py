@@ -2,6 +2,7 @@
 
 import ast
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import cache
@@ -26,20 +27,20 @@ def find_faults(
             ast.parse(after)
     except (SyntaxError, ValueError, RecursionError) as problem:
         faults.append(f"the port would not be valid Python: {problem}")
-    if _comments_changed(source.module, made):
+    if _loses_comments(source.module, made):
         faults.append("a comment would be lost")
     if _unpatched(after, patches) != source.text:
         faults.append("text outside the edits would change")
     return tuple(faults)
 
 
-def _comments_changed(before: libcst.Module, after: libcst.Module) -> bool:
+def _loses_comments(before: libcst.Module, after: libcst.Module) -> bool:
     # A statement that no edit touches is the same object in both trees.
     old = {id(statement) for statement in before.body}
     new = {id(statement) for statement in after.body}
     gone = [each for each in before.body if id(each) not in new]
     come = [each for each in after.body if id(each) not in old]
-    return sorted(_comments(gone)) != sorted(_comments(come))
+    return not Counter(_comments(gone)) <= Counter(_comments(come))
 
 
 def _comments(statements: Sequence[libcst.CSTNode]) -> Iterator[str]:

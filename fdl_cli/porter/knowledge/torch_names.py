@@ -143,6 +143,9 @@ MIXINS: Final = frozenset({
     "transformers.GenerationMixin", "transformers.generation.GenerationMixin",
     "transformers.generation.utils.GenerationMixin",
 })  # fmt: skip
+# What the bases of a package search for in the text of a model's file, by the name of the base:
+# `set_attn_implementation` of transformers refuses a file with such a class but without its interface.
+SEARCHED_TEXTS: Final = (("PreTrainedModel", r"class \w+Attention\(nn.Module\)"),)
 MODULE_PACKAGES: Final = ("torchvision.models.", "torchvision.ops.", "timm.models.")
 
 

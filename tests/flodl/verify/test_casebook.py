@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from flodl.verify import settings_guesses
+from flodl.verify.attempt import Failure, attempt
 from flodl.verify.casebook import Casebook
+from flodl.verify.ledger import EVAL, Ledger
 from flodl.verify.sides import Side
 from flodl.verify.snapshot import Freezer
 from flodl.verify.subject import scalar_loss
@@ -109,3 +111,19 @@ def test_scalar_loss_twice_weighs_with_the_same_noise() -> None:
     ).float()
     assert torch.equal(first, second)
     assert torch.equal(first, (values * noise).sum() / 6**0.5)
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [([1], "plain-value"), (None, "plain-value"), (3, "plain-value"), (torch.ones(1), "raised")],
+)
+def test_failure_of_a_flow_word_asked_of_a_plain_value_has_a_code(
+    value: object, code: str
+) -> None:
+    failure = attempt(lambda: value.through(len))  # type: ignore[attr-defined]
+    assert isinstance(failure, Failure)
+    assert failure.code == code
+    ledger = Ledger()
+    ledger.port_failed(EVAL, failure, 3, "eval, call 1")
+    expected = "port-asks-plain-value" if code == "plain-value" else "port-raises"
+    assert ledger.result("Net", "").error_code == expected

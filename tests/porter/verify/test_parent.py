@@ -195,6 +195,9 @@ def test_a_top_level_training_loop_does_not_run_to_its_end(tmp_path: Path) -> No
         ("model = build()\n", True),
         ("for i in range(3):\n    step(i)\n", True),
         ("'''only a docstring'''\n", False),
+        ("if is_scipy_available():\n    from scipy import stats\n", False),
+        ("if is_x():\n    def f():\n        g()\n    if is_y():\n        import z\n", False),
+        ("if torch.cuda.is_available():\n    train(model)\n", True),
         ("def broken(:\n", False),
     ],
 )
