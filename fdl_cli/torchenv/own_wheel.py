@@ -28,6 +28,7 @@ from urllib.parse import unquote, urlsplit
 from fdl_cli.console import Console
 from fdl_cli.errors import EnvironmentLackingError, OperationFailedError
 from fdl_cli.system.process import run
+from fdl_cli.torchenv.pip_tool import pip_causes
 
 PROJECT: Final = "flodl"
 VENDOR: Final = "vendor"
@@ -157,7 +158,7 @@ def _built(sources: Path, folder: Path, console: Console | None) -> Path:
             error_id="wheel-not-built",
             message=f"the wheel of flodl cannot be built from {sources}",
             hint=f"see the causes, or put a wheel of flodl into `{VENDOR}/` of the project",
-            causes=tuple(done.stderr.strip().splitlines()[-6:]),
+            causes=pip_causes(done.stderr),
         )
     return found[-1]
 

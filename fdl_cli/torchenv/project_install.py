@@ -27,7 +27,13 @@ from fdl_cli.torchenv.own_wheel import (
     put_wheel,
     vendored,
 )
-from fdl_cli.torchenv.pip_tool import Pip, configured_links, find_pip, without_credentials
+from fdl_cli.torchenv.pip_tool import (
+    Pip,
+    configured_links,
+    find_pip,
+    pip_causes,
+    without_credentials,
+)
 from fdl_cli.torchenv.project_files import CONSTRAINTS, write_atomically
 from fdl_cli.torchenv.setup_data import Action, SetupRequest
 
@@ -139,7 +145,7 @@ def install_project(
             error_id="project-not-installed",
             message=f"torch is in place, and pip cannot install {project.name}",
             hint="see the causes; `pip config list` shows the indexes, `--find-links DIR` adds wheels",
-            causes=tuple(without_credentials(done.stderr).strip().splitlines()[-6:]),
+            causes=pip_causes(done.stderr),
         )
     return (*written, _write_record(project, environment))
 

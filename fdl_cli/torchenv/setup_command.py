@@ -237,7 +237,11 @@ def _files(context: Context, plan: SetupPlan, request: SetupRequest) -> tuple[Fi
 
 
 def _result(
-    plan: SetupPlan, more: tuple[Action, ...], *, files: tuple[FileData, ...] = (), dry_run: bool = False
+    plan: SetupPlan,
+    more: tuple[Action, ...],
+    *,
+    files: tuple[FileData, ...] = (),
+    dry_run: bool = False,
 ) -> CommandResult[SetupData]:
     return CommandResult(
         schema=SCHEMA,
@@ -247,7 +251,11 @@ def _result(
 
 
 def _data(
-    plan: SetupPlan, more: tuple[Action, ...], *, files: tuple[FileData, ...] = (), dry_run: bool = False
+    plan: SetupPlan,
+    more: tuple[Action, ...],
+    *,
+    files: tuple[FileData, ...] = (),
+    dry_run: bool = False,
 ) -> SetupData:
     sizes = [item.bytes for item in files if not item.cached]
     known = [size for size in sizes if size is not None]

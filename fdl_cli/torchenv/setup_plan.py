@@ -104,7 +104,11 @@ def make_plan(context: Context, request: SetupRequest) -> SetupPlan:
     edits = (
         local_edit(root, choice.variant),
         *pin_edits(
-            root, choice.torch, choice.variant, address, labelled=_is_labelled(choice, environment, view)
+            root,
+            choice.torch,
+            choice.variant,
+            address,
+            labelled=_is_labelled(choice, environment, view),
         ),
     )
     store = find_store(context, local=request.local)

@@ -41,7 +41,12 @@ def environment(tmp_path):
     python.write_text("")
     python.chmod(0o755)
     site = folder / "lib" / "python3.12" / "site-packages"
-    for name in ("torch-2.13.0+cpu.dist-info", "My_Proj-1.0.dist-info", "zope.x-1.egg-info", "flodl"):
+    for name in (
+        "torch-2.13.0+cpu.dist-info",
+        "My_Proj-1.0.dist-info",
+        "zope.x-1.egg-info",
+        "flodl",
+    ):
         (site / name).mkdir(parents=True)
     (folder / "lib" / "python3.11").mkdir()  # left behind by an older interpreter
     return folder

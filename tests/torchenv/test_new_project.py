@@ -15,7 +15,7 @@ import subprocess
 import sys
 import venv
 import zipfile
-from pathlib import Path
+from importlib import metadata
 
 import pytest
 from fake_torch import serve_index, wheel
@@ -34,13 +34,17 @@ SMALL = ("train.epochs=1", "data.samples=64", "train.device=cpu")
 @pytest.fixture(scope="module")
 def wheelhouse(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheels")
-    host_made.fill_wheelhouse(folder, "hatchling", "pytest", "mypy", "ruff")
+    # The environments hold links to torch and to most of what it needs.
+    more = [
+        need for need in metadata.requires("torch") or () if not belongs_to_torch(need.lower())
+    ]
+    host_made.fill_wheelhouse(folder, "editables", "hatchling", "mypy", "pytest", "ruff", *more)
     return folder
 
 
 @pytest.fixture(scope="module")
 def index(wheelhouse):
-    """An index with all packages but flodl, and with this machine's torch, of which nobody needs the bytes."""
+    """An index with all packages but flodl; its torch is only a name, as environments have the real one."""
     import torch
 
     version = torch.__version__.partition("+")[0] + "+cpu"
