@@ -49,7 +49,7 @@ def parse(
 
 
 def _part(added: AddedPart) -> Part:
-    if added == "flodl-hf":  # the Rust framework has this part as a package of its own
+    if added == "flodl-hf":  # in the Rust framework this part is a separate package
         return "hf"
     return "base" if added == "monitor" else added
 

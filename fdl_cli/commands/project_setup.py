@@ -79,7 +79,7 @@ def set_up_first(
     """Set the project up, after a question unless the answer is known to be yes.
 
     Raises:
-        NeedsTerminalError: there is nobody to ask; the hint is the one command to type.
+        NeedsTerminalError: there is no terminal; the hint is the one command to type.
         OperationFailedError: the answer was no.
         FdlError: the setup failed.
     """
@@ -107,9 +107,8 @@ def set_up_first(
     named = stored.tree.get("venv")
     env = Path(stored.root, named) if isinstance(named, str) else None
     console.note("setting the project up: the torch that fits this machine, and all that it needs")
-    result = perform_setup(
-        context, SetupOptions(yes=True, env=env), read_installable(Path(stored.root))
-    )
+    project = read_installable(Path(stored.root))
+    result = perform_setup(context, SetupOptions(yes=True, env=env), project, again=True)
     for notice in result.warnings:
         console.warning(notice)
 
@@ -143,9 +142,13 @@ def prepare_image(context: Context, request: Request) -> None:
 
 
 def _command(request: Request) -> str:
-    overlay = request.flags.environment
-    words = ["fdl", "-y", *(["--env", overlay] if overlay else []), *request.words]
-    return shlex.join(words)
+    flags = request.flags
+    overlay = request.project.stored.environment
+    words = ["fdl", "-y", *(["--env", overlay] if overlay else [])]
+    words += [f"--{flags.place}"] if flags.place is not None else []
+    words += [] if flags.append else ["--no-append"]
+    words += ["--wait"] if flags.wait else []
+    return shlex.join([*words, *request.words])
 
 
 def _changes(invocation: Invocation) -> dict[str, str]:

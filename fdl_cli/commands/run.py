@@ -80,7 +80,7 @@ def run(context: Context, options: RunOptions) -> CommandResult[RunData]:
 
     Raises:
         UsageError: the words do not fit the task.
-        NeedsTerminalError: the project has to be set up first, or the task asks, and nobody can answer.
+        NeedsTerminalError: a setup or the task needs an answer, and there is no terminal.
     """
     around = surroundings(context)
     request = read_request(around, options.words, options.flags, overlay_word=options.overlay_word)

@@ -38,7 +38,7 @@ class Terminal:
     """The three streams of one command and what is known of them.
 
     `color_out` and `color_err` hold for each stream by itself. `interactive` says whether
-    questions may be asked, `progress` whether bars may be drawn, `assume_yes` whether the answer to
+    questions are possible, `progress` whether bars may be drawn, `assume_yes` whether the answer to
     every question is yes.
     """
 

@@ -1,8 +1,8 @@
-"""Whether the Python of a task has the packages that the task needs.
+"""The packages that a task needs, compared with those that its Python has.
 
 On the path of `fdl <task>`, so from the names of folders alone: `torch-2.13.0.dist-info` beside
-`bin/python` is enough to start. Where that says no, the long way starts the interpreter and asks
-it, because a Python may have packages in other places too.
+`bin/python` is enough to start. Otherwise the long way starts the interpreter, because a Python
+may find packages in other places too.
 """
 
 import os
@@ -57,7 +57,7 @@ def _entries(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:
-        return []  # the interpreter itself is asked then
+        return []  # the long way starts the interpreter then
 
 
 def _normal(name: str) -> str:

@@ -33,6 +33,7 @@ from fdl_cli.torchenv.pip_tool import pip_causes
 PROJECT: Final = "flodl"
 VENDOR: Final = "vendor"
 SECONDS: Final = 600.0
+_PACKAGES: Final = ("fdl_cli", "flodl")
 # What an installer adds to the files of a wheel.
 _ADDED: Final = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json"})
 _LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
@@ -60,12 +61,14 @@ class OwnInstallation:
 
     @property
     def digest(self) -> str:
-        """Return what tells two installations of one version apart: their modules, not their programs."""
-        record = self.distribution.read_text("RECORD") or ""
-        other = ("../", "__pycache__/", ".dist-info/")
-        lines = record.splitlines()
-        modules = sorted(each for each in lines if not any(part in each for part in other))
-        return hashlib.sha256("\n".join(modules).encode()).hexdigest()[:16]
+        """Return a digest that differs between two installations of one version."""
+        sources = self.sources
+        if sources is None:
+            return record_digest(self.distribution.read_text("RECORD") or "")
+        # The record of a checkout that runs in place does not name its modules.
+        files = sorted(path for name in _PACKAGES for path in (sources / name).rglob("*.py"))
+        state = [(str(path), path.stat().st_mtime_ns) for path in files]
+        return hashlib.sha256(repr(state).encode()).hexdigest()[:16]
 
 
 def own_installation() -> OwnInstallation | None:
@@ -81,6 +84,20 @@ def own_installation() -> OwnInstallation | None:
     place = own.sources or Path(str(distribution.locate_file("")))
     ours = Path(__file__).resolve().parents[1]
     return own if (place / ours.name).resolve() == ours else None
+
+
+def record_digest(record: str) -> str:
+    """Return a digest of the modules that a RECORD lists; programs differ with each installation."""
+    other = ("../", "__pycache__/", ".dist-info/", ".data/")
+    lines = [line for line in record.splitlines() if not any(part in line for part in other)]
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
+
+
+def wheel_digest(wheel: Path) -> str:
+    """Return the digest of the modules in a wheel: that of an installation from it."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.endswith(".dist-info/RECORD")]
+        return record_digest("".join(archive.read(name).decode() for name in names))
 
 
 def vendored(root: Path) -> Path | None:
@@ -188,7 +205,7 @@ def repack(distribution: importlib.metadata.Distribution, folder: Path) -> Path:
 
 
 def _packed(distribution: importlib.metadata.Distribution) -> Iterator[tuple[str, Path]]:
-    """Yield the files of a wheel; programs in `bin/` are made anew by every installer."""
+    """Yield the files of a wheel; every installer makes the programs in `bin/` itself."""
     for file in sorted(distribution.files or (), key=str):
         inside = ".." not in file.parts and "__pycache__" not in file.parts
         added = file.parts[0].endswith(".dist-info") and file.name in _ADDED

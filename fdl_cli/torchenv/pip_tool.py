@@ -26,7 +26,13 @@ _FOUND = re.compile(r"Found link (?P<url>\S+)(?: \(from [^)]*\))?.*?, version: "
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 # Lines of pip's own, and the last line of the traceback of a build.
 _ERROR = re.compile(r"ERROR: |[A-Za-z_.]*(Error|Exception): ")
-_NO_CAUSE: Final = ("WARNING: ", "note: ", "hint: ", "[notice]", "error: subprocess-exited-with-error")
+_NO_CAUSE: Final = (
+    "WARNING: ",
+    "note: ",
+    "hint: ",
+    "[notice]",
+    "error: subprocess-exited-with-error",
+)
 _CAUSES: Final = 6
 
 

@@ -19,13 +19,16 @@ from fdl_cli.console import Console
 from fdl_cli.errors import ConfigError, EnvironmentLackingError, OperationFailedError
 from fdl_cli.system.process import run
 from fdl_cli.system.python_env import Environment, environment_at
+from fdl_cli.torchenv.installed import site_packages
 from fdl_cli.torchenv.own_wheel import (
     PROJECT,
     VENDOR,
     OwnInstallation,
     own_installation,
     put_wheel,
+    record_digest,
     vendored,
+    wheel_digest,
 )
 from fdl_cli.torchenv.pip_tool import (
     Pip,
@@ -62,7 +65,7 @@ class Installable:
 
     @property
     def requirement(self) -> str:
-        """Return what pip is asked for, from the project's folder."""
+        """Return the requirement that pip installs from the project's folder."""
         return f".[{_EXTRA}]" if self.extra else "."
 
     def actions(self) -> tuple[Action, ...]:
@@ -126,15 +129,27 @@ def install_project(
     if wheel is not None:
         links.append(wheel.parent)
     words: list[str | Path] = [*pip.words, "install", "--disable-pip-version-check", "--no-input"]
-    words += ["--quiet", "-c", CONSTRAINTS]
-    words += ["--no-index"] if request.offline else []
-    words += ["--proxy", request.proxy] if request.proxy is not None else []
+    words.append("--quiet")
+    more: list[str | Path] = ["-c", CONSTRAINTS]
+    more += ["--no-index"] if request.offline else []
+    more += ["--proxy", request.proxy] if request.proxy is not None else []
     for link in links:
-        words += ["--find-links", link]
-    words += [wheel] if wheel is not None and not _is_own(environment) else []
+        more += ["--find-links", link]
+    wanted = wheel if wheel is not None and not _is_own(environment) else None
     console.note(f"installing {project.name}, with all that it needs, into {folder}")
+    own = [] if wanted is None else [wanted]
+    _install(project, [*words, *more, *own, "-e", project.requirement], console)
+    if wanted is not None and _installed_flodl(environment) != wheel_digest(wanted):
+        # pip keeps an installed package of the same version, even if the wheel holds other files.
+        _install(
+            project, [*words, "--no-index", "--no-deps", "--force-reinstall", wanted], console
+        )
+    return (*written, _write_record(project, environment))
+
+
+def _install(project: Installable, command: list[str | Path], console: Console) -> None:
     done = run(
-        [*words, "-e", project.requirement],
+        command,
         cwd=project.root,
         timeout=SECONDS,
         check=False,
@@ -147,7 +162,14 @@ def install_project(
             hint="see the causes; `pip config list` shows the indexes, `--find-links DIR` adds wheels",
             causes=pip_causes(done.stderr),
         )
-    return (*written, _write_record(project, environment))
+
+
+def _installed_flodl(environment: Environment) -> str | None:
+    """Return the digest of the flodl in an environment."""
+    for folder in site_packages(environment):
+        for record in folder.glob(f"{PROJECT}-*.dist-info/RECORD"):
+            return record_digest(record.read_text(encoding="utf-8"))
+    return None
 
 
 def _flodl(
@@ -181,7 +203,8 @@ def _is_offered(own: OwnInstallation, request: SetupRequest, pip: Pip) -> bool:
         links = configured_links(pip, PROJECT)
     except EnvironmentLackingError:
         return False
-    return any(link.name.startswith(f"{PROJECT}-{version}") for link in links)
+    starts = (f"{PROJECT}-{version}-", f"{PROJECT}-{version}.tar")
+    return any(link.name.startswith(starts) for link in links)
 
 
 def _is_own(environment: Environment) -> bool:

@@ -29,11 +29,16 @@ MB = 1e6
 
 
 def perform_setup(
-    context: Context, options: SetupOptions, project: Installable | None = None
+    context: Context,
+    options: SetupOptions,
+    project: Installable | None = None,
+    *,
+    again: bool = False,
 ) -> CommandResult[SetupData]:
     """Plan, and unless only the plan is wanted, carry it out.
 
-    With a project, that is installed too, with all that it needs.
+    With a project, that is installed too, with all that it needs. `again` installs it even if the
+    record says that it is installed: somebody may have removed packages since.
 
     Raises:
         FdlError: nothing fits, something is missing, or the proof failed.
@@ -42,7 +47,7 @@ def perform_setup(
         return _plan_elsewhere(context, options, options.facts)
     request = request_of(options)
     plan = make_plan(context, request)
-    if project is not None and is_installed(project, plan.environment):
+    if project is not None and not again and is_installed(project, plan.environment):
         project = None
     more = () if project is None else project.actions()
     if options.dry_run:

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import io
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
@@ -203,7 +204,8 @@ def write_wheel(path: Path, contents: dict[str, bytes]) -> None:
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             rows.append(f"{name},sha256={digest},{len(data)}\n")
             entry = zipfile.ZipInfo(name)
-            entry.external_attr = (0o755 if ".data/scripts/" in name else 0o644) << 16
+            mode = 0o755 if ".data/scripts/" in name else 0o644
+            entry.external_attr = (stat.S_IFREG | mode) << 16
             wheel.writestr(entry, data)
         wheel.writestr(f"{info}/RECORD", "".join([*rows, f"{info}/RECORD,,\n"]))
 

@@ -6,7 +6,7 @@ BUILD_NEEDS = """\
 WARNING: Location 'vendor' is ignored: it is neither a file nor a directory.
   error: subprocess-exited-with-error
 
-  × pip subprocess to install build dependencies did not run successfully.
+  x pip subprocess to install build dependencies did not run successfully.
   │ exit code: 1
   ╰─> [2 lines of output]
       ERROR: Could not find a version that satisfies the requirement editables~=0.3 (from versions: none)
@@ -16,7 +16,7 @@ WARNING: Location 'vendor' is ignored: it is neither a file nor a directory.
   note: This error originates from a subprocess, and is likely not a problem with pip.
 error: subprocess-exited-with-error
 
-× pip subprocess to install build dependencies did not run successfully.
+x pip subprocess to install build dependencies did not run successfully.
 │ exit code: 1
 ╰─> See above for output.
 
@@ -25,7 +25,7 @@ note: This error originates from a subprocess, and is likely not a problem with 
 BROKEN_BUILD = """\
   error: subprocess-exited-with-error
 
-  × Preparing editable metadata (pyproject.toml) did not run successfully.
+  x Preparing editable metadata (pyproject.toml) did not run successfully.
   │ exit code: 1
   ╰─> [3 lines of output]
       Traceback (most recent call last):
@@ -40,8 +40,10 @@ note: This error originates from a subprocess, and is likely not a problem with 
 
 def test_pip_causes_of_a_missing_build_requirement_names_it():
     assert pip_causes(BUILD_NEEDS) == (
-        "ERROR: Could not find a version that satisfies the requirement editables~=0.3 "
-        "(from versions: none)",
+        (
+            "ERROR: Could not find a version that satisfies the requirement editables~=0.3 "
+            "(from versions: none)"
+        ),
         "ERROR: No matching distribution found for editables~=0.3",
     )
 
