@@ -20,6 +20,8 @@ from fdl_cli.torchenv.own_wheel import PROJECT, VENDOR, own_installation, put_wh
 from fdl_cli.torchenv.project_install import Installable, read_installable
 
 SECONDS: Final = 60.0
+# The packages that `fdl setup` installs without a project.
+_WITH_TORCH: Final = frozenset({"torch", "numpy"})
 # Prints the packages that this interpreter does not have, by their metadata or as modules.
 _PROBE: Final = """\
 import sys
@@ -79,6 +81,7 @@ def set_up_first(
     """Set the project up, after a question unless the answer is known to be yes.
 
     Raises:
+        EnvironmentLackingError: no project here brings what is missing.
         NeedsTerminalError: there is no terminal; the hint is the one command to type.
         OperationFailedError: the answer was no.
         FdlError: the setup failed.
@@ -87,6 +90,17 @@ def set_up_first(
     where = "and no Python was found" if python is None else f"which `{python}` does not have"
     problem = f"`fdl {name}` needs {_listed(missing)}, {where}"
     console = context.console
+    stored = request.project.stored
+    project = read_installable(Path(stored.root))
+    if project is None and not _WITH_TORCH.issuperset(missing):
+        raise EnvironmentLackingError(
+            error_id="packages-missing",
+            message=f"{problem}, and no pyproject.toml beside {MANIFEST_NAME} describes a project "
+            "to install",
+            hint=f"write one, or install them: `{python or 'python'} -m pip install "
+            f"{shlex.join(missing)}`",
+            file=str(Path(stored.root) / MANIFEST_NAME),
+        )
     if not (request.flags.yes or console.assume_yes):
         if not console.interactive:
             raise NeedsTerminalError(
@@ -103,11 +117,9 @@ def set_up_first(
     from fdl_cli.torchenv.setup_command import perform_setup
     from fdl_cli.torchenv.setup_data import SetupOptions
 
-    stored = request.project.stored
     named = stored.tree.get("venv")
     env = Path(stored.root, named) if isinstance(named, str) else None
     console.note("setting the project up: the torch that fits this machine, and all that it needs")
-    project = read_installable(Path(stored.root))
     result = perform_setup(context, SetupOptions(yes=True, env=env), project, again=True)
     for notice in result.warnings:
         console.warning(notice)

@@ -108,7 +108,7 @@ def older(root):
     record = json.loads((root / RECORD).read_text())
     base = record["base"]
     base["fdl.ci.yml"] = "# old\n" + base["fdl.ci.yml"]
-    base["src/p/train.py"] = base["src/p/train.py"].replace("What a step", "What an old step")
+    base["src/p/train.py"] = base["src/p/train.py"].replace("The training step", "The old step")
     base["src/p/model.py"] = "# old model\n" + base["src/p/model.py"]
     base["configs/debug.toml"] = "# old\n" + base["configs/debug.toml"]
     for name in base:
@@ -122,7 +122,7 @@ def test_update_replaces_merges_keeps_and_marks(fdl, tmp_path):
     newest = snapshot(root)
     older(root)
     train = root / "src/p/train.py"
-    train.write_text(train.read_text().replace("What an old step", "What my step") + "# mine\n")
+    train.write_text(train.read_text().replace("The old step", "My step") + "# mine\n")
     (root / ".gitignore").write_text("# all mine\n")
     (root / "tests/test_data.py").unlink()
     assert fdl("init", "--update", "--check", cwd=root).returncode == 6

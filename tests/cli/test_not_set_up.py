@@ -28,6 +28,7 @@ commands:
 def root(tmp_path):
     (tmp_path / "fdl.yml").write_text(MANIFEST)
     (tmp_path / "fdl.ci.yml").write_text("description: ci\n")
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "mine"\nversion = "1"\n')
     return tmp_path
 
 
@@ -93,7 +94,6 @@ class User:
 
 @pytest.fixture
 def user(root, monkeypatch):
-    (root / "pyproject.toml").write_text('[project]\nname = "mine"\nversion = "1"\n')
     return User(root, monkeypatch)
 
 
@@ -140,6 +140,15 @@ def test_set_up_first_without_a_terminal_is_an_error(user):
     with pytest.raises(NeedsTerminalError):
         user.train("y\n", interactive=False)
     assert user.setups == []
+
+
+def test_task_without_a_project_to_install_says_how_to_install_by_hand(fdl, root):
+    (root / "pyproject.toml").unlink()
+    done = fdl("train", cwd=root)
+    assert done.returncode == 5
+    assert "error[packages-missing]" in done.stderr
+    assert "no pyproject.toml beside fdl.yml describes a project to install" in done.stderr
+    assert "-m pip install no-such-package`" in done.stderr
 
 
 def test_missing_packages_finds_modules_and_distributions(root):

@@ -1,4 +1,4 @@
-"""Whether a Python has what a task needs is seen from its folders, and asked of it where they do not say."""
+"""The packages that a task needs, found in the folders of its Python."""
 
 import os
 

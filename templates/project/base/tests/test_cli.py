@@ -35,7 +35,7 @@ def test_help_does_not_import_torch() -> None:
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two runs in a folder of their own, whatever the project's default file says."""
+    """Two runs in a temporary folder, whatever the project's default file contains."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(config, "DEFAULT", tmp_path / "default.toml")
     for name in ("first", "second"):
@@ -65,7 +65,7 @@ def test_mistakes_are_code_2(
         assert said in capsys.readouterr().err
 
 
-def test_a_run_has_a_folder_of_its_own(
+def test_every_run_has_its_own_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

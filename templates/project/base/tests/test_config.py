@@ -21,7 +21,7 @@ CONFIGS = Path(__file__).parent.parent / "configs"
 
 @pytest.fixture
 def default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Another default file, so that these tests pass whatever the project's says."""
+    """Another default file, so that these tests pass whatever the project's contains."""
     path = tmp_path / "default.toml"
     monkeypatch.setattr(module, "DEFAULT", path)
     return path

@@ -23,7 +23,7 @@ def test_every_epoch_is_a_new_order_of_the_same_points(config: Config) -> None:
     assert torch.equal(first.sort().values, second.sort().values)
 
 
-def test_an_epoch_goes_on_where_it_was_left(config: Config) -> None:
+def test_an_epoch_continues_where_it_was_left(config: Config) -> None:
     whole = points(config, "train", 1)
     assert torch.equal(whole[16:], points(config, "train", 1, start=1))
 

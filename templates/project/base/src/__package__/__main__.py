@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     )
     train.add_argument("--output", type=Path, help="the folder of this run")
     train.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as train.epochs=3")
-    resume = words.add_parser("resume", help="go on from the newest checkpoint of a run")
+    resume = words.add_parser("resume", help="continue from the newest checkpoint of a run")
     evaluation = words.add_parser("eval", help="measure the newest checkpoint of a run")
     for each, what in ((resume, "a run"), (evaluation, "a run, or a checkpoint")):
         each.add_argument(

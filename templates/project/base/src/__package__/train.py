@@ -1,4 +1,4 @@
-"""What a step computes, and how `flodl.Trainer` runs the steps: change what you need."""
+"""The training step, and the `flodl.Trainer` that runs it: change either."""
 
 import math
 from functools import partial
