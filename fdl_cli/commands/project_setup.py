@@ -16,8 +16,9 @@ from fdl_cli.manifest.model import Invocation
 from fdl_cli.manifest.project import open_project
 from fdl_cli.manifest.readiness import find_python, required, surely_has
 from fdl_cli.manifest.request import Request
+from fdl_cli.system.python_env import Environment, find_environment
 from fdl_cli.torchenv.own_wheel import PROJECT, VENDOR, own_installation, put_wheel, vendored
-from fdl_cli.torchenv.project_install import Installable, read_installable
+from fdl_cli.torchenv.project_install import Installable, install_project, read_installable
 
 SECONDS: Final = 60.0
 # The packages that `fdl setup` installs without a project.
@@ -80,6 +81,8 @@ def set_up_first(
 ) -> None:
     """Set the project up, after a question unless the answer is known to be yes.
 
+    Where the environment has torch already, only the project is installed, with what it needs.
+
     Raises:
         EnvironmentLackingError: no project here brings what is missing.
         NeedsTerminalError: there is no terminal; the hint is the one command to type.
@@ -114,13 +117,19 @@ def set_up_first(
                 message="nothing was run",
                 hint="`fdl setup` sets the project up, `fdl setup --dry-run` says how",
             )
-    from fdl_cli.torchenv.setup_command import perform_setup
+    from fdl_cli.torchenv.setup_command import perform_setup, request_of
     from fdl_cli.torchenv.setup_data import SetupOptions
 
     named = stored.tree.get("venv")
     env = Path(stored.root, named) if isinstance(named, str) else None
+    options = SetupOptions(yes=True, env=env)
+    environment = find_environment(env, (Path(stored.root),), context.environ)
+    if project is not None and "torch" not in missing and _is_in(python, environment):
+        # The torch there stays as it is: a newer build may exist, and is not what is missing.
+        install_project(project, environment.folder, request_of(options), console)
+        return
     console.note("setting the project up: the torch that fits this machine, and all that it needs")
-    result = perform_setup(context, SetupOptions(yes=True, env=env), project, again=True)
+    result = perform_setup(context, options, project, again=True)
     for notice in result.warnings:
         console.warning(notice)
 
@@ -151,6 +160,13 @@ def prepare_image(context: Context, request: Request) -> None:
         return
     wheel = put_wheel(root, own, context.console)
     context.console.note(f"{VENDOR}/{wheel.name}: the image installs {PROJECT} from it; commit it")
+
+
+def _is_in(python: str | None, environment: Environment) -> bool:
+    """Return True if a Python is that of an environment."""
+    if python is None or environment.kind == "missing":
+        return False
+    return Path(python).parent.parent.resolve() == environment.folder.resolve()
 
 
 def _command(request: Request) -> str:

@@ -130,7 +130,8 @@ def install_project(
         links.append(wheel.parent)
     words: list[str | Path] = [*pip.words, "install", "--disable-pip-version-check", "--no-input"]
     words.append("--quiet")
-    more: list[str | Path] = ["-c", CONSTRAINTS]
+    # Without the file, `fdl setup` has not chosen the torch; pip keeps one that satisfies the project.
+    more: list[str | Path] = ["-c", CONSTRAINTS] if (project.root / CONSTRAINTS).is_file() else []
     more += ["--no-index"] if request.offline else []
     more += ["--proxy", request.proxy] if request.proxy is not None else []
     for link in links:

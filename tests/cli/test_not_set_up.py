@@ -67,13 +67,19 @@ class User:
     def __init__(self, root, monkeypatch):
         self.root = root
         self.setups = []
+        self.installed = []
         monkeypatch.setattr(setup_command, "perform_setup", self.perform)
+        monkeypatch.setattr(project_setup, "install_project", self.install)
 
     def perform(self, context, options, project=None, *, again=False):
         self.setups.append((options, project, again))
         return CommandResult(schema="fdl.setup/1", data=None)
 
-    def train(self, typed, *, interactive=True, assume_yes=False, **flags):
+    def install(self, project, folder, request, console):
+        self.installed.append((project.name, folder, request.env))
+        return ()
+
+    def train(self, typed, *, interactive=True, assume_yes=False, python=None, **flags):
         err = io.StringIO()
         look = Terminal(
             out=io.StringIO(), err=err, stdin=io.StringIO(typed), color_out=False,
@@ -88,7 +94,7 @@ class User:
         request = read_request(
             surroundings(context), ("train",), Flags(**flags), overlay_word=False
         )
-        project_setup.set_up_first(context, request, ("no-such-package",), None)
+        project_setup.set_up_first(context, request, ("no-such-package",), python)
         return err.getvalue()
 
 
@@ -140,6 +146,19 @@ def test_set_up_first_without_a_terminal_is_an_error(user):
     with pytest.raises(NeedsTerminalError):
         user.train("y\n", interactive=False)
     assert user.setups == []
+
+
+def test_set_up_first_with_torch_in_the_environment_installs_the_project_alone(user):
+    folder = user.root / "made"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").touch()
+    (folder / "pyvenv.cfg").touch()
+    user.train("y\n", python=str(folder / "bin" / "python"))
+    assert user.installed == [("mine", folder, folder)]
+    assert user.setups == []
+    # Another Python, such as that of the tool, is no place to install a project into.
+    user.train("y\n", python="/usr/bin/python")
+    assert (len(user.installed), len(user.setups)) == (1, 1)
 
 
 def test_task_without_a_project_to_install_says_how_to_install_by_hand(fdl, root):

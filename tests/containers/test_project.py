@@ -96,7 +96,7 @@ tool/bin/python -m pip install -q /own/*.whl
 PATH=$PWD/tool/bin:$PATH
 fdl init my-proj --vcs none
 cd my-proj
-# This machine's torch, as links: the proof by kernels is real, and nothing large is copied.
+# This machine's torch, as links: nothing large is copied.
 python -m venv --without-pip .venv
 for name in LINKS; do
     ln -s "/host-site/$name" .venv/lib/python*/site-packages/
@@ -105,6 +105,7 @@ code=0
 fdl train train.epochs=1 </dev/null || code=$?
 test $code = 7
 test ! -e .venv/fdl-project.json
+fdl setup -y
 fdl -y train train.epochs=1 data.samples=64
 fdl test -q -p no:cacheprovider
 """

@@ -208,6 +208,8 @@ def test_train_after_yes_sets_the_project_up_and_trains(user, whole_project, mac
     assert noted["url"].endswith(f"my-proj/vendor/{machine[0].name}")
     # Arguments behind the name are the program's: it has no `-y`.
     assert "unrecognized arguments: -y" in user.fdl("train", "-y", cwd=project, code=2).stderr
+    # The torch was there, and `fdl setup` proves it and writes it down; then nothing is left to do.
+    user.fdl("setup", "-y", cwd=project)
     data = json.loads(user.fdl("setup", "--json", cwd=project).stdout)["data"]
     assert (data["changed"], data["actions"]) == (False, [])
 

@@ -91,6 +91,7 @@ def machine(root, tmp_path, monkeypatch):
 
 def test_install_project_gives_pip_the_wheel_of_the_tool_and_the_constraints(machine, root):
     machine.holds(FILES)
+    (root / "torch-constraints.txt").write_text("torch==2.13.0\n")
     written = machine.install()
     wheel = str(root / "vendor" / NAME)
     (command,) = machine.commands
@@ -131,6 +132,11 @@ def test_install_project_of_a_tool_that_is_only_on_the_path_uses_the_wheel_that_
     machine.own = None
     machine.install()
     assert str(root / "vendor" / NAME) in machine.commands[0]
+
+
+def test_install_project_before_any_setup_has_no_constraints(machine):
+    machine.install()
+    assert "-c" not in machine.commands[0]
 
 
 def test_install_project_offline_asks_no_index(machine, tmp_path):
