@@ -75,7 +75,8 @@ class ClassView:
 class Environment:
     """The state of one abstract interpretation; `kinds` are those of the local names.
 
-    `may_be_none` are the classes of the file whose forward gives nothing in some calls.
+    `may_be_none` are the classes of the file whose forward gives nothing in some calls; `shared` are
+    the variables that functions inside of the method set, at whatever time.
     """
 
     source: SourceFile
@@ -96,9 +97,14 @@ class Environment:
     method: FunctionNode | None = None
     opaque: dict[int, int] = field(default_factory=dict)
     local_functions: dict[str, Kind] = field(default_factory=dict)
+    shared: set[str] = field(default_factory=set)
     handed: dict[str, Kind] = field(default_factory=dict)
     set_elsewhere: dict[str, int] = field(default_factory=dict)
     given: list[tuple[str, str, bool, tuple[tuple[str, Kind], ...]]] = field(default_factory=list)
+
+    def bind(self, name: str, kind: Kind) -> None:
+        """Note what a variable is bound to."""
+        self.kinds[name] = "maybe" if name in self.shared else kind
 
     def refuse(self, line: int, code: str, message: str) -> None:
         """Note why the method cannot be described; each place once."""
