@@ -6,8 +6,8 @@ Example:
     a copy of that wheel lies. If the wheel is gone, one is packed from the files that it has left
     behind, which are the same bytes.
 
-A tool that came from an index leaves this to the index. Where a tool came from is what pip and uv
-note in `direct_url.json`, which an index leaves out.
+An index serves the project where it served the tool. pip and uv write the origin of a tool to
+`direct_url.json`, and no such file for an index.
 """
 
 import base64
