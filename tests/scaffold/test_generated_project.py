@@ -136,7 +136,7 @@ def test_run_of_a_new_project_appears_in_the_monitor(tmp_path):
             history = json.load(answer)
     finally:
         os.kill(shown["pid"], signal.SIGTERM)
-    assert [each["epoch"] for each in history] == [0, 1]
+    assert [each["epoch"] for each in history] == [1, 2]
     assert set(history[0]["metrics"]) == {"loss", "val_loss", "val_accuracy"}
 
 
