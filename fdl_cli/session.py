@@ -182,6 +182,7 @@ class Session:
             width=line_width(self.environ, self.out),
             interactive=not options.no_input and may_ask(self.environ, sys.stdin, self.err),
             progress=terminal and not self.environ.get("FDL_NO_PROGRESS"),
+            assume_yes=self.environ.get("FDL_YES", "").lower() not in ("", "0", "false"),
         )
         return Console(look, options.verbosity)
 

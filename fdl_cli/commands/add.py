@@ -43,12 +43,15 @@ def parse(
 
     docker: tasks run in containers. devcontainer: for editors (brings docker). ci: a workflow.
     hf (or flodl-hf): a Hugging Face encoder as a graph node. guide: notes for assistants, editor settings.
-    monitor: every run is recorded, for `fdl monitor`.
+    monitor: runs that are recorded, for `fdl monitor`; every project has this from the start.
     """
-    # The Rust framework has this part as a package of its own, `flodl-hf`.
-    return AddOptions(
-        part="hf" if part == "flodl-hf" else part, dry_run=dry_run, allow_dirty=allow_dirty
-    )
+    return AddOptions(part=_part(part), dry_run=dry_run, allow_dirty=allow_dirty)
+
+
+def _part(added: AddedPart) -> Part:
+    if added == "flodl-hf":  # in the Rust framework this part is a separate package
+        return "hf"
+    return "base" if added == "monitor" else added
 
 
 def run(context: Context, options: AddOptions) -> CommandResult[ScaffoldData]:

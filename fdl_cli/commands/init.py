@@ -10,13 +10,13 @@ import typer
 
 from fdl_cli.commands.command import Command
 from fdl_cli.commands.init_port import ported_files
-from fdl_cli.commands.scaffold_report import ScaffoldData, reports, show
+from fdl_cli.commands.scaffold_report import FileReport, ScaffoldData, reports, show
 from fdl_cli.commands.scaffold_update import UpdateOptions, update_project
 from fdl_cli.context import Context
 from fdl_cli.errors import ConflictError, FdlError, Notice, UsageError
 from fdl_cli.result import CommandResult
-from fdl_cli.scaffold.answers import Answers, make_answers
-from fdl_cli.scaffold.plan import PlannedFile, plan_new
+from fdl_cli.scaffold.answers import make_answers
+from fdl_cli.scaffold.plan import Action, PlannedFile, plan_new
 from fdl_cli.scaffold.record import record_text
 from fdl_cli.scaffold.rendering import ProjectFile, render
 
@@ -142,9 +142,11 @@ def run(context: Context, options: InitOptions) -> CommandResult[ScaffoldData]:
         raise _would_overwrite(root, conflicts)
     if not options.dry_run and (root.exists() and any(root.iterdir()) and not options.yes):
         _ask(context, root, planned)
+    written: tuple[FileReport, ...] = ()
     if not options.dry_run:
-        notice = _write(context, root, planned, record_text(answers, files), vcs=options.vcs)
-        warnings += notice
+        record = record_text(answers, files)
+        notices, written = _write(context, root, planned, record, vcs=options.vcs)
+        warnings += notices
     data = ScaffoldData(
         root=root,
         name=answers.name,
@@ -152,8 +154,8 @@ def run(context: Context, options: InitOptions) -> CommandResult[ScaffoldData]:
         mode=answers.mode,
         parts=answers.parts,
         dry_run=options.dry_run,
-        files=reports(planned),
-        next_steps=() if options.dry_run else _next_steps(context.cwd, root, answers),
+        files=(*reports(planned), *written),
+        next_steps=() if options.dry_run else _next_steps(context.cwd, root),
     )
     return CommandResult(
         schema=COMMAND.schema,
@@ -188,7 +190,7 @@ def _module_name(script: Path) -> str:
             hint="rename it to something like `model.py`",
         )
     # The project has these modules itself.
-    own = {"config", "data", "model", "train", "evaluate", "checkpoint", "seeding", "encoder"}
+    own = {"config", "data", "model", "train", "evaluate", "encoder"}
     return f"{name}_ported" if name in own else name
 
 
@@ -214,21 +216,40 @@ def _ask(context: Context, root: Path, planned: tuple[PlannedFile, ...]) -> None
 
 def _write(
     context: Context, root: Path, planned: tuple[PlannedFile, ...], record: str, *, vcs: Vcs
-) -> tuple[Notice, ...]:
+) -> tuple[tuple[Notice, ...], tuple[FileReport, ...]]:
     from fdl_cli.scaffold.writing import change_project, create_project
 
     notices: list[Notice] = []
+    written: list[FileReport] = []
 
-    def start_repository(folder: Path) -> None:
+    def finish(folder: Path) -> None:
+        written.extend(_own_wheel(folder))
         if vcs == "git":
             notices.extend(_git_init(context, folder))
 
     if root.exists():
         change_project(root, planned, record)
-        start_repository(root)
+        finish(root)
     else:
-        create_project(root, planned, record, start_repository)
-    return tuple(notices)
+        create_project(root, planned, record, finish)
+    return tuple(notices), tuple(written)
+
+
+def _own_wheel(folder: Path) -> tuple[FileReport, ...]:
+    """Put the wheel of this tool into a project, if no index has it: its image and its CI need it.
+
+    A checkout is not built for it, because that takes seconds; `fdl setup` does it.
+    """
+    from fdl_cli.torchenv.own_wheel import own_installation, put_wheel, vendored
+
+    own = own_installation()
+    if own is None or own.from_index or own.sources is not None:
+        return ()
+    before = vendored(folder)
+    wheel = put_wheel(folder, own)
+    path = wheel.relative_to(folder).as_posix()
+    action: Action = "create" if before is None else "update"
+    return (FileReport(path=path, action=action, reason="no index has this flodl"),)
 
 
 def _git_init(context: Context, folder: Path) -> tuple[Notice, ...]:
@@ -249,11 +270,9 @@ def _git_init(context: Context, folder: Path) -> tuple[Notice, ...]:
     return ()
 
 
-def _next_steps(cwd: Path, root: Path, answers: Answers) -> tuple[str, ...]:
+def _next_steps(cwd: Path, root: Path) -> tuple[str, ...]:
     go = () if root == cwd else (f"cd {shlex.quote(_short(root, cwd))}",)
-    if answers.mode == "docker":
-        return (*go, "fdl train", "fdl check")
-    return (*go, "fdl setup", 'python -m pip install -e ".[dev]"', "fdl train", "fdl check")
+    return (*go, "fdl train", "fdl check")
 
 
 def _short(root: Path, cwd: Path) -> str:

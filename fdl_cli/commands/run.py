@@ -84,6 +84,7 @@ def run(context: Context, options: RunOptions) -> CommandResult[RunData]:
 
     Raises:
         UsageError: the words do not fit the task.
+        NeedsTerminalError: a setup or the task needs an answer, and there is no terminal.
     """
     around = surroundings(context)
     request = read_request(around, options.words, options.flags, overlay_word=options.overlay_word)
@@ -99,6 +100,7 @@ def run(context: Context, options: RunOptions) -> CommandResult[RunData]:
             message="a task writes its own output, so `--json` cannot be kept",
             hint=f"`fdl -n --json {' '.join(invocation.task)}` shows the plan as JSON",
         )
+    invocation = _ready(context, request, around, invocation)
     if invocation.confirm and not context.console.confirm(invocation.confirm, flag="--yes"):
         raise OperationFailedError(
             error_id="declined", message="nothing was run", hint="answer y, or pass `--yes`"
@@ -159,6 +161,31 @@ def _help(request: Request, around: Surroundings) -> str:
     if found.entry is not None:
         schema = entry_schema(request.project.stored, found, around.environ)
     return "\n".join(task_help(found, schema, around.environ))
+
+
+def _ready(
+    context: Context, request: Request, around: Surroundings, invocation: Invocation
+) -> Invocation:
+    """Set the project up, if the task needs packages that are missing; return what runs then."""
+    from fdl_cli.manifest.readiness import find_python, required
+
+    if not required(request.project.stored, request.found):
+        return invocation
+    from fdl_cli.commands import project_setup
+
+    if invocation.service is not None:
+        project_setup.prepare_image(context, request)
+        return invocation
+    missing = project_setup.missing_packages(context, request, invocation)
+    if not missing:
+        return invocation
+    python = find_python(invocation, context.environ)
+    project_setup.set_up_first(context, request, missing, python)
+    invocation = prepare(request, around)
+    python = find_python(invocation, context.environ)
+    missing = project_setup.missing_packages(context, request, invocation)
+    project_setup.require_packages(request, missing, python)
+    return invocation
 
 
 def _start(context: Context, request: Request, invocation: Invocation) -> int:

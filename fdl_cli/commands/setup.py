@@ -70,9 +70,10 @@ def parse(
         typer.Option("--facts", help="With --dry-run: plan for the machine in this file."),
     ] = None,
 ) -> SetupOptions:
-    """Find the torch that fits this machine, install it and prove it.
+    """Find the torch that fits this machine, install it and prove it; then install the project.
 
-    The environment keeps its old torch until the new one has run kernels on every device.
+    The environment keeps its old torch until the new one has run kernels on every device. A project
+    whose fdl.yml says what its tasks require is installed in place, with flodl and its tools.
     """
     return SetupOptions(
         yes=yes, dry_run=dry_run, torch=torch, variant=variant, cpu=cpu, cuda=cuda,
@@ -84,9 +85,11 @@ def parse(
 
 def run(context: Context, options: SetupOptions) -> CommandResult[SetupData]:
     """Plan, ask, and carry out."""
+    from fdl_cli.commands.project_setup import project_here
     from fdl_cli.torchenv.setup_command import perform_setup
 
-    return perform_setup(context, options)
+    project = None if options.facts is not None else project_here(context)
+    return perform_setup(context, options, project)
 
 
 def show(result: CommandResult[SetupData], console: Console) -> None:

@@ -38,7 +38,8 @@ class Terminal:
     """The three streams of one command and what is known of them.
 
     `color_out` and `color_err` hold for each stream by itself. `interactive` says whether
-    questions may be asked, `progress` whether bars may be drawn.
+    questions are possible, `progress` whether bars may be drawn, `assume_yes` whether the answer to
+    every question is yes.
     """
 
     out: TextIO
@@ -49,6 +50,7 @@ class Terminal:
     width: int = 100
     interactive: bool = False
     progress: bool = False
+    assume_yes: bool = False
 
 
 @final
@@ -60,6 +62,7 @@ class Console:
         self.err = terminal.err
         self.width = terminal.width
         self.interactive = terminal.interactive
+        self.assume_yes = terminal.assume_yes
         self.verbosity = verbosity
         self._stdin = terminal.stdin
         self._color_out = terminal.color_out
@@ -175,11 +178,13 @@ class Console:
         )
 
     def confirm(self, question: str, *, flag: str, default: bool = False) -> bool:
-        """Ask a yes-or-no question on stderr.
+        """Ask a yes-or-no question on stderr; `FDL_YES=1` has answered all of them with yes.
 
         Raises:
             NeedsTerminalError: nobody can be asked; the error names the flag to pass.
         """
+        if self.assume_yes:
+            return True
         if not self.interactive:
             raise NeedsTerminalError(
                 error_id="needs-terminal",

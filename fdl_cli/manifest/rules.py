@@ -25,6 +25,7 @@ PROJECT_KEYS: Final[Mapping[str, Key]] = {
     "commands": Key("tasks", "the tasks, by name"),
     "env": Key("scalars", "environment variables for every task"),
     "venv": Key("venv", "the virtual environment of the tasks, or false"),
+    "requires": Key("texts", "packages that tasks need; where one is missing, fdl sets up first"),
     "services": Key("services", "Docker services, where there is no compose file"),
     "torch": Key("text", "the torch build that `fdl setup` chose, such as cpu or cu128"),
     "inherit-from": Key("text", "in an overlay: the overlay that lies below it"),
@@ -48,6 +49,7 @@ TASK_KEYS: Final[Mapping[str, Key]] = {
     "schema": Key("flag", "false: never ask the entry for its options"),
     "docker": Key("text", "the service it runs in"),
     "cwd": Key("text", "the folder it runs in, from the manifest's folder"),
+    "requires": Key("texts", "packages that it needs besides"),
     "env": Key("scalars", "environment variables"),
 }
 # The manifest in the folder of a `path:` task describes that task and nothing else.

@@ -9,12 +9,10 @@ from typing import Final, Literal, final
 from fdl_cli.errors import UsageError
 
 Mode = Literal["native", "docker"]
-Part = Literal["base", "guide", "ci", "docker", "devcontainer", "hf", "monitor"]
+Part = Literal["base", "guide", "ci", "docker", "devcontainer", "hf"]
 
 # The order in which parts are laid over each other.
-PARTS: Final[tuple[Part, ...]] = (
-    "base", "guide", "ci", "docker", "devcontainer", "hf", "monitor",
-)  # fmt: skip
+PARTS: Final[tuple[Part, ...]] = ("base", "guide", "ci", "docker", "devcontainer", "hf")
 LONGEST_NAME: Final = 40
 _NAME = re.compile(r"[a-zA-Z]([a-zA-Z0-9._-]*[a-zA-Z0-9])?")
 

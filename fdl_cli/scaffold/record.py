@@ -13,6 +13,8 @@ from fdl_cli.scaffold.rendering import ProjectFile
 
 RECORD: Final = ".fdl/scaffold.json"
 _FORMAT: Final = 1
+# Parts of earlier templates that every project has now.
+_NOW_IN_BASE: Final = frozenset({"monitor"})
 
 
 @final
@@ -68,7 +70,7 @@ def _record(document: dict[str, Any]) -> ScaffoldRecord:
     if document["format"] != _FORMAT:
         raise ValueError(f"its format is {document['format']}, this fdl knows {_FORMAT}")
     answers = document["answers"]
-    unknown = set(answers["parts"]) - set(PARTS)
+    unknown = set(answers["parts"]) - set(PARTS) - _NOW_IN_BASE
     if unknown:
         raise ValueError(f"unknown parts: {', '.join(sorted(unknown))}")
     return ScaffoldRecord(

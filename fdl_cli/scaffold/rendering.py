@@ -81,7 +81,6 @@ def _values(answers: Answers) -> dict[str, object]:
         "docker": "docker" in answers.parts,
         "with_hf": "hf" in answers.parts,
         "ci": "ci" in answers.parts,
-        "monitor": "monitor" in answers.parts,
         "ported": answers.ported,
         "flodl_version": f"{major}.{minor}",
         # Before 1.0 a minor version may break; after it, a major one.

@@ -41,6 +41,11 @@ class KeptBuild:
         """Return the folder shaped like an environment."""
         return Path(self.folder) / "tree"
 
+    @property
+    def labelled(self) -> bool:
+        """Return True if the version that pip knows carries the variant."""
+        return any(dist.name == "torch" and "+" in dist.version for dist in self.dists)
+
 
 def build_name(torch: str, variant: str, python: str) -> str:
     """Return the name of a build: what differs between two that can be side by side.

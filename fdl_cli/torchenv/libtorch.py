@@ -118,7 +118,7 @@ def activate(context: Context, name: str, env: Path | None) -> SwitchData:
     address = build.source if build.source.startswith("http") else None
     for edit in (
         local_edit(root, build.variant),
-        *pin_edits(root, build.torch, build.variant, address),
+        *pin_edits(root, build.torch, build.variant, address, labelled=build.labelled),
     ):
         if edit.changes:
             write(edit)

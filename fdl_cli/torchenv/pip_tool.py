@@ -24,6 +24,16 @@ SECONDS: Final = 900.0
 
 _FOUND = re.compile(r"Found link (?P<url>\S+)(?: \(from [^)]*\))?.*?, version: ")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+# Lines of pip's own, and the last line of the traceback of a build.
+_ERROR = re.compile(r"ERROR: |[A-Za-z_.]*(Error|Exception): ")
+_NO_CAUSE: Final = (
+    "WARNING: ",
+    "note: ",
+    "hint: ",
+    "[notice]",
+    "error: subprocess-exited-with-error",
+)
+_CAUSES: Final = 6
 
 
 @final
@@ -89,7 +99,7 @@ def configured_links(
             error_id="configured-index-empty",
             message=f"pip finds no {project} for {pip.interpreter} in its configured indexes",
             hint="check the network and `pip config list`, or name an index with `--index-url`",
-            causes=tuple(_redact(done.stderr).strip().splitlines()[-3:]),
+            causes=tuple(without_credentials(done.stderr).strip().splitlines()[-3:]),
         )
     return links
 
@@ -137,7 +147,7 @@ def resolve(
                 error_id="resolve-failed",
                 message=f"pip finds no set of packages for {' '.join(requirements)}",
                 hint="see the causes; another index can be named with `--index-url`",
-                causes=tuple(_redact(done.stderr).strip().splitlines()[-6:]),
+                causes=pip_causes(done.stderr),
             )
         text = report.read_text(encoding="utf-8")
     try:
@@ -152,7 +162,7 @@ def resolve(
 
 def _pip(pip: Pip, words: tuple[str, ...], *, echo: Echo | None) -> Completed:
     argv = (*pip.words, *words, "--disable-pip-version-check", "--no-input")
-    say = None if echo is None else (lambda text: echo(_redact(text)))
+    say = None if echo is None else (lambda text: echo(without_credentials(text)))
     return run(argv, timeout=SECONDS, check=False, echo=say)
 
 
@@ -191,5 +201,17 @@ def _needed(item: dict[str, Any]) -> Needed:
     )
 
 
-def _redact(text: str) -> str:
+def without_credentials(text: str) -> str:
+    """Return text without the user names and passwords of addresses."""
     return _CREDENTIALS.sub("", text)
+
+
+def pip_causes(stderr: str) -> tuple[str, ...]:
+    """Return the lines in which pip, or a build that it ran, names the cause of a failure.
+
+    pip ends with notes such as "see above for output", so the last lines do not tell.
+    """
+    lines = [line.strip(" │") for line in without_credentials(stderr).splitlines()]
+    lines = [line for line in lines if line and not line.startswith(_NO_CAUSE)]
+    errors = [line for line in lines if _ERROR.match(line)]
+    return tuple(dict.fromkeys(errors or lines))[-_CAUSES:]

@@ -7,6 +7,7 @@ index for the torch packages; a project without `[tool.uv]` gets a constraints f
 import os
 import re
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ _BLOCK = re.compile(
     rf"\n*^{re.escape(MARK_BEGIN)}$.*?^{re.escape(MARK_END)}$\n?", re.MULTILINE | re.DOTALL
 )
 _SOURCES = re.compile(r"^\[tool\.uv\.sources\]\s*$", re.MULTILINE)
-_OWN_SOURCE = re.compile(r"^torch\s*=.*$\n?", re.MULTILINE)
+_OWN_SOURCE = re.compile(r"torch\s*=")
 
 
 @final
@@ -61,11 +62,14 @@ def local_edit(root: Path, variant: str) -> FileEdit:
     return FileEdit(path=path, before=before, after=after)
 
 
-def pin_edits(root: Path, torch: str, variant: str, index: str | None) -> Iterator[FileEdit]:
+def pin_edits(
+    root: Path, torch: str, variant: str, index: str | None, *, labelled: bool = True
+) -> Iterator[FileEdit]:
     """Yield the edits that make a later sync or install keep this build.
 
     `index` is the address of an index that holds the build; without one only the version is
-    kept, because the build came from the indexes that pip is configured with.
+    kept, because the build came from the indexes that pip is configured with. `labelled` says whether
+    the version that pip knows carries the variant: that of a wheel on PyPI does not.
     """
     project = root / "pyproject.toml"
     before = _read(project)
@@ -77,7 +81,7 @@ def pin_edits(root: Path, torch: str, variant: str, index: str | None) -> Iterat
         f"# Use it with: pip install -c {CONSTRAINTS} ...",
     ]
     lines += [f"--extra-index-url {index}"] if index is not None else []
-    lines.append(f"torch=={torch}+{variant}")
+    lines.append(f"torch=={torch}+{variant}" if labelled else f"torch=={torch}")
     yield FileEdit(path=path, before=_read(path), after="\n".join(lines) + "\n")
 
 
@@ -94,9 +98,31 @@ def pin_uv(text: str, index: str) -> str:
     body_start = heading.end() + 1
     following = re.search(r"^\[", text[body_start:], re.MULTILINE)
     body_end = body_start + following.start() if following else len(text)
-    body = _OWN_SOURCE.sub("", text[body_start:body_end])
+    body = _without_torch(text[body_start:body_end])
     text = text[:body_start] + source + "\n" + body + text[body_end:]
     return text.rstrip("\n") + f"\n\n{MARK_BEGIN}\n{table}{MARK_END}\n"
+
+
+def _without_torch(body: str) -> str:
+    """Return a table of sources without that of torch, whose value may take several lines."""
+    lines = body.splitlines(keepends=True)
+    kept: list[str] = []
+    while lines:
+        line = lines.pop(0)
+        if not _OWN_SOURCE.match(line):
+            kept.append(line)
+            continue
+        while lines and not _is_whole(line):
+            line += lines.pop(0)
+    return "".join(kept)
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
 
 
 def write(edit: FileEdit) -> None:

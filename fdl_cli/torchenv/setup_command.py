@@ -12,7 +12,9 @@ from fdl_cli.net.store import Store
 from fdl_cli.result import CommandResult
 from fdl_cli.torchenv.catalogue import HeldBuild, load
 from fdl_cli.torchenv.choose import choose
+from fdl_cli.torchenv.project_install import Installable, install_project, is_installed
 from fdl_cli.torchenv.setup_data import (
+    Action,
     ChoiceData,
     FileData,
     SetupData,
@@ -26,8 +28,17 @@ SCHEMA = "fdl.setup/1"
 MB = 1e6
 
 
-def perform_setup(context: Context, options: SetupOptions) -> CommandResult[SetupData]:
+def perform_setup(
+    context: Context,
+    options: SetupOptions,
+    project: Installable | None = None,
+    *,
+    again: bool = False,
+) -> CommandResult[SetupData]:
     """Plan, and unless only the plan is wanted, carry it out.
+
+    With a project, that is installed too, with all that it needs. `again` installs it even if the
+    record says that it is installed: somebody may have removed packages since.
 
     Raises:
         FdlError: nothing fits, something is missing, or the proof failed.
@@ -36,24 +47,33 @@ def perform_setup(context: Context, options: SetupOptions) -> CommandResult[Setu
         return _plan_elsewhere(context, options, options.facts)
     request = request_of(options)
     plan = make_plan(context, request)
+    if project is not None and not again and is_installed(project, plan.environment):
+        project = None
+    more = () if project is None else project.actions()
     if options.dry_run:
-        return _result(plan, files=_files(context, plan, request), dry_run=True)
+        return _result(plan, more, files=_files(context, plan, request), dry_run=True)
     from fdl_cli.torchenv.setup_run import run_setup
 
-    if not plan.up_to_date and not options.yes:
+    if (not plan.up_to_date or more) and not options.yes:
         if not context.json:
-            show_setup(_data(plan, dry_run=True), context.console)
-        if not context.console.confirm(f"install {plan.choice.name}?", flag="--yes", default=True):
-            return _result(plan, dry_run=True)
+            show_setup(_data(plan, more, dry_run=True), context.console)
+        named = " and ".join(
+            ([] if plan.up_to_date else [plan.choice.name]) + ([project.name] if project else [])
+        )
+        if not context.console.confirm(f"install {named}?", flag="--yes", default=True):
+            return _result(plan, more, dry_run=True)
     outcome = run_setup(plan, request, context.console)
-    result = _result(plan)
+    written = outcome.written
+    if project is not None:
+        folder = plan.environment.folder
+        written = (*written, *install_project(project, folder, request, context.console))
+    result = _result(plan, more)
     data = replace(
         result.data,
-        changed=outcome.changed,
+        changed=outcome.changed or bool(more),
         proof=outcome.proof,
         build=outcome.build,
-        written=outcome.written,
-        actions=plan.actions(),
+        written=written,
     )
     return replace(result, data=data, warnings=(*result.warnings, *outcome.notices))
 
@@ -222,17 +242,25 @@ def _files(context: Context, plan: SetupPlan, request: SetupRequest) -> tuple[Fi
 
 
 def _result(
-    plan: SetupPlan, *, files: tuple[FileData, ...] = (), dry_run: bool = False
+    plan: SetupPlan,
+    more: tuple[Action, ...],
+    *,
+    files: tuple[FileData, ...] = (),
+    dry_run: bool = False,
 ) -> CommandResult[SetupData]:
     return CommandResult(
         schema=SCHEMA,
-        data=_data(plan, files=files, dry_run=dry_run),
+        data=_data(plan, more, files=files, dry_run=dry_run),
         warnings=(*notices_of(plan.choice), *plan.notices),
     )
 
 
 def _data(
-    plan: SetupPlan, *, files: tuple[FileData, ...] = (), dry_run: bool = False
+    plan: SetupPlan,
+    more: tuple[Action, ...],
+    *,
+    files: tuple[FileData, ...] = (),
+    dry_run: bool = False,
 ) -> SetupData:
     sizes = [item.bytes for item in files if not item.cached]
     known = [size for size in sizes if size is not None]
@@ -243,7 +271,7 @@ def _data(
         index=_source(plan),
         files=files,
         download_bytes=sum(known) if files and len(known) == len(sizes) else None,
-        actions=plan.actions(),
+        actions=(*plan.actions(), *more),
         dry_run=dry_run,
         changed=False,
         build=None,

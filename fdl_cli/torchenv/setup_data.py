@@ -9,8 +9,9 @@ from fdl_cli.torchenv.proof import Proof
 from fdl_cli.torchenv.wishes import Wishes
 
 ActionKind = Literal[
-    "create-environment", "resolve", "download", "unpack", "prove", "switch", "write-file"
-]
+    "create-environment", "resolve", "download", "unpack", "prove", "switch", "write-file",
+    "install-project",
+]  # fmt: skip
 
 
 @final
@@ -44,26 +45,26 @@ class Action:
 class SetupOptions:
     """The command line of `fdl setup`."""
 
-    yes: bool
-    dry_run: bool
-    torch: str | None
-    variant: str | None
-    cpu: bool
-    cuda: str | None
-    gpu: tuple[str, ...]
-    gpu_target: str | None
-    driver_target: str | None
-    strict: bool
-    env: Path | None
-    python: Path | None
-    index_url: str | None
-    mirror: str | None
-    proxy: str | None
-    offline: bool
-    find_links: tuple[Path, ...]
-    cache_dir: Path | None
-    local: bool
-    facts: Path | None
+    yes: bool = False
+    dry_run: bool = False
+    torch: str | None = None
+    variant: str | None = None
+    cpu: bool = False
+    cuda: str | None = None
+    gpu: tuple[str, ...] = ()
+    gpu_target: str | None = None
+    driver_target: str | None = None
+    strict: bool = False
+    env: Path | None = None
+    python: Path | None = None
+    index_url: str | None = None
+    mirror: str | None = None
+    proxy: str | None = None
+    offline: bool = False
+    find_links: tuple[Path, ...] = ()
+    cache_dir: Path | None = None
+    local: bool = False
+    facts: Path | None = None
 
 
 @final

@@ -15,7 +15,12 @@ from fdl_cli.torchenv.builds import KeptBuild, build_name, read_build
 from fdl_cli.torchenv.catalogue import Catalogue, PlatformKey, load
 from fdl_cli.torchenv.index import IndexView
 from fdl_cli.torchenv.installable import choose_installable
-from fdl_cli.torchenv.installed import InstalledTorch, read_installed, read_record
+from fdl_cli.torchenv.installed import (
+    InstalledTorch,
+    read_installed,
+    read_record,
+    site_packages,
+)
 from fdl_cli.torchenv.notices import BLOCKING, warn
 from fdl_cli.torchenv.pip_tool import Pip, configured_links, find_pip
 from fdl_cli.torchenv.project_files import FileEdit, local_edit, pin_edits
@@ -98,7 +103,13 @@ def make_plan(context: Context, request: SetupRequest) -> SetupPlan:
     address = view.public_address_of(choice.variant)
     edits = (
         local_edit(root, choice.variant),
-        *pin_edits(root, choice.torch, choice.variant, address),
+        *pin_edits(
+            root,
+            choice.torch,
+            choice.variant,
+            address,
+            labelled=_is_labelled(choice, environment, view),
+        ),
     )
     store = find_store(context, local=request.local)
     name = build_name(choice.torch, choice.variant, facts.python.version)
@@ -108,6 +119,21 @@ def make_plan(context: Context, request: SetupRequest) -> SetupPlan:
         choice=choice, installed=installed, kept=read_build(store / name), edits=edits,
         up_to_date=done, notices=(*view.notices, *kept_notices),
     )  # fmt: skip
+
+
+def _is_labelled(choice: TorchChoice, environment: Environment, view: IndexView) -> bool:
+    """Return True if the version that pip knows carries the variant: that of a wheel on PyPI does not."""
+    for folder in site_packages(environment):
+        if (folder / f"torch-{choice.torch}+{choice.variant}.dist-info").is_dir():
+            return True
+        if (folder / f"torch-{choice.torch}.dist-info").is_dir():
+            return False
+    found = [
+        item.tagged
+        for item in view.held or ()
+        if (item.version, item.variant) == (choice.torch, choice.variant)
+    ]
+    return any(found) or not found
 
 
 def without_index(choice: TorchChoice, catalogue: Catalogue) -> TorchChoice:

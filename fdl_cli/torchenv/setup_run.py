@@ -1,13 +1,14 @@
 """Carry out a setup plan: get the build, put it into the environment, record what was proved."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
 from fdl_cli.console import Console
-from fdl_cli.errors import Notice
+from fdl_cli.errors import EnvironmentLackingError, Notice
 from fdl_cli.net.locks import locked
 from fdl_cli.system.python_env import Environment
 from fdl_cli.torchenv.acquire import (
@@ -56,6 +57,8 @@ def run_setup(plan: SetupPlan, request: SetupRequest, console: Console) -> Setup
         finish_interrupted(plan.environment.folder)
     if plan.up_to_date:
         return SetupOutcome(changed=False, proof=None, build=None, written=(), notices=())
+    require_writable(plan.root)
+    require_writable(plan.environment.folder)
     if plan.installed is not None and plan.installed.name == plan.choice.name:
         return _adopt(plan, console)
     require_plain_layout(plan)
@@ -73,6 +76,22 @@ def run_setup(plan: SetupPlan, request: SetupRequest, console: Console) -> Setup
     return SetupOutcome(
         changed=True, proof=proof, build=build.name, written=written, notices=notices
     )
+
+
+def require_writable(folder: Path) -> None:
+    """Check a folder, or the nearest one above it that exists, before anything is downloaded.
+
+    Raises:
+        EnvironmentLackingError: it is not writable.
+    """
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise EnvironmentLackingError(
+            error_id="place-not-usable",
+            message=f"cannot write to `{folder}`, so nothing was downloaded",
+            hint=f"look at its permissions: `ls -ld {folder}`; `--env DIR` names another environment",
+        )
 
 
 def put_into(build: KeptBuild, environment: Environment, console: Console) -> tuple[Notice, ...]:

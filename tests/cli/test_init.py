@@ -15,9 +15,7 @@ from tests.scaffold.conftest import snapshot
 def test_a_project_with_git_and_next_steps(fdl, tmp_path):
     done = fdl("init", "my-proj")
     assert done.returncode == 0
-    assert done.stdout.splitlines() == [
-        "cd my-proj", "fdl setup", 'python -m pip install -e ".[dev]"', "fdl train", "fdl check",
-    ]  # fmt: skip
+    assert done.stdout.splitlines() == ["cd my-proj", "fdl train", "fdl check"]
     assert "create  src/my_proj/model.py" in done.stderr
     assert (tmp_path / "my-proj/.git").is_dir()
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["my-proj"]
@@ -69,7 +67,7 @@ def test_init_in_place(fdl, tmp_path):
     root.mkdir()
     done = fdl("init", ".", cwd=root)
     assert done.returncode == 0
-    assert done.stdout.splitlines()[0] == "fdl setup"
+    assert done.stdout.splitlines() == ["fdl train", "fdl check"]
     assert (root / "src/here/model.py").is_file()
 
 
@@ -110,7 +108,7 @@ def older(root):
     record = json.loads((root / RECORD).read_text())
     base = record["base"]
     base["fdl.ci.yml"] = "# old\n" + base["fdl.ci.yml"]
-    base["src/p/train.py"] = base["src/p/train.py"].replace("The training loop", "An old loop")
+    base["src/p/train.py"] = base["src/p/train.py"].replace("The training step", "The old step")
     base["src/p/model.py"] = "# old model\n" + base["src/p/model.py"]
     base["configs/debug.toml"] = "# old\n" + base["configs/debug.toml"]
     for name in base:
@@ -124,7 +122,7 @@ def test_update_replaces_merges_keeps_and_marks(fdl, tmp_path):
     newest = snapshot(root)
     older(root)
     train = root / "src/p/train.py"
-    train.write_text(train.read_text().replace("An old loop", "My loop") + "# mine\n")
+    train.write_text(train.read_text().replace("The old step", "My step") + "# mine\n")
     (root / ".gitignore").write_text("# all mine\n")
     (root / "tests/test_data.py").unlink()
     assert fdl("init", "--update", "--check", cwd=root).returncode == 6
@@ -279,3 +277,12 @@ def test_the_class_that_looks_like_the_model(source, names, expected):
     from fdl_cli.commands.init_port import model_class
 
     assert model_class(source, names) == expected
+
+
+def test_next_steps_are_the_start_of_the_readme(fdl, tmp_path):
+    for words in (("plain",), ("image", "--docker")):
+        done = fdl("init", *words, "--vcs", "none")
+        readme = (tmp_path / words[0] / "README.md").read_text()
+        start = readme.partition("```sh\n")[2].splitlines()[:2]
+        shown = done.stdout.splitlines()[1:]
+        assert [line.partition("#")[0].strip() for line in start] == shown

@@ -23,7 +23,7 @@ def blocks(language):
 
 @pytest.fixture
 def project(tmp_path):
-    base, overlay, _ = blocks("yaml")
+    base, overlay, *_ = blocks("yaml")
     (tmp_path / "fdl.yml").write_text(base)
     (tmp_path / "fdl.ci.yml").write_text(overlay)
     (tmp_path / "train.py").write_text(blocks("py")[0])

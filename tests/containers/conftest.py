@@ -6,8 +6,10 @@ No registry is asked: the base image holds this machine's own shell and a few pr
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import time
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,13 +132,40 @@ def compose_plugin(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture(scope="session")
-def python_image(engine: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheels of everything but flodl, in `others`, and that of flodl beside them."""
+    folder = tmp_path_factory.mktemp("wheels")
+    wanted = ("torch", "numpy", "editables", "hatchling", "pytest", "ruff", "mypy")
+    host_made.fill_wheelhouse(folder / "others", *wanted, *host_made.needed_beside_links())
+    (ours,) = (folder / "others").glob("flodl-*.whl")
+    ours.rename(folder / ours.name)
+    host_made.open_to_all(folder / "others")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tool(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tool in a fresh environment, installed from its wheel and with nothing else."""
+    folder = tmp_path_factory.mktemp("tool")
+    host_made.open_to_all(folder / "env")
+    venv.create(folder / "env", with_pip=False, symlinks=True)
+    (ours,) = wheels.glob("flodl-*.whl")
+    subprocess.run(
+        [
+            sys.executable, "-m", "pip", "--python", folder / "env" / "bin" / "python", "install",
+            "-q", "--no-index", "--find-links", wheels / "others", ours,
+        ],
+        check=True, capture_output=True, timeout=300,
+    )  # fmt: skip
+    return folder / "env" / "bin" / "fdl"
+
+
+@pytest.fixture(scope="session")
+def python_image(engine: str, wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Import this machine's Python under the names that our Dockerfiles begin from."""
     folder = tmp_path_factory.mktemp("python-image")
     names = ("python:3.12-slim-bookworm", "python:3.11-slim")
-    wanted = ("torch", "numpy", "hatchling", "pytest", "ruff", "mypy")
-    host_made.fill_wheelhouse(folder / "wheels", *wanted)
-    host_made.python_image(folder / "root.tar", folder / "wheels")
+    host_made.python_image(folder / "root.tar", wheels / "others")
     host_made.import_image(engine, folder / "root.tar", *names)
     return names[0]
 

@@ -9,7 +9,9 @@ machine's own when that folder is mounted.
 import base64
 import hashlib
 import io
+import platform
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
@@ -120,6 +122,23 @@ def add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
     tar.addfile(info, io.BytesIO(text.encode()))
 
 
+def linked_packages() -> list[str]:
+    """Return the entries of `site_packages` that are torch, numpy and most of what they need."""
+    from tests.cli.test_user_python import belongs_to_torch
+
+    entries = [path.name for path in site_packages().iterdir() if path.suffix != ".pth"]
+    return sorted(name for name in entries if belongs_to_torch(name.lower()))
+
+
+def needed_beside_links() -> list[str]:
+    """Return the requirements of torch that `linked_packages` leaves out."""
+    from tests.cli.test_user_python import belongs_to_torch
+
+    return [
+        need for need in metadata.requires("torch") or () if not belongs_to_torch(need.lower())
+    ]
+
+
 def fill_wheelhouse(folder: Path, *names: str) -> None:
     """Pack wheels of installed distributions and all that they need; flodl is built anew."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -181,16 +200,22 @@ def point_to_host(dist: metadata.Distribution, folder: Path) -> None:
     """Write a wheel of the same name and version that holds nothing but a path."""
     name = canonicalize_name(dist.name)
     version = dist.version
+    tag = "py3-none-any"
     if name == "torch":
+        # `fdl setup` chooses among builds for a platform.
+        minor = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+        tag = f"{minor}-{minor}-manylinux_2_28_{platform.machine()}"
         # Whoever asks for 2.13.0 may have this one, whoever asks for 2.13.0+cpu must.
         version = version.partition("+")[0] + "+cpu"
     info = f"{name}-{version}.dist-info"
     contents = {
         f"fdl_tests_{name}.pth": f"{HOST_SITE}\n".encode(),
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
-        f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: "
+        + tag.encode()
+        + b"\n",
     }
-    write_wheel(folder / f"{name}-{version}-py3-none-any.whl", contents)
+    write_wheel(folder / f"{name}-{version}-{tag}.whl", contents)
 
 
 def write_wheel(path: Path, contents: dict[str, bytes]) -> None:
@@ -203,7 +228,8 @@ def write_wheel(path: Path, contents: dict[str, bytes]) -> None:
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             rows.append(f"{name},sha256={digest},{len(data)}\n")
             entry = zipfile.ZipInfo(name)
-            entry.external_attr = (0o755 if ".data/scripts/" in name else 0o644) << 16
+            mode = 0o755 if ".data/scripts/" in name else 0o644
+            entry.external_attr = (stat.S_IFREG | mode) << 16
             wheel.writestr(entry, data)
         wheel.writestr(f"{info}/RECORD", "".join([*rows, f"{info}/RECORD,,\n"]))
 
@@ -236,3 +262,9 @@ def as_user(uid: int) -> tuple[str, ...]:
         "setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups",
         "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search",
     )  # fmt: skip
+
+
+def fill_pip(folder: Path) -> None:
+    """Pack the pip that is installed here too."""
+    if not any(folder.glob("pip-*.whl")):
+        pack(metadata.distribution("pip"), folder)

@@ -3,13 +3,18 @@
 import ast
 import itertools
 import json
+import os
 import re
 import shutil
+import signal
 import tomllib
+import urllib.request
 
 import pytest
 
+from fdl_cli.errors import ConfigError
 from fdl_cli.scaffold.answers import make_answers
+from fdl_cli.scaffold.record import read_record
 from fdl_cli.scaffold.rendering import render
 from tests.scaffold.conftest import make, run_in, snapshot
 
@@ -24,9 +29,8 @@ NAMES = ("a", "my-proj", f"project-{'n' * 32}")
 BASE = {
     ".gitignore", "README.md", "configs/debug.toml", "configs/default.toml",
     "configs/experiment/overfit.toml", "fdl.ci.yml", "fdl.yml", "pyproject.toml",
-    "src/p/__init__.py", "src/p/__main__.py", "src/p/checkpoint.py", "src/p/config.py",
-    "src/p/data.py", "src/p/evaluate.py", "src/p/model.py", "src/p/py.typed", "src/p/seeding.py",
-    "src/p/train.py", "tests/conftest.py", "tests/test_checkpoint.py", "tests/test_cli.py",
+    "src/p/__init__.py", "src/p/__main__.py", "src/p/config.py", "src/p/data.py", "src/p/evaluate.py",
+    "src/p/model.py", "src/p/py.typed", "src/p/train.py", "tests/conftest.py", "tests/test_cli.py",
     "tests/test_config.py", "tests/test_data.py", "tests/test_model.py", "tests/test_train.py",
 }  # fmt: skip
 GUIDE = {"AGENTS.md", "CLAUDE.md", ".editorconfig", ".gitattributes", ".github/workflows/ci.yml"}
@@ -88,54 +92,132 @@ def test_types_and_tests_pass(tmp_path, wishes):
 @pytest.mark.slow
 @pytest.mark.torch
 def test_it_trains_and_resumes_bit_for_bit_in_new_processes(tmp_path):
+    import torch
+
     root = make(tmp_path / "my-proj")
     small = ["train.epochs=2", "data.samples=128", "train.device=cpu", "keep_checkpoints=5"]
     run_in(root, "-m", "my_proj", "train", "--output", "runs/whole", *small)
     shutil.copytree(root / "runs/whole", root / "runs/cut")
-    (root / "runs/cut/epoch-0002.pt").unlink()
-    lines = (root / "runs/cut/metrics.jsonl").read_text().splitlines()
-    (root / "runs/cut/metrics.jsonl").write_text(lines[0] + "\n")
-    run_in(root, "-m", "my_proj", "resume", "runs/cut")
-    whole, cut = (root / f"runs/{name}/metrics.jsonl" for name in ("whole", "cut"))
-    assert cut.read_text() == whole.read_text()
-    import torch
-
+    for path in (root / "runs/cut/checkpoints").glob("step-000000004.*"):
+        path.unlink()
+    run_in(root, "-m", "my_proj", "resume", "cut")
+    whole, cut = (weights(root / f"runs/{name}") for name in ("whole", "cut"))
+    assert whole.keys() == cut.keys()
+    assert all(torch.equal(whole[name], cut[name]) for name in whole)
     first, second = (
-        torch.load(root / f"runs/{name}/epoch-0002.pt", weights_only=True)
-        for name in ("whole", "cut")
+        json.loads(run_in(root, "-m", "my_proj", "eval", name).stdout) for name in ("whole", "cut")
     )
-    assert first["model"].keys() == second["model"].keys()
-    assert all(torch.equal(first["model"][k], second["model"][k]) for k in first["model"])
-    found = json.loads(run_in(root, "-m", "my_proj", "eval").stdout)
-    assert found["epoch"] == 2
-    assert set(snapshot(root)) - set(snapshot(make(tmp_path / "twin" / "my-proj"))) > {
-        "runs/whole/epoch-0002.pt"
-    }
+    assert first.pop("checkpoint") == "runs/whole/checkpoints/step-000000004.fdl"
+    assert second.pop("checkpoint") == "runs/cut/checkpoints/step-000000004.fdl"
+    assert first == second
+
+
+def weights(run):
+    """Return the tensors of the checkpoint after step 4 of a run."""
+    from flodl.checkpoint.contents import open_contents
+
+    contents = open_contents(run / "checkpoints/step-000000004.fdl")
+    return {entry.name: contents.tensor(entry.name).clone() for entry in contents.entries()}
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_run_of_a_new_project_appears_in_the_monitor(tmp_path):
+    root = make(tmp_path / "my-proj")
+    run_in(
+        root, "-m", "my_proj", "train", "train.epochs=2", "data.samples=128", "train.device=cpu"
+    )
+    (run,) = (root / "runs").iterdir()
+    shown = json.loads(run_in(root, "-m", "fdl_cli", "monitor", "runs", "--json").stdout)["data"]
+    try:
+        assert shown["runs"] == [run.name]
+        address = f"http://127.0.0.1:{shown['port']}/api/history?run={run.name}"
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            history = json.load(answer)
+    finally:
+        os.kill(shown["pid"], signal.SIGTERM)
+    assert [each["epoch"] for each in history] == [1, 2]
+    assert set(history[0]["metrics"]) == {"loss", "val_loss", "val_accuracy"}
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_edited_default_file_decides_the_run_and_breaks_no_test(tmp_path):
+    root = make(tmp_path / "my-proj")
+    path = root / "configs/default.toml"
+    text = path.read_text()
+    for old, new in (
+        ('name = "default"', 'name = "mine"'),
+        ('output = "runs"', 'output = "elsewhere"'),
+        ("samples = 2048", "samples = 96"),
+        ("epochs = 5", "epochs = 3"),
+        ('device = "auto"', 'device = "cpu"'),
+        ("dropout = 0.1", "dropout = 0.4"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    path.write_text(text)
+    said = run_in(root, "-m", "my_proj", "train").stdout
+    (run,) = (root / "elsewhere").iterdir()
+    assert run.name.endswith("-mine")
+    assert "epoch 3/3" in said
+    assert json.loads(run_in(root, "-m", "my_proj", "eval").stdout)["loss"] > 0
+    run_in(root, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+
+
+@pytest.mark.parametrize("part", ["monitor", "guide"])
+def test_part_that_the_project_has_changes_nothing(tmp_path, part):
+    root = make(tmp_path / "my-proj")
+    before = snapshot(root)
+    done = run_in(root, "-m", "fdl_cli", "add", part)
+    assert "every file is as the templates have it" in done.stderr
+    assert snapshot(root) == before
+
+
+def test_record_of_an_earlier_project_with_the_monitor_part_is_read(tmp_path):
+    root = make(tmp_path / "my-proj")
+    path = root / ".fdl/scaffold.json"
+    record = json.loads(path.read_text())
+    record["answers"]["parts"].append("monitor")
+    path.write_text(json.dumps(record))
+    assert "base" in read_record(root).answers.parts
+    record["answers"]["parts"].append("unheard-of")
+    path.write_text(json.dumps(record))
+    with pytest.raises(ConfigError, match="unheard-of"):
+        read_record(root)
 
 
 # What people break in training code: (file, the line, what it becomes, the tests that must fail).
 BUGS = {
-    "random state is not restored": (
-        "train.py", 'load_rng_state(state["rng"])', "pass", "test_train.py"
-    ),
-    "gradients are not cleared": (
+    "weights come from no seed": ("train.py", ".seed(config.seed)", "", "test_train.py"),
+    "training begins again in place of a resume": (
         "train.py",
-        "training.scaler.update()\n    training.optimizer.zero_grad(set_to_none=True)",
-        "training.scaler.update()",
+        'trainer.resume("auto")',
+        'trainer.run_dir(folder / "again")',
         "test_train.py",
     ),
     "dropout stays on in evaluation": ("evaluate.py", "model.eval()", "pass", "test_train.py"),
-    "every epoch has one order": (
-        "data.py", "seed * 1_000_003 + epoch", "seed * 1_000_003", "test_data.py"
-    ),
-    "a checkpoint is written in place": (
-        "checkpoint.py",
-        "temporary = Path(name)",
-        "temporary = path",
-        "test_checkpoint.py",
-    ),
+    "every epoch has one order": ("data.py", 'shuffle=split == "train"', "shuffle=False", "test_data.py"),
     "the learning rate does not move": (
-        "train.py", "training.schedule.step()", "pass", "test_train.py"
+        "train.py",
+        ".scheduler(lambda optimizer: LambdaLR(optimizer, partial(learning_rate_factor, config)))",
+        "",
+        "test_train.py",
+    ),
+    "gradients are not clipped": (
+        "train.py", ".max_grad_norm(settings.clip_norm)", "", "test_train.py"
+    ),
+    "a fresh model is measured": (
+        "evaluate.py", "load_checkpoint(path, model)", "str(load_checkpoint)", "test_train.py"
+    ),
+    "the default file is not read": (
+        "config.py", "([DEFAULT] if DEFAULT.is_file() else []) + files", "files", "test_config.py"
+    ),
+    "the run that is named is not taken": (
+        "__main__.py",
+        "return run_resume(place or newest_run(), overrides)",
+        "return run_resume(newest_run(), overrides)",
+        "test_cli.py",
     ),
 }  # fmt: skip
 
@@ -165,8 +247,6 @@ def test_the_tests_of_a_project_catch(tmp_path, bug):
     text = path.read_text()
     assert text.count(line) == 1
     path.write_text(text.replace(line, broken))
-    if bug == "a checkpoint is written in place":
-        path.write_text(path.read_text().replace("os.fdopen(descriptor,", "open(path,"))
     done = run_in(
         root, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/{tests}", check=False
     )

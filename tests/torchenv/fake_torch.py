@@ -176,7 +176,11 @@ class Index:
             self.wheels[name] = data
 
     def page(self, project):
-        names = [name for name in self.wheels if name.lower().startswith(f"{project}-")]
+        names = [
+            name
+            for name in self.wheels
+            if name.partition("-")[0].lower().replace("_", "-") == project
+        ]
         sums = {name: hashlib.sha256(self.wheels[name]).hexdigest() for name in names}
         if self.lie:
             sums = dict.fromkeys(names, "0" * 64)

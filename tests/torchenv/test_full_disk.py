@@ -8,7 +8,8 @@ import venv
 
 import pytest
 
-from fdl_cli.errors import storage_error
+from fdl_cli.errors import EnvironmentLackingError, storage_error
+from fdl_cli.torchenv.setup_run import require_writable
 
 FOLDERS = ["/home/ann/.cache/flodl", "/home/ann"]
 
@@ -35,6 +36,18 @@ def test_storage_error_names_the_place(number, place, error_id, hint):
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.EEXIST, errno.EINVAL])
 def test_storage_error_leaves_other_problems_to_be_bugs(number):
     assert storage_error(OSError(number, os.strerror(number), "/srv/x"), FOLDERS) is None
+
+
+@pytest.mark.parametrize("below", ["", ".venv", "a/b/.venv"])
+def test_require_writable_names_the_nearest_folder_that_exists(tmp_path, monkeypatch, below):
+    require_writable(tmp_path / below)
+    allowed = os.access
+    # Root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path and allowed(path, mode))
+    with pytest.raises(EnvironmentLackingError, match="so nothing was downloaded") as caught:
+        require_writable(tmp_path / below)
+    assert caught.value.error_id == "place-not-usable"
+    assert f"`ls -ld {tmp_path}`" in caught.value.hint
 
 
 @pytest.mark.slow

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from fake_torch import torch_wheel
 
+from fdl_cli.scaffold.answers import make_answers
+from fdl_cli.scaffold.rendering import render
 from fdl_cli.torchenv.project_files import (
     local_edit,
     pin_edits,
@@ -96,3 +98,30 @@ def test_uv_sync_keeps_the_build(project):
     torch = next(item for item in lock["package"] if item["name"] == "torch")
     assert torch["source"]["registry"].endswith("/whl")
     assert project.installed().startswith("2.12.1")
+
+
+def test_source_of_several_lines_is_replaced_whole():
+    own = (
+        '\n[tool.uv.sources]\ntorch = [\n    { index = "a", extra = "cpu" },\n'
+        '    { index = "b", extra = "[x]" },\n]\nother = { path = "../other" }\n\n[tool.x]\ny = 1\n'
+    )
+    text = pin_uv(PYPROJECT + own, INDEX)
+    document = tomllib.loads(text)
+    assert document["tool"]["uv"]["sources"] == {
+        "torch": {"index": "pytorch-fdl"},
+        "other": {"path": "../other"},
+    }
+    assert document["tool"]["x"] == {"y": 1}
+    assert pin_uv(text, INDEX) == text
+
+
+def test_new_project_stays_valid_after_a_pin():
+    (text,) = (file.text for file in render(make_answers("p")) if file.path == "pyproject.toml")
+    assert tomllib.loads(pin_uv(text, INDEX))["tool"]["uv"]["sources"]["torch"] == {
+        "index": "pytorch-fdl"
+    }
+
+
+def test_constraint_of_a_wheel_without_a_label_is_the_version_that_pip_knows(tmp_path):
+    edits = list(pin_edits(tmp_path, "2.14.1", "cu130", None, labelled=False))
+    assert edits[-1].after.splitlines()[-1] == "torch==2.14.1"

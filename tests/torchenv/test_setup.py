@@ -312,3 +312,27 @@ def test_a_disk_that_is_too_small_is_found_before_the_download(project, monkeypa
         acquire.require_space(closure, Store(project.home), Plan)
     assert caught.value.error_id == "disk-too-small"
     assert "GB" in caught.value.message
+
+
+def test_task_without_torch_sets_it_up_and_runs(project):
+    (project.folder / "fdl.yml").write_text(
+        "requires: [torch]\ncommands:\n"
+        "  show: {run: [python, -c, 'import torch; print(torch.__version__)']}\n"
+    )
+    # The official index does not exist here: the proxy refuses it at once.
+    environ = {
+        **project.environ(), "HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1",
+    }  # fmt: skip
+
+    def show(*words):
+        return subprocess.run(
+            [sys.executable, "-m", "fdl_cli", *words, "show"], cwd=project.folder, env=environ,
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    refused = show()
+    assert refused.returncode == 7
+    assert "hint: `fdl -y show` sets the project up first" in refused.stderr
+    done = show("-y")
+    assert (done.returncode, done.stdout) == (0, "2.12.1+cpu\n"), done.stderr
+    assert show().stdout == "2.12.1+cpu\n"

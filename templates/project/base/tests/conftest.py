@@ -1,7 +1,6 @@
 """A configuration small enough for tests; one CPU thread, so that sums have one order."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 import torch
@@ -19,15 +18,11 @@ def config() -> Config:
     return Config(
         name="test",
         seed=3,
+        keep_checkpoints=9,
         data=DataConfig(samples=48, features=5, classes=3, batch_size=16),
         model=ModelConfig(width=8, blocks=2, dropout=0.3),
         train=TrainConfig(epochs=3, device="cpu"),
     )
-
-
-@pytest.fixture
-def no_dropout(config: Config) -> Config:
-    return replace(config, model=replace(config.model, dropout=0.0))
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from {{ package }} import config
 from {{ package }}.__main__ import main
 
 SMALL = ["data.samples=64", "model.width=8", "train.device=cpu"]
@@ -31,27 +33,77 @@ def test_help_does_not_import_torch() -> None:
     assert "train" in done.stdout
 
 
-def test_a_wrong_key_is_code_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "train.epoch=1"]) == 2
-    assert "train.epochs" in capsys.readouterr().err
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two runs in a temporary folder, whatever the project's default file contains."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(config, "DEFAULT", tmp_path / "default.toml")
+    for name in ("first", "second"):
+        assert main(["train", "--output", f"runs/{name}", "train.epochs=1", *SMALL]) == 0
+    return tmp_path / "runs"
 
 
-def test_train_resume_and_eval(
+def evaluated(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["eval", *words]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_mistakes_are_code_2(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["eval"]) == 2
-    assert main(["train", "train.epochs=1", *SMALL]) == 0
-    (run,) = (tmp_path / "runs").iterdir()
-    assert {path.name for path in run.iterdir()} == {
-        "config.json",
-{%- if monitor %}
-        "metrics",
-{%- endif %}
-        "metrics.jsonl",
-        "epoch-0001.pt",
-    }
+    monkeypatch.setattr(config, "DEFAULT", tmp_path / "default.toml")
+    for words, said in (
+        (["train", "train.epoch=1"], "train.epochs"),
+        (["eval"], "train first"),
+        (["resume", "nowhere"], "no run nowhere"),
+        (["resume", "."], "not the folder of a run"),
+    ):
+        assert main(words) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_every_run_has_its_own_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["train.epochs=1", "output=runs", *SMALL]
+    assert main(["train", *words]) == main(["train", *words]) == 0
+    first, _ = (tmp_path / "runs").iterdir()
+    assert {"checkpoints", "metrics", "project.json"} <= {path.name for path in first.iterdir()}
+    assert main(["train", "--output", str(first), *words]) == 2
+    assert "continues it" in capsys.readouterr().err
+
+
+def test_eval_measures_the_run_or_the_checkpoint_that_is_named(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (newest,) = (runs / "second" / "checkpoints").glob("*.fdl")
+    assert Path(evaluated(capsys)["checkpoint"]).resolve() == newest
+    (other,) = (runs / "first" / "checkpoints").glob("*.fdl")
+    for name in ("first", "runs/first", str(other)):
+        assert Path(evaluated(capsys, name)["checkpoint"]).resolve() == other
+    usual, changed = evaluated(capsys), evaluated(capsys, "data.noise=0.1")
+    assert usual["loss"] != changed["loss"]
+
+
+def test_resume_continues_the_run_that_is_named(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def epochs(name: str) -> int:
+        notes = (runs / name / "checkpoints").glob("*.json")
+        return max(int(json.loads(path.read_text())["epoch"]) for path in notes)
+
+    assert main(["resume", "first", "train.epochs=2"]) == 0
+    assert (epochs("first"), epochs("second")) == (2, 1)
+    assert main(["resume", "train.epochs=3"]) == 0
+    assert (epochs("first"), epochs("second")) == (2, 3)
+    # The run has kept what was changed, and a change that does not fit is refused, and not kept.
     assert main(["resume"]) == 0
+    assert config.stored(runs / "second").train.epochs == 3
     capsys.readouterr()
-    assert main(["eval"]) == 0
-    assert json.loads(capsys.readouterr().out)["epoch"] == 1
+    assert main(["resume", "model.width=16"]) == 2
+    assert "error" in capsys.readouterr().err
+    assert config.stored(runs / "second").model.width == 8

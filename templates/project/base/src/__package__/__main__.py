@@ -6,7 +6,13 @@ import sys
 import time
 from pathlib import Path
 
-from {{ package }}.config import Config, ConfigError, load
+from {{ package }}.config import (
+    Config,
+    ConfigError,
+    changed,
+    load,
+    stored,
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -22,61 +28,91 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         action="append",
         default=[],
-        help="a TOML file; several are merged, the last one wins",
+        help="a TOML file over configs/default.toml; several are merged, the last one wins",
     )
     train.add_argument("--output", type=Path, help="the folder of this run")
     train.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as train.epochs=3")
-    resume = words.add_parser("resume", help="go on from the newest checkpoint of a run")
-    resume.add_argument("run", type=Path, nargs="?", help="its folder; by default the newest")
-    evaluation = words.add_parser("eval", help="measure a checkpoint")
-    evaluation.add_argument("checkpoint", type=Path, nargs="?", help="by default the newest")
+    resume = words.add_parser("resume", help="continue from the newest checkpoint of a run")
+    evaluation = words.add_parser("eval", help="measure the newest checkpoint of a run")
+    for each, what in ((resume, "a run"), (evaluation, "a run, or a checkpoint")):
+        each.add_argument(
+            "words",
+            nargs="*",
+            metavar="[RUN] [KEY=VALUE ...]",
+            help=f"the folder or the name of {what}, by default the newest; then what to change",
+        )
     return top
 
 
 def main(words: list[str] | None = None) -> int:
     """Run one command and return the exit code."""
     arguments = parser().parse_args(words)
+    # Not above: `--help` ends before, and needs no torch.
+    from flodl import CheckpointError, DeviceError, RunError
+
     try:
         if arguments.command == "train":
             config = load(arguments.config, arguments.overrides)
             return run_train(config, arguments.output or new_folder(config))
+        place, overrides = split(arguments.words)
         if arguments.command == "resume":
-            return run_resume(arguments.run or newest_run())
-        return run_eval(arguments.checkpoint or newest_checkpoint(newest_run()))
-    except (ConfigError, FileNotFoundError) as problem:
+            return run_resume(place or newest_run(), overrides)
+        return run_eval(place or newest_run(), overrides)
+    except (ConfigError, FileNotFoundError, CheckpointError, DeviceError, RunError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
 
 
 def run_train(config: Config, folder: Path) -> int:
     """Train from the start."""
-    from {{ package }}.train import fit, start
+    from flodl import RunDirectory
 
+    from {{ package }}.train import fit
+
+    if RunDirectory(folder).checkpoints.entries():
+        raise ConfigError(f"{folder}: a run has begun here already; `resume {folder}` continues it")
     print(f"run: {folder}")
-    fit(start(config), folder)
+    fit(config, folder)
     return 0
 
 
-def run_resume(folder: Path) -> int:
+def run_resume(folder: Path, overrides: list[str]) -> int:
     """Train on, bit for bit as if the run had never stopped."""
-    from {{ package }} import checkpoint
-    from {{ package }}.config import from_dict
-    from {{ package }}.train import fit, start
+    from {{ package }}.train import fit
 
-    state = checkpoint.load(newest_checkpoint(folder))
-    training = start(from_dict(state["config"]))
-    training.load(state)
-    print(f"run: {folder}, from epoch {training.epoch}")
-    fit(training, folder)
+    config = changed(stored(folder), overrides)
+    print(f"run: {folder}")
+    fit(config, folder, resume=True)
     return 0
 
 
-def run_eval(path: Path) -> int:
-    """Print the metrics of a checkpoint as JSON."""
+def run_eval(place: Path, overrides: list[str]) -> int:
+    """Print the metrics of a checkpoint, or of the newest one of a run, as JSON."""
+    from flodl import RunDirectory
+
     from {{ package }}.evaluate import evaluate_checkpoint
+    from {{ package }}.train import pick_device
 
-    print(json.dumps({"checkpoint": str(path), **evaluate_checkpoint(path)}, indent=2))
+    # A run holds its checkpoints in a folder.
+    run = RunDirectory(place.parent.parent if place.is_file() else place)
+    config = changed(stored(run.path), overrides)
+    newest = run.checkpoints.latest()
+    if place.is_dir() and newest is None:
+        raise FileNotFoundError(f"there is no checkpoint in {place}")
+    path = place if newest is None or place.is_file() else newest.path
+    found = evaluate_checkpoint(path, config, pick_device(config.train.device))
+    print(json.dumps(found, indent=2))
     return 0
+
+
+def split(words: list[str]) -> tuple[Path | None, list[str]]:
+    """Return the run that is named first, if one is, and the changes."""
+    if not words or ("=" in words[0] and not Path(words[0]).exists()):
+        return None, words
+    place, named = Path(words[0]), Path(load([], []).output) / words[0]
+    if not place.exists() and not named.exists():
+        raise FileNotFoundError(f"there is no run {place}, nor {named}")
+    return (place if place.exists() else named), words[1:]
 
 
 def new_folder(config: Config) -> Path:
@@ -89,20 +125,15 @@ def new_folder(config: Config) -> Path:
     raise FileNotFoundError(f"no free folder beside {stem}")
 
 
-def newest_run(output: Path = Path("runs")) -> Path:
-    """Return the newest run that has a checkpoint."""
-    runs = {path.parent for path in output.glob("*/epoch-*.pt")}
-    if not runs:
-        raise FileNotFoundError(f"there is no run with a checkpoint in {output}; train first")
-    return max(runs, key=lambda folder: (folder.stat().st_mtime, folder.name))
+def newest_run() -> Path:
+    """Return the run that was begun last."""
+    from flodl import RunDirectory
 
-
-def newest_checkpoint(folder: Path) -> Path:
-    """Return the newest checkpoint of a run."""
-    found = sorted(folder.glob("epoch-*.pt"))
-    if not found:
-        raise FileNotFoundError(f"there is no checkpoint in {folder}")
-    return found[-1]
+    output = load([], []).output
+    run = RunDirectory.latest(output)
+    if run is None:
+        raise FileNotFoundError(f"there is no run in {output}; train first")
+    return run.path
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
 """The configuration of a run: typed, frozen, read from files, changed by `KEY=VALUE` words."""
 
 import dataclasses
+import json
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+DEFAULT = Path(__file__).resolve().parents[2] / "configs" / "default.toml"
+STORED = "project.json"
 
 
 class ConfigError(Exception):
@@ -60,9 +64,9 @@ class Config:
 
 
 def load(files: list[Path], overrides: list[str]) -> Config:
-    """Read files in order, then apply words such as `train.epochs=3`; later ones win."""
+    """Read `configs/default.toml` and other files in order, then apply words; later ones win."""
     values: dict[str, Any] = {}
-    for path in files:
+    for path in ([DEFAULT] if DEFAULT.is_file() else []) + files:
         try:
             found = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as problem:
@@ -70,12 +74,34 @@ def load(files: list[Path], overrides: list[str]) -> Config:
         except tomllib.TOMLDecodeError as problem:
             raise ConfigError(f"{path}: {problem}") from problem
         _merge(values, found)
+    return changed(from_dict(values), overrides)
+
+
+def changed(config: Config, overrides: list[str]) -> Config:
+    """Apply words such as `train.epochs=3`."""
+    values = to_dict(config)
     for word in overrides:
         key, equals, text = word.partition("=")
         if not equals:
             raise ConfigError(f"`{word}` is not KEY=VALUE, for example `train.epochs=3`")
         _merge(values, _nested(key.split("."), _value(text)))
     return from_dict(values)
+
+
+def store(config: Config, folder: Path) -> None:
+    """Keep the configuration of a run in its folder."""
+    text = json.dumps(to_dict(config), indent=2) + "\n"
+    unfinished = folder / f"{STORED}.tmp"
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(folder / STORED)
+
+
+def stored(folder: Path) -> Config:
+    """Return the configuration of a run."""
+    path = folder / STORED
+    if not path.is_file():
+        raise ConfigError(f"{folder} is not the folder of a run: it has no {STORED}")
+    return from_dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def from_dict(values: dict[str, Any]) -> Config:
@@ -90,7 +116,7 @@ def from_dict(values: dict[str, Any]) -> Config:
 
 
 def to_dict(config: Config) -> dict[str, Any]:
-    """Return plain values: what a checkpoint stores and `from_dict` reads."""
+    """Return plain values, which `from_dict` reads."""
     return dataclasses.asdict(config)
 
 

@@ -1,16 +1,16 @@
 """A classification data set that needs no download: noisy points around random centres."""
 
 import torch
+from flodl import DataLoader
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import Dataset, TensorDataset
 
 from {{ package }}.config import DataConfig
 
-Batch = tuple[Tensor, ...]
 SPLITS = {"train": 0, "valid": 1}
 
 
-def make_dataset(config: DataConfig, seed: int, split: str) -> Dataset[Batch]:
+def make_dataset(config: DataConfig, seed: int, split: str) -> Dataset[tuple[Tensor, ...]]:
     """Return one split; both splits share their centres and differ in their points."""
     centres_rng = torch.Generator().manual_seed(seed)
     centres = torch.randn(config.classes, config.features, generator=centres_rng)
@@ -21,14 +21,13 @@ def make_dataset(config: DataConfig, seed: int, split: str) -> Dataset[Batch]:
     return TensorDataset(centres[labels] + config.noise * noise, labels)
 
 
-def make_loader(config: DataConfig, seed: int, split: str, epoch: int) -> DataLoader[Batch]:
-    """Return the batches of one epoch; their order depends on the seed and the epoch only."""
-    order = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+def make_loader(config: DataConfig, seed: int, split: str) -> DataLoader:
+    """Return the batches of a split; a batch depends on the seed, the epoch and its place only."""
     return DataLoader(
         make_dataset(config, seed, split),
         batch_size=config.batch_size,
         shuffle=split == "train",
-        num_workers=config.workers,
-        generator=order,
-        persistent_workers=False,
+        drop_last=False,
+        seed=seed,
+        workers=config.workers,
     )

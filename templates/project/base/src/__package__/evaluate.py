@@ -1,38 +1,46 @@
 """Measure a model on the validation split, without changing it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from flodl import Batch, load_checkpoint
+from torch import Tensor, nn
 
-from {{ package }} import checkpoint
-from {{ package }}.config import Config, from_dict
+from {{ package }}.config import Config
 from {{ package }}.data import make_loader
 from {{ package }}.model import build_model
 
 
+def measure(model: nn.Module, batch: Batch) -> Mapping[str, Tensor]:
+    """Return the metrics of a batch, each as a mean over its samples."""
+    features, labels = batch
+    scores = model(features)
+    return {
+        "loss": F.cross_entropy(scores, labels),
+        "accuracy": (scores.argmax(1) == labels).float().mean(),
+    }
+
+
 @torch.no_grad()
 def evaluate(model: nn.Module, config: Config, device: torch.device) -> dict[str, float]:
-    """Return the mean loss and the accuracy; the model leaves in the mode it came in."""
+    """Return the means over the split; the model leaves in the mode it came in."""
     was_training = model.training
     model.eval()
-    loss, correct, count = 0.0, 0, 0
-    for features, labels in make_loader(config.data, config.seed, "valid", 0):
-        features, labels = features.to(device), labels.to(device)
-        scores = model(features)
-        loss += F.cross_entropy(scores, labels, reduction="sum").item()
-        correct += int((scores.argmax(1) == labels).sum())
-        count += len(labels)
+    sums: dict[str, float] = {}
+    count = 0
+    for batch in make_loader(config.data, config.seed, "valid").on(device):
+        for name, value in measure(model, batch).items():
+            sums[name] = sums.get(name, 0.0) + value.item() * batch.size
+        count += batch.size
     model.train(was_training)
-    return {"loss": loss / count, "accuracy": correct / count}
+    return {name: total / count for name, total in sums.items()}
 
 
-def evaluate_checkpoint(path: Path) -> dict[str, Any]:
-    """Load a checkpoint with its own configuration and measure it on the CPU."""
-    state = checkpoint.load(path)
-    config = from_dict(state["config"])
+def evaluate_checkpoint(path: Path, config: Config, device: torch.device) -> dict[str, Any]:
+    """Load the weights of a checkpoint and measure them."""
     model = build_model(config)
-    model.load_state_dict(state["model"])
-    return {"epoch": state["epoch"], **evaluate(model, config, torch.device("cpu"))}
+    load_checkpoint(path, model)
+    return {"checkpoint": str(path), **evaluate(model.to(device), config, device)}
