@@ -25,8 +25,8 @@ def candidates(minor: int) -> list[Path]:
     pyenv = Path(os.environ.get("PYENV_ROOT") or HOME / ".pyenv")
     data = Path(os.environ.get("XDG_DATA_HOME") or HOME / ".local" / "share")
     uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or data / "uv" / "python")
-    for folder in (pyenv / "versions", uv, cache_folder() / "pythons"):
-        found += sorted(folder.glob(f"*/bin/{name}"), reverse=True)
+    for pattern in (pyenv / "versions/*/bin", uv / "*/bin", cache_folder() / "pythons/*/usr/bin"):
+        found += sorted(Path("/").glob(f"{pattern.relative_to('/')}/{name}"), reverse=True)
     return [path for path in found if shutil.which(path)]
 
 

@@ -1,15 +1,21 @@
 """Run everything that must hold for this checkout: style, types, layers, script, tests.
 
 `./fdl test` runs all of it; `./fdl test ARGUMENTS` hands the arguments to pytest and runs only
-that. The fast tests run before the slow ones, in one pytest run, whose summary is the last line.
+that. The tests of the runtime, the prover and the porter also run under another Python, before the
+whole suite. There the fast tests run before the slow ones, in one pytest run, whose summary is the
+last line.
 """
 
+import concurrent.futures
 import os
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import other_pythons
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
@@ -81,7 +87,17 @@ def main() -> int:
     if arguments:
         return run_tests(arguments)
     install_programs()  # without them their tests skip, and say so
-    failed = [name for name, command in CHECKS if not check(name, command)]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        # Downloads and the checks share the time.
+        prepared = {
+            minor: pool.submit(other_pythons.prepare, minor) for minor in other_pythons.others()
+        }
+        failed = [name for name, command in CHECKS if not check(name, command)]
+        failed += [
+            f"tests on Python 3.{minor}"
+            for minor, future in prepared.items()
+            if not other_pythons.run_tests(minor, future)
+        ]
     if failed:
         print(f"failed before the tests: {', '.join(failed)}", flush=True)
     return run_tests([]) or (1 if failed else 0)

@@ -2,6 +2,9 @@
 
 from types import ModuleType as _ModuleType
 
+import flodl.quiet_torch as _quiet_torch  # noqa: F401  # before anything that imports torch
+
+# isort: split
 from flodl.autograd import NoGradGuard as NoGradGuard
 from flodl.autograd import is_grad_enabled as is_grad_enabled
 from flodl.autograd import no_grad as no_grad

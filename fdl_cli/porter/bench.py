@@ -42,6 +42,21 @@ class Bench:
         target.unlink(missing_ok=True)
         target.write_bytes(data)
 
+    def put_back(self) -> tuple[Path, ...]:
+        """Write ports anew that something else has changed; return the files that they are of."""
+        changed = [
+            source for source, data in self._placed.items() if self._holds_other(source, data)
+        ]
+        for source in changed:
+            self.place(source, self._placed.pop(source))
+        return tuple(changed)
+
+    def _holds_other(self, source: Path, data: bytes) -> bool:
+        try:
+            return self._twin(source).read_bytes() != data
+        except OSError:
+            return True
+
     def placement(self, source: Path) -> Placement:
         """Return where a file of the project and its port are."""
         real = _absolute(source)

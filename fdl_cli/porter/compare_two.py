@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.errors import NotFoundError, UsageError
-from fdl_cli.porter.ir.evidence import NO_MODULE, ClassEvidence, VerifyOutcome, VerifyRequest
+from fdl_cli.porter.ir.evidence import (
+    NO_MODULE,
+    ClassEvidence,
+    VerifyOutcome,
+    VerifyRequest,
+    digest_of,
+)
 from fdl_cli.porter.ir.findings import ClassOutcome, FileWarning, VerifyFinding
 from fdl_cli.porter.ir.port_data import FileData
 from fdl_cli.porter.proof import Verify
@@ -37,11 +43,11 @@ def compare_files(request: ComparisonRequest) -> FileData:
         NotFoundError: the port has no class that the original has too.
     """
     started = time.monotonic()
-    (before, _), (after, imported) = _classes(request.original), _classes(request.ported)
+    (before, _, _), (after, imported, digest) = map(_classes, (request.original, request.ported))
     names = tuple(name for name in after if name in before and _is_model(name, after, imported))
     if not names:
         raise _nothing_to_verify(request)
-    outcome = _run(request, names)
+    outcome = _run(request, names, digest)
     found = [item for item in outcome.classes if item.error_code != NO_MODULE]
     classes = tuple(_outcome(item, after) for item in found)
     if outcome.classes and not found:
@@ -73,9 +79,9 @@ def _nothing_to_verify(request: ComparisonRequest) -> NotFoundError:
     )
 
 
-def _run(request: ComparisonRequest, names: tuple[str, ...]) -> VerifyOutcome:
+def _run(request: ComparisonRequest, names: tuple[str, ...], digest: str) -> VerifyOutcome:
     folders = dict.fromkeys((request.original.parent, request.ported.parent))
-    with tempfile.TemporaryDirectory(prefix="fdl-verify-") as folder:
+    with tempfile.TemporaryDirectory() as folder:
         return request.verify(
             VerifyRequest(
                 original=request.original,
@@ -86,14 +92,16 @@ def _run(request: ComparisonRequest, names: tuple[str, ...]) -> VerifyOutcome:
                 timeout_s=request.timeout_s,
                 workdir=Path(folder),
                 search_path=tuple(folders),
+                ported_sha256=digest,
             )
         )
 
 
-def _classes(path: Path) -> tuple[dict[str, ast.ClassDef], frozenset[str]]:
-    """Return the classes of a file, and the names that it imports."""
+def _classes(path: Path) -> tuple[dict[str, ast.ClassDef], frozenset[str], str]:
+    """Return the classes of a file, the names that it imports, and the digest of its text."""
     try:
-        tree = ast.parse(path.read_bytes(), str(path))
+        data = path.read_bytes()
+        tree = ast.parse(data, str(path))
     except (OSError, SyntaxError, ValueError) as problem:
         raise UsageError(
             error_id="verify-unreadable",
@@ -104,7 +112,7 @@ def _classes(path: Path) -> tuple[dict[str, ast.ClassDef], frozenset[str]]:
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     names = (alias.asname or alias.name for node in imports for alias in node.names)
-    return classes, frozenset(name.partition(".")[0] for name in names)
+    return classes, frozenset(name.partition(".")[0] for name in names), digest_of(data)
 
 
 def _is_model(name: str, classes: dict[str, ast.ClassDef], imported: frozenset[str]) -> bool:

@@ -1,10 +1,22 @@
-"""Finds the file of a project that an import means, without running anything."""
+"""Finds the file that an import means, without running anything.
 
+The files that are ported are known; others are looked for on disk, from the folder of the importing file up
+to the top of its project. A file alone so sees what it sees in a port of its whole folder:
+
+    fdl port pkg/model.py      # from .parts import *
+    find(pkg/model.py, ".parts") -> pkg/parts.py, which is read and not ported
+"""
+
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 from fdl_cli.porter.analyse.names import Names
+
+# What marks the top of a project: above it nothing is looked for.
+_MARKS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "fdl.yml", "requirements.txt")
+_INSTALLED: Final = frozenset({"torch", "torchvision", "numpy", "flodl", *sys.stdlib_module_names})
 
 
 @final
@@ -13,6 +25,7 @@ class ModuleMap:
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._files = frozenset(files)
+        self._disk = _Disk()
         self._packages = frozenset(file.parent for file in self._files if _is_package(file))
         folders = {file.parent for file in self._files}
         # A package is imported from the folder above it.
@@ -33,16 +46,19 @@ class ModuleMap:
                 folder = folder.parent
             parts = tuple(rest.split(".")) if rest else ()
             init = folder / "__init__.py"
-            own = (init, parts) if init in self._files else None
-            return self._walk(folder, parts) or own
+            known = init in self._files or self._disk.is_file(init)
+            own = (init, parts) if known else None
+            return self._walk(folder, parts) or self._disk.walk(folder, parts) or own
         parts = tuple(dotted.split("."))
-        if parts[0] not in self._tops:
+        if parts[0] in self._tops:
+            for folder in self._search_folders(importer):
+                found = self._walk(folder, parts)
+                if found is not None:
+                    return found
+        if parts[0] in _INSTALLED:
             return None
-        for folder in self._search_folders(importer):
-            found = self._walk(folder, parts)
-            if found is not None:
-                return found
-        return None
+        walks = (self._disk.walk(folder, parts) for folder in self._disk.folders(importer.parent))
+        return next((found for found in walks if found is not None), None)
 
     def imported(self, importer: Path, names: Names) -> set[Path]:
         """Return the files from which a file imports something, by the names that it binds."""
@@ -68,6 +84,48 @@ class ModuleMap:
         yield from (folder for folder in outside if folder in self._folders)
         # A file of a package that is run as a script finds its neighbours by their bare names.
         yield from inside
+
+
+@final
+class _Disk:
+    """What is on disk around the files, each place looked at once."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, bool] = {}
+        self._chains: dict[Path, tuple[Path, ...]] = {}
+
+    def walk(self, folder: Path, parts: tuple[str, ...]) -> tuple[Path, tuple[str, ...]] | None:
+        """Follow the parts of a name from a folder down to the file which they name last."""
+        found: tuple[Path, tuple[str, ...]] | None = None
+        for number, part in enumerate(parts):
+            file, folder = folder / f"{part}.py", folder / part
+            if self.is_file(folder / "__init__.py"):
+                found = folder / "__init__.py", parts[number + 1 :]
+            elif self.is_file(file):
+                return file, parts[number + 1 :]
+            elif not folder.is_dir():
+                return found
+        return found
+
+    def is_file(self, path: Path) -> bool:
+        """Return True if there is such a file."""
+        if path not in self._files:
+            self._files[path] = path.is_file()
+        return self._files[path]
+
+    def folders(self, folder: Path) -> tuple[Path, ...]:
+        """Return the folders from which a file in a folder may import, likeliest first."""
+        if folder not in self._chains:
+            chain = [folder, *folder.parents]
+            inside = [each for each in chain if self.is_file(each / "__init__.py")]
+            outside = [each for each in chain if each not in inside]
+            top = next((n for n, each in enumerate(outside) if _is_top(each)), 0)
+            self._chains[folder] = (*outside[: top + 1], *inside)
+        return self._chains[folder]
+
+
+def _is_top(folder: Path) -> bool:
+    return any((folder / mark).exists() for mark in _MARKS)
 
 
 def _is_package(file: Path) -> bool:

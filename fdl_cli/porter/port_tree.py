@@ -43,7 +43,7 @@ def port_tree(
     )
     if request.in_place and request.write and not request.force:
         _require_clean(jobs, contents, project)
-    with tempfile.TemporaryDirectory(prefix="fdl-port-") as folder:
+    with tempfile.TemporaryDirectory() as folder:
         run = PortRun(request, contents, project, Path(folder), note)
         results = run.port(tuple(job.source for job in jobs))
     files = tuple(_file_data(request, job, results[job.source], contents) for job in jobs)

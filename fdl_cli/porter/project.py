@@ -8,6 +8,7 @@ from typing import final
 
 from fdl_cli.porter.analyse.draws import calls
 from fdl_cli.porter.analyse.kinship import Relative, Survey, survey
+from fdl_cli.porter.analyse.names import Names
 from fdl_cli.porter.analyse.script import analyse
 from fdl_cli.porter.collection import no_collection
 from fdl_cli.porter.ir.expressions import Kind
@@ -42,7 +43,8 @@ _TOO_DEEP = FileError(
 class Project:
     """The files that are ported together.
 
-    With `linked` off every file stands for itself: its port will not see the ports of the others.
+    With `linked` off every file stands for itself: its port will not see the ports of the others. What a file
+    imports from files that are not ported is read from disk; a class below one of theirs extends it as it is.
     `training` says how far training loops move, `moved` are files whose ports go to other folders.
     """
 
@@ -56,26 +58,24 @@ class Project:
         moved: Collection[Path] = (),
     ) -> None:
         self.training = training
-        self._linked = linked and len(files) > 1
+        self._linked = linked
+        self._files = files
         self._moved = frozenset(moved)
         self._errors: dict[Path, FileError] = {}
         self._members: dict[Path, Member] = {}
         for path, data in files.items():
             self._read(path, data)
+        self._ported = frozenset(self._members)
+        self._near: dict[Path, Member | None] = {}
         self._map = ModuleMap(self._members)
         self._settled = False
         self._modules: dict[Class, bool] = {}
-        self._bring()
-        if linked and len(self._members) > 1:
-            for path in self._members:
-                self._link(path)
-            self._reach()
-            # Once more: what a method returns is known when it was read as one that is reached.
-            for path, member in self._members.items():
-                if member.relatives:
-                    self._link(path)
-            for home, name in self._every_base():
-                self._members[home].extended |= {name}
+        for path, member in self._members.items():
+            self._bring(path, member)
+        if linked:
+            self._link_all()
+        else:
+            self._link_alone()
 
     def error(self, path: Path) -> FileError | None:
         """Return why a file cannot be ported at all; such a file has no draft."""
@@ -94,7 +94,7 @@ class Project:
     def drafts(self) -> Iterator[tuple[Path, Draft]]:
         """Yield the ports of all Python files that are no notebooks."""
         for path in self._members:
-            if path.suffix == ".py":
+            if path.suffix == ".py" and path in self._ported:
                 yield path, self.draft(path)
 
     def demote(self, path: Path, reasons: Mapping[str, Reason]) -> None:
@@ -142,7 +142,8 @@ class Project:
 
     def _imported(self, path: Path) -> set[Path]:
         member = self._members.get(path)
-        return set() if member is None else self._map.imported(path, member.survey.names)
+        found = set() if member is None else self._map.imported(path, member.survey.names)
+        return found & set(self._members)
 
     def is_cautious(self, path: Path, name: str) -> bool:
         """Say whether `caution` was asked for a class."""
@@ -168,18 +169,72 @@ class Project:
             member.script = analyse(member.source, member.cautious, member.kinship)
         return member.script
 
-    def _bring(self) -> None:
-        """Tell each file what relative imports, and stars of other files, bring it from outside."""
-        names = {path: member.survey.names for path, member in self._members.items()}
-        for path, member in self._members.items():
-            outside = imported_from_outside(path, names[path], self._map)
-            brought = {**outside, **brought_by_stars(path, names, self._map)}
-            if brought:
-                member.survey = survey(member.source, brought)
-                member.kinship = replace(member.kinship, brought=brought)
-                member.script = None
+    def _known(self, path: Path) -> Member | None:
+        """Return a file that is ported, or read one that is only imported, if it can be read."""
+        if path in self._members:
+            return self._members[path]
+        if path not in self._near:
+            self._near[path] = None
+            member = self._near[path] = _read_near(path)
+            if member is not None:
+                self._bring(path, member)
+        return self._near[path]
+
+    def _names(self, path: Path) -> Names | None:
+        member = self._known(path)
+        return None if member is None else member.survey.names
+
+    def _bring(self, path: Path, member: Member) -> None:
+        """Tell a file what relative imports, and stars of other files, bring it from outside."""
+        outside = imported_from_outside(path, member.survey.names, self._map, self._ported)
+        brought = {**outside, **brought_by_stars(path, self._names, self._map)}
+        if brought:
+            member.survey = survey(member.source, brought)
+            member.kinship = replace(member.kinship, brought=brought)
+            member.script = None
 
     # -- who extends whom -----------------------------------------------------------------------
+
+    def _link_all(self) -> None:
+        """Link the files with each other; files with the bases of their classes join them, unported."""
+        done: set[Path] = set()
+        while pending := [path for path in self._members if path not in done]:
+            for path in pending:
+                self._link(path)
+            done.update(pending)
+        self._reach()
+        # Once more: what a method returns is known when it was read as one that is reached.
+        for path, member in tuple(self._members.items()):
+            if member.relatives:
+                self._link(path)
+        for home, name in self._every_base():
+            self._members[home].extended |= {name}
+
+    def _link_alone(self) -> None:
+        """Tell each file what it would know in a port of all files; none of the others is changed for it."""
+        if not any(self._has_base_elsewhere(path) for path in self._members):
+            for path in self._members:
+                self._link(path)
+            return
+        whole = Project(self._files)
+        for path, member in self._members.items():
+            linked = whole._members[path]
+            member.relatives = linked.relatives
+            member.kinship = replace(linked.kinship, reached={})
+            member.kept = whole.kept_bases(path)
+            member.script = None
+
+    def _has_base_elsewhere(self, path: Path) -> bool:
+        return any(
+            base.kind == "other" and self._resolve(path, base.name) is not None
+            for item in self._members[path].survey.classes.values()
+            for base in item.facts.bases
+        )
+
+    def kept_bases(self, path: Path) -> frozenset[str]:
+        """Return the bases of a file's classes in other files that are kept, whatever is ported."""
+        self.draft(path)
+        return self._members[path].kept
 
     def _link(self, path: Path) -> None:
         """Find the classes of other files that stand above those of one file."""
@@ -208,6 +263,10 @@ class Project:
         if target is None or name in found:
             return
         home, own = target
+        near = self._near.get(home)
+        if near is not None:
+            # Its methods are read as those of a file that is ported: they say what becomes of the class.
+            self._members.setdefault(home, near)
         surveyed = self._members[home].survey.classes[own]
         script = self._script(self._members[home])
         names = {base.name: f"{home}:{base.name}" for base in surveyed.facts.bases}
@@ -235,7 +294,10 @@ class Project:
         Imports may run in circles: `seen` are the names that were looked up on the way.
         """
         seen = set() if seen is None else seen
-        known = self._members[path].survey
+        member = self._known(path)
+        if member is None:
+            return None
+        known = member.survey
         if name in known.classes:
             return path, name
         if (path, name) in seen:
@@ -279,7 +341,10 @@ class Project:
         if found is None or len(found[1]) != 1 or hops > _MAX_HOPS:
             return
         home, (name,) = found
-        survey = self._members[home].survey
+        member = self._known(home)
+        if member is None:
+            return
+        survey = member.survey
         if name in survey.drawing:
             yield shown, survey.drawing[name]
         elif name in survey.names.aliases:
@@ -290,8 +355,9 @@ class Project:
         aliases = set(member.survey.names.aliases)
         for star in member.survey.names.stars:
             found = self._map.find(path, star)
-            if found is not None and not found[1]:
-                aliases |= set(self._members[found[0]].survey.classes)
+            home = None if found is None or found[1] else self._known(found[0])
+            if home is not None:
+                aliases |= set(home.survey.classes)
         for alias in aliases:
             target = self._resolve(path, alias)
             if target is not None and target[0] != path and self._is_module(target):
@@ -316,11 +382,12 @@ class Project:
         if target not in self._modules:
             self._modules[target] = False  # a circle is no module
             path, name = target
-            self._modules[target] = any(
+            member = self._known(path)
+            self._modules[target] = member is not None and any(
                 base.kind in {"module", "flow", "layer"}
                 or self._has_module(path, base)
                 or is_foreign_module(base.name)
-                for base in self._members[path].survey.classes[name].facts.bases
+                for base in member.survey.classes[name].facts.bases
             )
         return self._modules[target]
 
@@ -374,17 +441,30 @@ class Project:
 
     def _moves(self, path: Path, module: str) -> bool:
         """Return True if the port of a module that a file imports moves along with its own."""
-        return self._linked and self._map.find(path, module) is not None
+        found = self._map.find(path, module)
+        return found is not None and not self._stays(found[0])
 
     def _assumed(self, member: Member) -> ScriptIR:
         script = self._script(member)
+        flows = {item.facts.name for item in member.kinship.relatives if item.on_flodl}
         relatives = tuple(
-            replace(item, kept=item.name in member.kept) for item in script.relatives
+            replace(
+                item,
+                kept=item.name in member.kept,
+                plain=item.name not in flows and self._stays(member.relatives[item.name][0]),
+            )
+            for item in script.relatives
         )
         return replace(script, relatives=relatives, extended=member.extended)
 
+    def _stays(self, home: Path) -> bool:
+        """Return True if the ports import a file as it is."""
+        return not self._linked or home not in self._ported
+
     def _correct(self) -> bool:
         """Compare the assumptions with the drafts; say whether some were wrong."""
+        if not self._linked:
+            return False
         all_kept = {
             (path, item.name)
             for path, member in self._members.items()
@@ -411,3 +491,12 @@ class Project:
                 if direct and (path, model.facts.name) not in kept:
                     found |= direct
         return found
+
+
+def _read_near(path: Path) -> Member | None:
+    """Read a file that is only imported; one that cannot be read tells nothing."""
+    try:
+        source = read(path.read_bytes())
+        return Member(source, survey(source))
+    except (OSError, UnreadableError, RecursionError):
+        return None

@@ -16,6 +16,7 @@ from fdl_cli.porter.ir.evidence import (
     ScriptRequest,
     VerifyOutcome,
     VerifyRequest,
+    digest_of,
 )
 from fdl_cli.porter.ir.findings import FileWarning, Reason, ScriptFinding
 from fdl_cli.porter.pipeline import Draft
@@ -85,7 +86,7 @@ def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
         made = project.draft(path)
         request = class_request(project, path, proving)
         pending = tuple(name for name in request.classes if name not in evidence)
-        outcome = proving.verify(replace(request, classes=pending))
+        outcome = _verified(replace(request, classes=pending), proving)
         evidence.update((item.name, item) for item in outcome.classes)
         warnings = _warnings(outcome)
         sufficient = outcome.sufficient_s
@@ -128,6 +129,16 @@ def _still_valid(
         for name, item in evidence.items()
         if name in kept and item.status != "different" and item.reason != "time"
     }
+
+
+def _verified(request: VerifyRequest, proving: Proving) -> VerifyOutcome:
+    """Verify a draft; what was found with another text of a neighbour proves nothing."""
+    outcome = proving.verify(request)
+    changed = () if proving.bench is None else proving.bench.put_back()
+    if not changed:
+        return outcome
+    names = ", ".join(source.name for source in changed)
+    return outcome.unproved(f"{names} changed in the copy while it was verified", "port-changed")
 
 
 def prove_training(project: Project, path: Path, proving: Proving, proof: Proof) -> Proof:
@@ -224,10 +235,11 @@ def _demotion(item: ClassEvidence, line: int) -> Reason:
 def class_request(project: Project, path: Path, proving: Proving) -> VerifyRequest:
     """Put the port of a file, as it stands now, where its classes can be compared."""
     place = _placement(project, path, proving)
+    made = project.draft(path)
     return VerifyRequest(
         original=place.original,
         ported=place.ported,
-        classes=ported_classes(project.draft(path)),
+        classes=ported_classes(made),
         examples=proving.examples,
         python=proving.python,
         timeout_s=proving.timeout_s,
@@ -235,6 +247,7 @@ def class_request(project: Project, path: Path, proving: Proving) -> VerifyReque
         search_path=place.search_path,
         ported_search_path=place.ported_search_path,
         drawings=proving.drawings,
+        ported_sha256=digest_of(made.data),
     )
 
 
@@ -249,6 +262,7 @@ def script_request(project: Project, path: Path, proving: Proving) -> ScriptRequ
         workdir=proving.workdir,
         search_path=place.search_path,
         ported_search_path=place.ported_search_path,
+        ported_sha256=digest_of(project.draft(path).data),
     )
 
 

@@ -9,7 +9,7 @@ Example:
 import ast
 import codecs
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,14 +39,16 @@ def absolute_name(package: str, dotted: str) -> str:
     return ".".join([*parts[: len(parts) - above], *([rest] if rest else [])])
 
 
-def imported_from_outside(path: Path, names: Names, modules: ModuleMap) -> dict[str, str]:
+def imported_from_outside(
+    path: Path, names: Names, modules: ModuleMap, ported: Collection[Path]
+) -> dict[str, str]:
     """Return the full names of what relative imports bring from files that are not ported."""
     package = package_of(path)
-    found = {
-        name: absolute_name(package, dotted)
-        for name, dotted in names.aliases.items()
-        if dotted.startswith(".") and modules.find(path, dotted) is None
-    }
+    found = {}
+    for name, dotted in names.aliases.items():
+        home = modules.find(path, dotted) if dotted.startswith(".") else None
+        if dotted.startswith(".") and (home is None or home[0] not in ported):
+            found[name] = absolute_name(package, dotted)
     return {name: dotted for name, dotted in found.items() if dotted}
 
 

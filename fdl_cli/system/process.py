@@ -22,7 +22,7 @@ Echo = Callable[[str], None]
 QUOTED_LINES = 12
 
 # Sessions of their own do not see Ctrl-C: `end_all` ends those that threads wait for.
-_captured: set[subprocess.Popen[str]] = set()
+_captured: set[subprocess.Popen[Any]] = set()
 
 
 @final
@@ -166,6 +166,41 @@ def child_of(
         )
     except OSError as problem:
         raise _cannot_start(tuple(argv), None, problem) from problem
+
+
+def start_server(
+    argv: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], descriptor: int, errors: int
+) -> subprocess.Popen[Any]:
+    """Start a program that is spoken to through one descriptor, and ends when that is closed.
+
+    It gets its own session, and `end_all` ends it.
+
+    Raises:
+        EnvironmentLackingError: the program does not exist, or may not be run.
+    """
+    words = tuple(str(word) for word in argv)
+    try:
+        child = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            pass_fds=(descriptor,),
+            start_new_session=True,
+        )
+    except OSError as problem:
+        raise _cannot_start(words, cwd, problem) from problem
+    _captured.add(child)
+    return child
+
+
+def end_server(child: subprocess.Popen[Any]) -> None:
+    """End a server on the spot."""
+    _captured.discard(child)
+    _kill(child, group=True)
+    child.wait()
 
 
 def command_failed(completed: Completed) -> OperationFailedError:

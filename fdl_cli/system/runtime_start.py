@@ -10,10 +10,12 @@ import runpy
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import final
 
 PACKAGES = ("flodl", "xxhash")
 
 
+@final
 class _Beside:
     """Finds these packages where the tool has them, and nothing else that is installed there."""
 

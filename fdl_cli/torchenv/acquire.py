@@ -20,7 +20,7 @@ from fdl_cli.torchenv.builds import KeptBuild, read_build, tree_bytes, unfinishe
 from fdl_cli.torchenv.catalogue import load
 from fdl_cli.torchenv.index import OFFICIAL
 from fdl_cli.torchenv.installable import AMD_DOCS, is_plain
-from fdl_cli.torchenv.pip_tool import Needed, Pip, resolve
+from fdl_cli.torchenv.pip_tool import Needed, Pip, resolve_torch
 from fdl_cli.torchenv.progress import DownloadProgress
 from fdl_cli.torchenv.proof import Expectation, Proof
 from fdl_cli.torchenv.prove import prove
@@ -65,7 +65,7 @@ def find_closure(plan: SetupPlan, request: SetupRequest, pip: Pip, console: Cons
     with _package_options(plan, request) as options:
         needed = tuple(
             replace(item, artefact=_without_link(item.artefact))
-            for item in resolve(pip, (requirement_of(plan),), options, echo=console.echo)
+            for item in resolve_torch(pip, requirement_of(plan), options, console)
         )
     if not any(normal_name(item.project) == "torch" for item in needed):
         raise OperationFailedError(

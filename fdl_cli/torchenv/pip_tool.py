@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, final
 from urllib.parse import unquote, urlsplit
 
+from fdl_cli.console import Console
 from fdl_cli.errors import EnvironmentLackingError, OperationFailedError
 from fdl_cli.net.artefact import Artefact
 from fdl_cli.net.simple_index import IndexLink
@@ -42,6 +43,10 @@ class Needed:
     project: str
     version: str
     artefact: Artefact
+
+
+# Older builds were compiled for the ABI of numpy 1.
+_NUMPY_2: Final = (2, 3)
 
 
 def find_pip(environment: Environment, python: Path | None = None) -> Pip:
@@ -87,6 +92,26 @@ def configured_links(
             causes=tuple(_redact(done.stderr).strip().splitlines()[-3:]),
         )
     return links
+
+
+def resolve_torch(
+    pip: Pip, requirement: str, options: tuple[str, ...], console: Console
+) -> tuple[Needed, ...]:
+    """Find the closure of a torch with numpy beside it, which torch uses and does not require.
+
+    Raises:
+        OperationFailedError: pip finds no solution even without numpy.
+    """
+    version = requirement.partition("===")[2].partition("+")[0]
+    old = tuple(int(part) for part in version.split(".")[:2]) < _NUMPY_2
+    try:
+        return resolve(
+            pip, (requirement, "numpy<2" if old else "numpy"), options, echo=console.echo
+        )
+    except OperationFailedError:
+        needed = resolve(pip, (requirement,), options, echo=console.echo)
+    console.note("these indexes have no numpy for this Python; torch is installed without it")
+    return needed
 
 
 def resolve(

@@ -18,7 +18,7 @@ from fdl_cli.torchenv import index as indexes
 from fdl_cli.torchenv.catalogue import PlatformKey, load
 from fdl_cli.torchenv.choose import choose
 from fdl_cli.torchenv.index import IndexView
-from fdl_cli.torchenv.pip_tool import Pip, configured_links, find_pip, resolve
+from fdl_cli.torchenv.pip_tool import Pip, configured_links, find_pip, resolve_torch
 from fdl_cli.torchenv.progress import DownloadProgress
 from fdl_cli.torchenv.setup_data import SetupRequest
 from fdl_cli.torchenv.setup_plan import find_source, untagged_variants
@@ -96,7 +96,7 @@ def fill_wheelhouse(
     choice = choose(facts, request.wishes, catalogue, view.held)
     # pip resolves for another platform only with `--target`; a dry run never writes there.
     options = (*_options(choice, view, target), "--target", str(folder))
-    needed = resolve(pip, (_requirement(choice, view),), options, echo=context.console.echo)
+    needed = resolve_torch(pip, _requirement(choice, view), options, context.console)
     artefacts = with_sizes([item.artefact for item in needed], Patience(), request.proxy)
     with DownloadProgress(context.console, "wheels") as progress:
         fetched = fetch_all(artefacts, Store(cache), progress=progress, proxy=request.proxy)

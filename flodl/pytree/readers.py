@@ -305,7 +305,7 @@ WHOLE: dict[type, Reader] = {
     type({}.values()): _read_view,
     type({}.items()): _read_view,
     memoryview: _read_bytes,
-    pathlib.PurePath: _text_by(str),  # keeps what it computed of its own text
+    pathlib.PurePath: _text_by(str),  # it caches its text
     logging.Logger: _text_by(lambda value: value.name),
     type(threading.Lock()): _text_by(lambda _: "lock"),
     type(threading.RLock()): _text_by(lambda _: "lock"),

@@ -149,7 +149,7 @@ class Walker:
             return entries(value.items)
         layout = _layout_of(kind)
         if torch.Tensor in layout.bases:
-            # Those of torch keep in attributes what they computed of their own sizes.
+            # Those of torch cache their sizes in attributes.
             return Leaf(value), () if _IS_NESTED(value) else layout.state_of(value)
         if nn.Module in layout.bases:
             return Branch(module=True), self._module_items(value) if self._into_modules else ()

@@ -8,6 +8,7 @@ cell, as in Python: when the flow has changed it, those that are called later se
 
 from __future__ import annotations
 
+import gc
 import weakref
 from functools import partial
 from types import CellType, FunctionType
@@ -17,6 +18,7 @@ from flodl.bytecode.decode import instructions
 from flodl.bytecode.instruction import Kind
 from flodl.errors import FlowError
 from flodl.tracing.callsite import call_site
+from flodl.tracing.object_mutation import is_held_outside
 from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import leaves, map_leaves
 
@@ -113,6 +115,9 @@ class Closures:
             step.kind in (Kind.STORE_CELL, Kind.DELETE_CELL) and step.name in code.co_freevars
             for step in instructions(code)
         ):
+            if not gc.get_freeze_count() and is_held_outside(leaf, (self._cells, self._blanks)):
+                # A module or layer has it, so it was made before: its variables are none of the flow's.
+                return leaf
             message = (
                 f"{call_site()}: `{leaf.__name__}` sets a variable of the flow and is handed on; let it "
                 "return the value instead"

@@ -165,13 +165,17 @@ class Guards:
         self._looks = [] if used_here else running
 
     def _stands_for_number(self, flow: Flow) -> bool:
-        """Say whether a tensor is an argument of no more than one dimension, or computed from such.
+        """Return True if a tensor is an argument of one dimension or element, or computed from such.
 
         A caller may give a number, or numbers such as lengths, as a tensor; what Python asks of it then
         is asked at its place in every call, as it would be with `x.through(int)`.
         """
         nodes = self._tracer.nodes
-        short = {name for name, value in self._tracer.tensor_inputs if value.dim() <= 1}
+        short = {
+            name
+            for name, value in self._tracer.tensor_inputs
+            if value.dim() <= 1 or value.numel() == 1
+        }
         for node in nodes[self._seen :]:
             refs = node_refs(node)
             if node.plain or (

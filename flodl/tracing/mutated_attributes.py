@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import inspect
 from functools import lru_cache
+from inspect import getattr_static
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, final
 
+from torch import nn
+
 from flodl.bytecode.decode import instructions
 from flodl.bytecode.instruction import ENDS, LOADS, Instruction, Kind
+from flodl.tracing.global_reads import is_foreign
 from flodl.tracing.purity import methods_by_name
 
 if TYPE_CHECKING:
@@ -125,3 +129,18 @@ def _settle(stack: list[str], pops: int, pushes: int) -> None:
     if pops:
         del stack[-pops:]
     stack.extend([""] * pushes)
+
+
+@lru_cache(maxsize=1024)
+def _set_by_class(kind: type) -> frozenset[str]:
+    forward = getattr_static(kind, "forward", None)
+    definitions = getattr_static(kind, "_definitions", {})
+    functions = [forward, *(each.function for each in definitions.values())]
+    found = (live_names(each, kind) for each in functions if isinstance(each, FunctionType))
+    return frozenset().union(*found)
+
+
+def attributes_set_by(module: nn.Module) -> frozenset[str]:
+    """Return the attributes that the forwards of the modules inside a module set."""
+    kinds: set[type] = {type(each) for each in module.modules()} - {type(module)}
+    return frozenset().union(*(_set_by_class(k) for k in kinds if not is_foreign(k.__module__)))

@@ -32,6 +32,8 @@ from flodl.tracing.proxy import Flow, Method
 from flodl.tracing.pytrees import is_named_tuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flodl.tracing.tracer import Tracer
 
 _LITERALS = (type(None), bool, int, str, bytes, complex, type(Ellipsis))
@@ -227,7 +229,8 @@ def _method_name(owner: Any, method: Any) -> str:
     name: str = method.__name__
     if getattr_static(type(owner), name, None) is method.__func__:
         return name
-    for table in (vars(owner), *map(vars, type(owner).__mro__)):
+    tables: list[Mapping[str, Any]] = [vars(owner), *map(vars, type(owner).__mro__)]
+    for table in tables:
         for key, value in table.items():
             if value is method.__func__ or (type(value) is MethodType and value == method):
                 return key

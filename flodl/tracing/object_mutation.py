@@ -58,7 +58,7 @@ class OwnObjects:
         for mine, given, before in self._before:
             if _state(given) == before:
                 continue
-            if mine is not given or not _is_held_outside(given, (self._before, *recording)):
+            if mine is not given or not is_held_outside(given, (self._before, *recording)):
                 kind = type(given).__name__
                 message = (
                     f"{call_site()}: a step changes the {kind} that the flow has made, and a flow is run "
@@ -104,7 +104,7 @@ def _inside(value: Any) -> Iterator[Any]:
                 yield each
 
 
-def _is_held_outside(value: Any, recording: tuple[Any, ...]) -> bool:
+def is_held_outside(value: Any, recording: tuple[Any, ...]) -> bool:
     """Say whether a module, a class, a layer or a global variable leads to an object.
 
     Holders that `gc.freeze()` has set aside cannot be found; where there are some, nothing is claimed.

@@ -28,14 +28,9 @@ import weakref
 from collections import OrderedDict
 from contextlib import contextmanager
 from enum import Enum
-from functools import lru_cache, partial
+from functools import partial
 from inspect import getattr_static
-from types import (
-    FunctionType,
-    MethodType,
-    ModuleType,
-    SimpleNamespace,
-)
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, final
 
 import torch
@@ -74,7 +69,7 @@ from flodl.tracing.guard_values import (
     static_read,
 )
 from flodl.tracing.guards import NeedsValueError
-from flodl.tracing.mutated_attributes import live_names
+from flodl.tracing.mutated_attributes import attributes_set_by
 from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import map_leaves
 from flodl.tracing.readings import unwrap
@@ -197,7 +192,7 @@ class Sources:
             return False
         if self._changing is None:
             with self._tracer.paused():
-                self._changing = _attributes_set_by(self._module)
+                self._changing = attributes_set_by(self._module)
         return name in self._changing
 
     def _has_run_code(self) -> bool:
@@ -583,21 +578,6 @@ class Sources:
         source = self.source_of(value)
         if source is not None and source != key:
             self._check(f"{source} is {key}")
-
-
-@lru_cache(maxsize=1024)
-def _set_by_class(kind: type) -> frozenset[str]:
-    forward = getattr_static(kind, "forward", None)
-    definitions = getattr_static(kind, "_definitions", {})
-    functions = [forward, *(each.function for each in definitions.values())]
-    found = (live_names(each, kind) for each in functions if isinstance(each, FunctionType))
-    return frozenset().union(*found)
-
-
-def _attributes_set_by(module: nn.Module) -> frozenset[str]:
-    """Return the attributes that the forwards of the modules inside a module set."""
-    kinds: set[type] = {type(each) for each in module.modules()} - {type(module)}
-    return frozenset().union(*(_set_by_class(k) for k in kinds if not is_foreign(k.__module__)))
 
 
 _HEAP_TYPE: Final = 1 << 9

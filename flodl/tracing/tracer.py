@@ -252,7 +252,7 @@ class Tracer(TorchFunctionMode):
         if self._changed:
             changed, self._changed = self._changed, []
             index = follow(self, changed)
-        if kind not in ("setattr", "operator", "unpack"):
+        if _gives_value(node):
             self.guards.see(index, value, frame, node.variable)
         return None if value is None else Flow(self, index, value, None)
 
@@ -381,3 +381,12 @@ class Tracer(TorchFunctionMode):
         if any(not guard.at_entry and not guard.branches for guard in guards):
             inputs = tuple(self.guards.with_shapes(each) for each in inputs)
         return replace(spec, inputs=inputs, guards=guards, training=training)
+
+
+def _gives_value(node: NodeSpec) -> bool:
+    """Return True if a step has a result that Python may ask for `None`.
+
+    A block that torch names, `with torch.no_grad():`, has none, though the helper around it has.
+    """
+    is_block = node.kind == "exit" or (node.kind == "enter" and bool(node.target))
+    return not is_block and node.kind not in ("setattr", "operator", "unpack")

@@ -16,6 +16,7 @@ T = TypeVar("T")
 # `raised` by user code; `no-inputs` were found that it takes, or there was `no-time` to look for any; a flow
 # asked a `plain-value` for one of its words.
 FailureCode = Literal["raised", "no-inputs", "no-time", "plain-value"]
+FAILURE_CODES: tuple[FailureCode, ...] = ("raised", "no-inputs", "no-time", "plain-value")
 _PLAIN = (list, tuple, dict, type(None), int, float)
 
 
@@ -76,8 +77,9 @@ def describe(problem: BaseException, file: Path | None) -> Failure:
 
 def _asks_plain_value(problem: BaseException) -> bool:
     """Return True if a port took a value for a tensor of the flow that is none at run time."""
-    asks = isinstance(problem, AttributeError) and problem.name == "through"
-    return asks and isinstance(getattr(problem, "obj", None), _PLAIN)
+    if not isinstance(problem, AttributeError):
+        return False
+    return problem.name == "through" and isinstance(problem.obj, _PLAIN)
 
 
 def _assertion(problem: BaseException) -> str:

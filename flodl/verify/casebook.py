@@ -145,11 +145,9 @@ class Casebook:
             if failure is not None:
                 self.trouble = f"--example `{text}` fails in the original: {failure}"
 
-    def add_recording(self, file: Path | None) -> None:
-        """Take what a recorded run of the script left, if there was one."""
-        if file is None or not file.is_file():
-            return
-        cases, constructions = load_cases(file.read_bytes())
+    def add_recording(self, data: bytes) -> None:
+        """Take what a recorded run of the script left."""
+        cases, constructions = load_cases(data)
         self._found.merge(cases, constructions)
 
     def add_values(self) -> None:

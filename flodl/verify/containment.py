@@ -40,7 +40,7 @@ class Containment:
     def __init__(self) -> None:
         self._workdir = ""
         self._scratch: Scratch | None = None
-        self._temporary = os.path.realpath(tempfile.gettempdir())
+        self._temporary = ""
         self._protected: tuple[str, ...] = ()
         self._installed = False
         self.on = False
@@ -48,6 +48,7 @@ class Containment:
     def install(self, workdir: Path, scratch: Scratch, protected: tuple[Path, ...]) -> None:
         """Set what may be written to; the hook itself is added once, since none can be removed."""
         self._workdir = os.path.realpath(workdir)
+        self._temporary = os.path.realpath(tempfile.gettempdir())
         self._scratch = scratch
         self._protected = tuple(os.path.realpath(folder) for folder in protected)
         if not self._installed:
@@ -94,7 +95,8 @@ class Containment:
                 self._require_writable(os.path.realpath(os.fsdecode(path)))
 
     def _require_writable(self, real: str) -> None:
-        if _under(real, self._workdir) or real.startswith("/dev/"):
+        # Not below /dev/shm: a file there would tell one program what the other one computed.
+        if _under(real, self._workdir) or Path(real).parent == Path("/dev"):
             return
         if _under(real, self._temporary) and not any(_under(real, p) for p in self._protected):
             return

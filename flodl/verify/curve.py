@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import struct
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from flodl.verify.attempt import Failure, OutOfTimeError, time_limit
-from flodl.verify.containment import StopRunError, contained, stop_after_steps
+from flodl.verify.containment import StopRunError, stop_after_steps
 from flodl.verify.main_module import run_main
 from flodl.verify.memory import tensor_bytes
 from flodl.verify.protocol import Request
@@ -47,18 +45,16 @@ class Curve:
     standins: str = ""
 
 
-def record_curve(request: Request) -> None:
-    """Run `ported` of the request, in the place of `original`, and write its curve."""
-    assert request.recording is not None
+def record_curve(request: Request, text: bytes, seconds: float) -> Curve:
+    """Run a script, which is `ported` of the request, in the place of `original`."""
     curve = Curve()
     STANDINS.install(request.original)
     script = request.ported
     place = locate(script)
-    with contained(request.workdir, (request.original.parent, script.parent)):
-        sys.path[:0] = [str(place.root), *(str(item) for item in request.search_path)]
-        with time_limit_of(curve, request.limit_s), noting_curve(curve):
-            end_with(curve, run_main(script, place.name, request.original))
-    write_curve(curve, request.recording)
+    sys.path[:0] = [str(place.root), *(str(item) for item in request.search_path)]
+    with time_limit_of(curve, seconds), noting_curve(curve):
+        end_with(curve, run_main(script, place.name, request.original, text))
+    return named_standins(curve)
 
 
 @contextlib.contextmanager
@@ -86,12 +82,10 @@ def end_with(curve: Curve, failure: Failure | None) -> None:
         curve.end, curve.error, curve.line = "error", failure.text, failure.line
 
 
-def write_curve(curve: Curve, file: Path) -> None:
-    """Write the curve as a whole."""
+def named_standins(curve: Curve) -> Curve:
+    """Note what was not the real thing."""
     curve.standins = ", ".join(STANDINS.used)
-    partial = file.with_suffix(".partial")
-    partial.write_text(json.dumps(asdict(curve)), encoding="utf-8")
-    partial.replace(file)
+    return curve
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ without what stopped the script, unless they need it, and then they say so.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -21,12 +22,13 @@ _DEFINING = (
 )  # fmt: skip
 
 
-def define_rest(module: ModuleType, file: Path) -> None:
+def define_rest(module: ModuleType, file: Path, text: bytes | None = None) -> None:
     """Run the top-level statements that define names which the module does not have.
 
-    Nothing is raised: a statement that fails leaves its names undefined.
+    The statements are those of `text`; without one, of the file. Nothing is raised: a statement that
+    fails leaves its names undefined.
     """
-    tree = attempt(lambda: ast.parse(file.read_bytes()))
+    tree = attempt(lambda: ast.parse(file.read_bytes() if text is None else text))
     if isinstance(tree, Failure):
         return
     future = [item for item in tree.body if _is_future(item)]
@@ -42,6 +44,8 @@ def _run(tree: ast.Module, module: ModuleType, file: Path) -> None:
     if isinstance(code, Failure):
         return
     try:
+        # Names of Python that the program replaces are its own; those of this module are a copy.
+        vars(module)["__builtins__"] = builtins
         attempt(lambda: exec(code, vars(module)), file)
     except StopRunError:
         return  # a backward pass: what trains is of no use here

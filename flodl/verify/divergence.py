@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, final
+from typing import Any, Literal, final
 
 import torch
 from torch import nn
@@ -45,22 +45,21 @@ class Divergence:
     line: int | None
 
 
-def first_divergence(original: Side, port: Side, case: Case) -> Divergence | None:
-    """Run the case on both sides, operation by operation; None when no operation differs."""
-    for mode in ("eval", "train"):
-        call = Call(inputs=case.inputs, seed=100, mode="eval" if mode == "eval" else "train")
-        left = _trace(original, case, call)
-        right = _trace(port, case, call)
-        if isinstance(left, Failure) or isinstance(right, Failure):
-            return None
-        found = _first_difference(left, right)
-        if found is not None:
-            return _describe(*found, mode)
-    return None
+def trace(side: Side, case: Case, mode: Literal["eval", "train"]) -> list[Operation] | Failure:
+    """Run the case on a side, operation by operation."""
+    return _trace(side, case, Call(inputs=case.inputs, seed=100, mode=mode))
+
+
+def first_divergence(
+    left: Sequence[Operation], right: Sequence[Operation], mode: str
+) -> Divergence | None:
+    """Return where two runs part; None when no operation differs."""
+    found = _first_difference(left, right)
+    return None if found is None else _describe(*found, mode)
 
 
 def _first_difference(
-    left: list[Operation], right: list[Operation]
+    left: Sequence[Operation], right: Sequence[Operation]
 ) -> tuple[Operation | None, Operation | None] | None:
     for first, second in zip(left, right, strict=False):
         if (first.name, first.digest) != (second.name, second.digest):

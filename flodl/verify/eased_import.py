@@ -6,12 +6,16 @@ that says so (`from ..utils import x`), and files of a package whose `__init__.p
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, final
 
+from flodl.verify.attempt import Failure, attempt
 from flodl.verify.import_faults import find_fault
-from flodl.verify.sides import Side, open_sides
+from flodl.verify.protocol import Request
+from flodl.verify.sides import Label, Side, open_sides
 from flodl.verify.standins.placeholders import PLACEHOLDERS
 
 MOST_STEPS = 12
@@ -20,26 +24,81 @@ LONGEST_REASON = 120
 _BEYOND = ("attempted relative import beyond top-level", "attempted relative import with no known")
 
 
-def open_eased(
-    original: Path,
-    ported: Path,
-    search_path: Sequence[Path],
-    ported_search_path: Sequence[Path] = (),
-) -> tuple[Side, Side]:
-    """Import the original as it can be, and describe the port the same way without importing it."""
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportSettings:
+    """With what, and without what, an original could be imported; its port is imported alike.
+
+    `levels` folders above the outermost package are packages as well; `bare` are packages whose
+    `__init__` does not run, and why; the rest are placeholders.
+    """
+
+    levels: int
+    bare: Mapping[str, str]
+    modules: tuple[str, ...]
+    libraries: tuple[str, ...]
+    attributes: tuple[tuple[str, str], ...]
+
+    def as_fields(self) -> dict[str, Any]:
+        """Return the settings as values of JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any]) -> ImportSettings:
+        """Return the settings that values of JSON stand for."""
+        return cls(
+            levels=int(fields["levels"]),
+            bare=dict(fields["bare"]),
+            modules=tuple(fields["modules"]),
+            libraries=tuple(fields["libraries"]),
+            attributes=tuple((module, name) for module, name in fields["attributes"]),
+        )
+
+
+def open_original(request: Request, text: bytes) -> tuple[Side, ImportSettings]:
+    """Import an original as it can be; also return how that was done."""
     PLACEHOLDERS.clear()
     for levels in range(MOST_LEVELS + 1):
-        first, second = open_sides(
-            original, ported, search_path, ported_search_path, levels=levels
-        )
-        load_eased(first)
-        if not _wants_more_folders(first):
+        side = _side_of(request, "original", text, levels)
+        load_eased(side)
+        if not _wants_more_folders(side):
             break
     else:
-        first, second = open_sides(original, ported, search_path, ported_search_path)
-        load_eased(first)
-    second.bare = first.bare
-    return first, second
+        levels = 0
+        side = _side_of(request, "original", text, levels)
+        load_eased(side)
+    settings = ImportSettings(
+        levels=levels,
+        bare=side.bare,
+        modules=PLACEHOLDERS.modules,
+        libraries=PLACEHOLDERS.libraries,
+        attributes=PLACEHOLDERS.attributes,
+    )
+    return side, settings
+
+
+def open_port(request: Request, settings: ImportSettings, text: bytes) -> Side:
+    """Describe a port that is imported as its original was; nothing is imported yet."""
+    PLACEHOLDERS.add_all(settings.modules, settings.libraries)
+    for module, name in settings.attributes:
+        found = attempt(lambda module=module: importlib.import_module(module))  # type: ignore[misc]
+        if not isinstance(found, Failure):
+            PLACEHOLDERS.add_attribute(found, name)
+    side = _side_of(request, "port", text, settings.levels)
+    side.bare = dict(settings.bare)
+    return side
+
+
+def _side_of(request: Request, label: Label, text: bytes, levels: int) -> Side:
+    sides = open_sides(
+        request.original,
+        request.ported,
+        request.search_path,
+        request.ported_search_path,
+        levels=levels,
+        text=text,
+    )
+    return next(side for side in sides if side.label == label)
 
 
 def load_eased(side: Side) -> None:

@@ -7,19 +7,19 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import final
 
-from torch import nn
-
-from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
-from flodl.verify.casebook import Casebook
+from flodl.verify.attempt import OutOfTimeError
 from flodl.verify.divergence import first_divergence
-from flodl.verify.drawing import draw
-from flodl.verify.eased_import import eased_words
-from flodl.verify.layer_shapes import has_forward
 from flodl.verify.ledger import Ledger
-from flodl.verify.probe import UnusableCaseError, UnusableCode
 from flodl.verify.protocol import ClassResult, Reason, Request, Response
-from flodl.verify.recorder import Case
-from flodl.verify.sides import Side
+from flodl.verify.remote import (
+    CaseRef,
+    Clock,
+    FailedError,
+    Found,
+    Opening,
+    RemoteSide,
+    UnusableAnswerError,
+)
 from flodl.verify.trial import USUAL_FACTOR, TooSlowError, Trial
 
 MAX_TRIALS = 4
@@ -50,15 +50,15 @@ class _State:
     """What is known of one class after some of its cases."""
 
     name: str
-    cases: list[Case]
+    cases: tuple[CaseRef, ...]
     ledger: Ledger = field(default_factory=Ledger)
-    unusable: UnusableCaseError | None = None
+    unusable: UnusableAnswerError | None = None
     origins: dict[str, None] = field(default_factory=dict)
     tried: int = 0
     spent_s: float = 0.0
 
     @property
-    def left(self) -> list[Case]:
+    def left(self) -> tuple[CaseRef, ...]:
         """The cases that were not tried yet."""
         return self.cases[self.tried : MAX_TRIALS]
 
@@ -69,41 +69,53 @@ class _State:
 
 
 @final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """Both programs, and what importing them came to."""
+
+    original: RemoteSide
+    port: RemoteSide
+    original_opening: Opening
+    port_opening: Opening
+    clock: Clock
+
+
+@final
 class Examination:
     """The examination of the classes of a file, each on one case first and on further ones later."""
 
-    def __init__(self, original: Side, port: Side, request: Request, response: Response) -> None:
-        self._original = original
-        self._port = port
+    def __init__(self, sides: Sides, request: Request, response: Response) -> None:
+        self._sides = sides
+        self._opening = sides.original_opening
         self._draws = request.drawings
         self._response = response
         self._states: dict[str, _State] = {}
 
     def run(
-        self, name: str, book: Casebook, limit_s: float, *, last: bool = False
+        self, name: str, book: Found, limit_s: float, *, last: bool = False
     ) -> ClassResult | Late:
         """Examine one class on its first case that can be used, and on all examples that were given.
 
         A class that needs more than `limit_s` is late; it is not started if the first calls tell that,
         unless this is the `last` time.
         """
-        known = self._original.namespace().get(name)
-        if name not in self._original.namespace():
+        kind = self._opening.kinds.get(name, "missing")
+        if kind == "missing":
             text = f"importing the original does not define `{name}`{self._ended()}"
             return not_run(name, text, "not-importable", "does-not-run")
-        if isinstance(known, type) and not issubclass(known, nn.Module):
-            # A base may be a placeholder: then nobody knows, and the class may not go unmentioned.
+        if kind == "class":
+            # A base may be a placeholder: then it may be one, and may not go unmentioned.
             return self._no_module(name)
-        if name not in self._port.namespace():
+        if self._sides.port_opening.kinds.get(name, "missing") == "missing":
             return ClassResult(
                 name=name,
                 status="different",
                 detail=f"the port does not define `{name}`",
                 error_code="missing-in-port",
             )
-        if isinstance(known, type) and not self._has_forward(known):
+        if kind == "model class without forward":
             return not_run(name, "it has no forward of its own", NO_FORWARD, None)
-        cases = book.cases.get(name, [])
+        cases = book.cases.get(name, ())
         if not cases:
             return self._without_cases(name, book)
         state = self._states[name] = _State(name=name, cases=cases)
@@ -119,11 +131,7 @@ class Examination:
         found = self._try_cases(name, state, limit_s, last=True, most=1)
         return found if isinstance(found, ClassResult) else None
 
-    def _has_forward(self, kind: type) -> bool:
-        with self._original.active():
-            return has_forward(kind)
-
-    def _without_cases(self, name: str, book: Casebook) -> ClassResult:
+    def _without_cases(self, name: str, book: Found) -> ClassResult:
         found = book.reasons.get(name) or book.reasons.get("")
         text = (found or "no constructor arguments were found") + self._ended()
         if book.is_late(name):
@@ -131,14 +139,14 @@ class Examination:
         return not_run(name, text, "no-inputs-found", "no-inputs")
 
     def _no_module(self, name: str) -> ClassResult:
-        text, without = "it is no torch module", eased_words(self._original)
+        text, without = "it is no torch module", self._opening.words
         if without:
             return not_run(name, f"{text} here{without}", "no-inputs-found", "does-not-run")
         # Whoever calls its forward would look for it in vain.
         return ClassResult(name=name, status="different", detail=text, error_code="not-a-module")
 
     def _ended(self) -> str:
-        failure = self._original.failure
+        failure = self._opening.failure
         return "" if failure is None else f"; importing the original ends with {failure}"
 
     def _try_cases(
@@ -159,15 +167,16 @@ class Examination:
         return self._result(name, state)
 
     def _try_case(
-        self, state: _State, case: Case, limit_s: float, allowed_s: float
+        self, state: _State, case: CaseRef, limit_s: float, allowed_s: float
     ) -> ClassResult | Late | None:
         """Compare one case; return a result only where there is nothing more to find out."""
         ledger, name = state.ledger, state.name
         further = state.is_settled
-        trial = Trial(self._original, self._port, case, ledger, self._response, allowed_s)
+        original, port = self._sides.original, self._sides.port
+        trial = Trial(name, original, port, case, ledger, self._response, allowed_s)
         try:
-            with time_limit(limit_s):
-                problem = _compared(trial)
+            with self._sides.clock.until(time.monotonic() + limit_s):
+                trial.run()
         except TooSlowError as slow:
             return _late(name, limit_s, slow.needs_s)
         except OutOfTimeError:
@@ -175,11 +184,13 @@ class Examination:
                 return self._out_of_time(name, trial, case, limit_s)
             if not further:  # a further case takes nothing from what the first one showed
                 ledger.cut = f"the {limit_s:.0f} s were over before all calls were compared"
-            problem = None
-        if isinstance(problem, Failure):
-            text = f"it cannot be compared: {problem}"
-            return not_run(name, text, "not-comparable", "not-compared", problem.line)
-        if problem is not None:
+        except FailedError as problem:
+            # A class that answers otherwise than modules do (`parameters()` without its argument): what was
+            # compared before it proves nothing, and the other classes of the file go on.
+            text = f"it cannot be compared: {problem.failure}"
+            line = problem.failure.line
+            return not_run(name, text, "not-comparable", "not-compared", line)
+        except UnusableAnswerError as problem:
             state.unusable = state.unusable or problem
             return None
         state.origins.setdefault(case.origin)
@@ -190,33 +201,43 @@ class Examination:
     def _result(self, name: str, state: _State) -> ClassResult:
         unusable = state.unusable
         if unusable is not None and not state.is_settled:
-            reason = _REASONS[unusable.code]
-            return not_run(name, unusable.reason, unusable.code, reason, unusable.line)
-        origin = ("; ".join(state.origins) or state.cases[0].origin) + eased_words(self._original)
+            reason = _REASONS.get(unusable.code, "not-compared")
+            return not_run(name, unusable.text, unusable.code, reason, unusable.line)
+        origin = ("; ".join(state.origins) or state.cases[0].origin) + self._opening.words
         result = state.ledger.result(name, origin)
         if result.status == "not-run":
             result = replace(result, reason="not-compared")
         return self._drawn(result, state.cases[0])
 
-    def _drawn(self, result: ClassResult, case: Case) -> ClassResult:
+    def _drawn(self, result: ClassResult, case: CaseRef) -> ClassResult:
         if not self._draws or result.status not in {"equal", "close"}:
             return result
-        return replace(result, drawing=draw(self._port, case))
+        try:
+            self._sides.port.take("case", case.number, self._sides.original)
+            return replace(result, drawing=self._sides.port.draw(case))
+        except (FailedError, UnusableAnswerError, OutOfTimeError):
+            return result
 
-    def _locate(self, ledger: Ledger, case: Case, limit_s: float) -> None:
+    def _locate(self, ledger: Ledger, case: CaseRef, limit_s: float) -> None:
         if ledger.crash:
             return
         try:
-            with time_limit(limit_s / 2):
-                found = first_divergence(self._original, self._port, case)
-        except OutOfTimeError:
+            with self._sides.clock.until(time.monotonic() + limit_s / 2):
+                for mode in ("eval", "train"):
+                    left = self._sides.original.trace(case, mode)
+                    right = self._sides.port.trace(case, mode)
+                    if left is None or right is None:
+                        return
+                    found = first_divergence(left, right, mode)
+                    if found is not None:
+                        ledger.divergence = found.text
+                        ledger.line = ledger.line or found.line
+                        return
+        except (FailedError, OutOfTimeError):
             return
-        if found is not None:
-            ledger.divergence = found.text
-            ledger.line = ledger.line or found.line
 
     def _out_of_time(
-        self, name: str, trial: Trial, case: Case, limit_s: float
+        self, name: str, trial: Trial, case: CaseRef, limit_s: float
     ) -> ClassResult | Late:
         first, second = trial.seconds["original"], trial.seconds["port"]
         if trial.running == "port" and second > HANGING_FACTOR * max(first, 0.5):
@@ -228,40 +249,16 @@ class Examination:
                 error_code="port-hangs",
             )
         # What did not even end its probe may need any time; the usual multiple is a first answer.
-        return self._late(name, limit_s, trial.needs_s or USUAL_FACTOR * limit_s)
-
-    def _late(self, name: str, limit_s: float, needs_s: float) -> Late:
-        text = f"not finished within {limit_s:.0f} s"
-        return Late(result=not_run(name, text, TIME_LIMIT, "time"), had_s=limit_s, needs_s=needs_s)
+        return _late(name, limit_s, trial.needs_s or USUAL_FACTOR * limit_s)
 
 
 # Of an original that runs but gives nothing to compare, other inputs may be what is missing.
-_REASONS: dict[UnusableCode, Reason] = {
+_REASONS: dict[str, Reason] = {
     "original-raises": "does-not-run",
     "no-tensor-output": "no-inputs",
     "nan-output": "no-inputs",
     "not-deterministic": "not-compared",
 }
-
-
-def _compared(trial: Trial) -> UnusableCaseError | Failure | None:
-    """Compare one case; return why the original cannot be run on it, if so.
-
-    A failure is a class that answers otherwise than modules do (`parameters()` without its argument): what
-    was compared before it proves nothing, and the other classes of the file go on.
-    """
-
-    def run() -> UnusableCaseError | TooSlowError | None:
-        try:
-            trial.run()
-        except (UnusableCaseError, TooSlowError) as problem:
-            return problem
-        return None
-
-    outcome = attempt(run)
-    if isinstance(outcome, TooSlowError):
-        raise outcome
-    return outcome
 
 
 def _late(name: str, limit_s: float, needs_s: float) -> Late:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,8 +12,11 @@ from flodl.verify.seeds import seed_all
 from flodl.verify.sides import IMPORT_SEED
 
 
-def run_main(file: Path, name: str, shown: Path) -> Failure | None:
-    """Run a file as a script that says it is `shown`; return what it ended with, if badly."""
+def run_main(file: Path, name: str, shown: Path, text: bytes | None = None) -> Failure | None:
+    """Run a file as a script that says it is `shown`; return what it ended with, if badly.
+
+    What runs is `text`; without one, what the file holds.
+    """
     module = ModuleType("__main__")
     module.__file__ = str(shown)
     package, dot, _ = name.rpartition(".")
@@ -20,8 +24,10 @@ def run_main(file: Path, name: str, shown: Path) -> Failure | None:
     sys.modules["__main__"] = module
     sys.argv = [str(shown)]
     seed_all(IMPORT_SEED)
-    code = attempt(lambda: compile(file.read_bytes(), str(file), "exec"))
+    code = attempt(lambda: compile(file.read_bytes() if text is None else text, str(file), "exec"))
     if isinstance(code, Failure):
         return code
+    # Names of Python that the program replaces are its own; those of this module are a copy.
+    vars(module)["__builtins__"] = builtins
     ended = attempt(lambda: exec(code, vars(module)), file)
     return ended if isinstance(ended, Failure) else None

@@ -1,20 +1,18 @@
-"""The request and response files of a verification process, and their JSON form."""
+"""The task of a verification process and its results, as plain values."""
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, final
+from typing import Any, Literal, Protocol, final
 
 Status = Literal["equal", "close", "different", "not-run"]
 Task = Literal["check", "record", "curve"]
 # Why nothing is proved of a class: the time was over, no inputs were found that the original takes, it
 # does not run, or what it gives cannot be compared (it is random, or of a type that cannot be looked into).
 Reason = Literal["time", "no-inputs", "does-not-run", "not-compared"]
-
-RUNNING_SUFFIX = ".running"
 
 # Worst last: the status of a class is the worst of its checks that ran.
 SEVERITY: tuple[Status, ...] = ("equal", "close", "different")
@@ -23,10 +21,12 @@ SEVERITY: tuple[Status, ...] = ("equal", "close", "different")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to compare, with absolute paths; one task writes `recording`, the other reads it.
+    """What to compare, with absolute paths.
 
-    `started_at` is when the limit of time began, in seconds since the epoch, if known: starting a
-    process and importing torch take seconds of it on a busy machine.
+    User code may write to `workdir` alone, which each of its processes has its own of.
+    `ported_sha256` is the digest of the text that is to be proved. `started_at` is when the limit of
+    time began, in seconds since the epoch, if known: starting a process takes some of it on a busy
+    machine.
     """
 
     task: Task
@@ -36,11 +36,12 @@ class Request:
     examples: tuple[str, ...]
     search_path: tuple[Path, ...]
     workdir: Path
-    recording: Path | None
     limit_s: float
     class_limit_s: float
     memory_mb: int
     ported_search_path: tuple[Path, ...] = ()
+    recording: Path | None = None
+    ported_sha256: str = ""
     drawings: bool = False
     started_at: float | None = None
 
@@ -48,6 +49,10 @@ class Request:
         """Return the seconds that are left of the limit; a clock that was set takes half of it at most."""
         gone = 0.0 if self.started_at is None else time.time() - self.started_at
         return self.limit_s - min(max(gone, 0.0), self.limit_s / 2)
+
+    def in_folder(self, folder: Path) -> Request:
+        """Return the same request with another folder to write to."""
+        return replace(self, workdir=folder)
 
 
 @final
@@ -79,15 +84,30 @@ class ClassResult:
     reason: Reason | None = None
 
 
-def read_request(path: Path) -> Request:
-    """Read a request file.
+class Response(Protocol):
+    """What takes the results, each as soon as it is known: what comes later may end the process."""
+
+    def start(self, name: str, side: str) -> None:
+        """Note which class and side is about to run user code."""
+
+    def add(self, result: ClassResult) -> None:
+        """Take the result of one class; what was reported of it before is replaced."""
+
+    def need(self, seconds: float) -> None:
+        """Take the seconds that the whole task would have needed, where they were not enough."""
+
+    def fail(self, error: str, *, source_runs: bool) -> None:
+        """Note what keeps the comparison from starting, or what stopped the import of the original."""
+
+
+def request_of(fields: Mapping[str, Any]) -> Request:
+    """Return the request that values of JSON stand for.
 
     Raises:
-        ValueError: the file is not a request of this version.
+        ValueError: they are no request of this version.
     """
-    fields = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(fields, dict) or fields.pop("version", None) != 1:
-        raise ValueError(f"{path}: not a verification request of version 1")
+    if fields.get("version") != 2:
+        raise ValueError("not a verification request of version 2")
     recording = fields["recording"]
     return Request(
         task=fields["task"],
@@ -96,71 +116,13 @@ def read_request(path: Path) -> Request:
         classes=tuple(fields["classes"]),
         examples=tuple(fields["examples"]),
         search_path=tuple(Path(item) for item in fields["search_path"]),
-        ported_search_path=tuple(Path(item) for item in fields.get("ported_search_path", ())),
-        drawings=bool(fields.get("drawings", False)),
-        workdir=Path(fields["workdir"]),
+        ported_search_path=tuple(Path(item) for item in fields["ported_search_path"]),
+        drawings=bool(fields["drawings"]),
+        workdir=Path(),
         recording=None if recording is None else Path(recording),
+        ported_sha256=fields["ported_sha256"],
         limit_s=float(fields["limit_s"]),
         class_limit_s=float(fields["class_limit_s"]),
         memory_mb=int(fields["memory_mb"]),
-        started_at=fields.get("started_at"),
+        started_at=fields["started_at"],
     )
-
-
-@final
-class Response:
-    """The answer, rewritten after every class, so that a killed process leaves what it knew.
-
-    Beside it stands a file `*.running` with the class and the side at work, for the case of death.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._classes: dict[str, ClassResult] = {}
-        self._needed_s: float | None = None
-        self._running = path.with_suffix(RUNNING_SUFFIX).open("w", encoding="utf-8")
-        self._source_runs = True
-        self._error: str | None = None
-        self._done = False
-        self.write()
-
-    def start(self, name: str, side: str) -> None:
-        """Note which class and side is about to run user code."""
-        self._running.seek(0)
-        self._running.write(f"{side} {name}\n")
-        self._running.flush()
-
-    def add(self, result: ClassResult) -> None:
-        """Report one class; what was reported of it before is replaced."""
-        self._classes[result.name] = result
-        self.write()
-
-    def need(self, seconds: float) -> None:
-        """Report the seconds that the whole task would have needed, where they were not enough."""
-        self._needed_s = seconds
-
-    def fail(self, error: str, *, source_runs: bool) -> None:
-        """Report what keeps the comparison from starting, or what stopped the import of the original."""
-        self._error = error
-        self._source_runs = source_runs
-        self.write()
-
-    def finish(self) -> None:
-        """Report that nothing more will come."""
-        self._done = True
-        self._running.close()
-        self.write()
-
-    def write(self) -> None:
-        """Replace the response file as a whole, so that a reader never sees half of it."""
-        payload = {
-            "version": 1,
-            "source_runs": self._source_runs,
-            "error": self._error,
-            "classes": [asdict(item) for item in self._classes.values()],
-            "needed_s": self._needed_s,
-            "done": self._done,
-        }
-        partial = self._path.with_name(self._path.name + ".partial")
-        partial.write_text(json.dumps(payload), encoding="utf-8")
-        partial.replace(self._path)

@@ -1,8 +1,8 @@
 """Operations on tensors that patches of user code do not reach.
 
-Libraries replace methods of `torch.Tensor`, functions of `torch`, and leave modes switched on. What the
-proof reads must not depend on that, so everything here is bound before user code runs, to classes of C
-that cannot be changed.
+Libraries replace methods of `torch.Tensor`, functions of `torch`, and leave modes switched on. The proof
+must not depend on that: everything here is bound before user code runs, to classes of C that cannot be
+changed.
 
 Example:
     >>> import torch
@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 _BASE: Any = torch._C.TensorBase
@@ -106,7 +107,7 @@ def dense_copy(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def address(tensor: torch.Tensor) -> int:
-    """Return where the numbers of a tensor begin, or 0 where it has none of its own."""
+    """Return where the numbers of a tensor begin, or 0 where it has none."""
     try:
         return int(_BASE.data_ptr(tensor))
     except RuntimeError:
@@ -132,7 +133,7 @@ def memory_of(tensor: torch.Tensor) -> memoryview:
 
 
 def backward(loss: torch.Tensor) -> None:
-    """Run the backward pass of a scalar, past whatever stands in place of `torch.autograd.backward`."""
+    """Run the backward pass of a scalar, past whatever replaces `torch.autograd.backward`."""
     ones = _FUNCTIONS.ones_like(loss, memory_format=_PRESERVE)
     _RUN_BACKWARD((loss,), (ones,), False, False, (), allow_unreachable=True, accumulate_grad=True)
 
@@ -152,12 +153,53 @@ def differentiable(tensor: torch.Tensor) -> torch.Tensor:
         return _FUNCTIONS.view_as_real(tensor) if _BASE.is_complex(tensor) else tensor
 
 
+def named_modules(root: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield every module once with its path, in the order of torch, whatever a class makes of that."""
+    seen: set[int] = set()
+    pending = [("", root)]
+    while pending:
+        path, module = pending.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        yield path, module
+        prefix = f"{path}." if path else ""
+        children = [
+            (prefix + name, child)
+            for name, child in _ATTRIBUTES(module)["_modules"].items()
+            if child is not None
+        ]
+        pending += reversed(children)
+
+
+def named_parameters(root: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """Yield every parameter once with its path, in the order of torch."""
+    return _named(root, "_parameters")
+
+
+def named_buffers(root: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield every buffer once with its path, in the order of torch."""
+    return _named(root, "_buffers")
+
+
+def _named(root: nn.Module, table: str) -> Iterator[tuple[str, Any]]:
+    seen: set[int] = set()
+    for path, module in named_modules(root):
+        prefix = f"{path}." if path else ""
+        for name, item in _ATTRIBUTES(module)[table].items():
+            if item is not None and id(item) not in seen:
+                seen.add(id(item))
+                yield prefix + name, item
+
+
 def stop_tracing() -> None:
     """Switch off trace and profile functions, which could change what is done here."""
     _SET_TRACE(None)
     _SET_PROFILE(None)
 
 
+# Of TorchScript, `vars` shows other tables with the same methods.
+_ATTRIBUTES: Any = vars
 _CHAR = ctypes.c_char
 _PRESERVE = torch.preserve_format
 _STORAGE_ADDRESS: Any = torch._C.StorageBase.data_ptr  # type: ignore[attr-defined]

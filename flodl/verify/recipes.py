@@ -7,28 +7,48 @@ packed by how they were constructed, so that a ported module is built by the por
 from __future__ import annotations
 
 import copy
+import importlib
 import io
+import marshal
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import CellType, FunctionType, ModuleType
 from typing import Any, Literal, Protocol, final
 
 import torch
 from torch import nn
 
 from flodl.verify.blank_memory import BlankMemory
+from flodl.verify.own_modules import HIDDEN
 from flodl.verify.sides import Side
 
 Arguments = tuple[tuple[object, ...], dict[str, object]]
 
 
 @final
+class UntransferableError(Exception):
+    """Arguments that another process cannot be given."""
+
+
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """Positional and keyword arguments in packed form; `live` holds what could not be pickled."""
+    """Positional and keyword arguments in packed form; `live` holds what cannot be packed."""
 
     data: bytes
     live: tuple[object, ...] = ()
+
+    def for_another_process(self) -> bytes:
+        """Return the packed arguments as bytes.
+
+        Raises:
+            UntransferableError: something in them cannot be packed.
+        """
+        if self.live:
+            names = ", ".join(dict.fromkeys(type(item).__name__ for item in self.live))
+            raise UntransferableError(f"its arguments hold what cannot be packed: {names}")
+        return self.data
 
 
 @final
@@ -46,6 +66,22 @@ class Construction:
     qualname: str
     arguments: Packed
     double: bool = False
+
+    def as_tuple(self) -> tuple[object, ...]:
+        """Return the construction as plain values, for another process.
+
+        Raises:
+            UntransferableError: an argument cannot be packed.
+        """
+        arguments = self.arguments.for_another_process()
+        return self.kind, self.module, self.qualname, arguments, self.double
+
+    @classmethod
+    def of_tuple(cls, values: tuple[Any, ...]) -> Construction:
+        """Return the construction that plain values stand for."""
+        kind, module, qualname, data, double = values
+        arguments = Packed(data=data)
+        return cls(kind=kind, module=module, qualname=qualname, arguments=arguments, double=double)
 
     def build(self, side: Side) -> nn.Module:
         """Make the module on one side, which must be active.
@@ -140,7 +176,15 @@ class _Packer(pickle.Pickler):
         if isinstance(value, nn.Module):
             construction = self._provenance.construction_of(value)
             if construction is not None:
-                return ("module", self._key(value), construction)
+                return ("module", self._key(value), construction.as_tuple())
+        if isinstance(value, FunctionType) and _is_local(value):
+            parts = self._parts_of(value)
+            if parts is not None:
+                return ("function", self._key(value), *parts)
+        if isinstance(value, ModuleType):
+            return ("import", value.__name__)
+        if isinstance(value, type | FunctionType) and value.__module__ in HIDDEN:
+            return ("hidden", value.__module__, value.__qualname__)
         if self._keep_live and _is_unpicklable(value):
             self.live.append(value)
             return ("live", len(self.live) - 1)
@@ -149,11 +193,20 @@ class _Packer(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         # A tensor in the middle of a backward graph is packed as the number it holds.
         if isinstance(value, torch.Tensor) and value.grad_fn is not None:
-            return (_leaf, (value.detach().clone(), value.requires_grad))
+            return (torch.Tensor.requires_grad_, (value.detach().clone(), value.requires_grad))
         return NotImplemented
 
     def _key(self, value: object) -> int:
         return self._keys.setdefault(id(value), len(self._keys))
+
+    def _parts_of(self, value: FunctionType) -> tuple[object, ...] | None:
+        """Return the parts of a local function, or None when they cannot be packed."""
+        try:
+            parts = _parts_of(value)
+            _Packer(io.BytesIO(), self._provenance, keep_live=False).dump(parts)
+        except Exception:  # of user code, or because a function captures itself
+            return None
+        return parts
 
 
 @final
@@ -162,7 +215,7 @@ class _Unpacker(pickle.Unpickler):
         super().__init__(buffer)
         self._live = live
         self._side = side
-        self._made: dict[int, nn.Module] = {}
+        self._made: dict[int, object] = {}
 
     def find_class(self, module: str, name: str) -> Any:
         if self._side.is_local(module):
@@ -170,16 +223,52 @@ class _Unpacker(pickle.Unpickler):
         return super().find_class(module, name)
 
     def persistent_load(self, reference: tuple[Any, ...]) -> object:
-        if reference[0] == "live":
-            return self._live[reference[1]]
-        _, key, construction = reference
-        if key not in self._made:
-            self._made[key] = construction.build(self._side)
-        return self._made[key]
+        kind, first, *rest = reference
+        if kind == "live":
+            return self._live[first]
+        if kind == "import":
+            return importlib.import_module(first)
+        if kind == "hidden":
+            return _named(HIDDEN[first], rest[0])
+        if first not in self._made:
+            made: object
+            if kind == "module":
+                made = Construction.of_tuple(rest[0]).build(self._side)
+            else:
+                made = _function_of(rest, self._side)
+            self._made[first] = made
+        return self._made[first]
 
 
-def _leaf(data: torch.Tensor, requires_grad: bool) -> torch.Tensor:
-    return data.requires_grad_(requires_grad)
+def _named(module: ModuleType, qualname: str) -> object:
+    found: object = module
+    for part in qualname.split("."):
+        found = vars(found)[part]
+    return found
+
+
+def _is_local(value: FunctionType) -> bool:
+    return "<lambda>" in value.__qualname__ or "<locals>" in value.__qualname__
+
+
+def _parts_of(value: FunctionType) -> tuple[object, ...]:
+    """Return a local function as its code and what it captures: each side gives it its own globals."""
+    cells = tuple(cell.cell_contents for cell in value.__closure__ or ())
+    return (
+        marshal.dumps(value.__code__), value.__module__, value.__name__, value.__qualname__,
+        value.__defaults__, value.__kwdefaults__, cells, value.__dict__,
+    )  # fmt: skip
+
+
+def _function_of(parts: list[Any], side: Side) -> FunctionType:
+    code, module, name, qualname, defaults, keyword_defaults, cells, own = parts
+    is_main = module in {"__main__", side.name}
+    names = side.namespace() if is_main else vars(importlib.import_module(module))
+    closure = tuple(CellType(item) for item in cells)
+    made = FunctionType(marshal.loads(code), names, name, defaults, closure)
+    made.__qualname__, made.__module__, made.__kwdefaults__ = qualname, module, keyword_defaults
+    made.__dict__.update(own)
+    return made
 
 
 def _is_unpicklable(value: object) -> bool:
@@ -188,7 +277,7 @@ def _is_unpicklable(value: object) -> bool:
     qualname = getattr(value, "__qualname__", "")
     if "<lambda>" in qualname or "<locals>" in qualname:
         return True
-    return type(value).__name__ in {"generator", "module", "lock", "Generator", "TextIOWrapper"}
+    return type(value).__name__ in {"generator", "lock", "Generator", "TextIOWrapper"}
 
 
 _SIMPLE = (int, float, str, bytes, bool, type(None), list, tuple, dict, Mapping, set, frozenset)

@@ -30,6 +30,26 @@ class Case:
     inputs: Packed
     origin: str
 
+    def as_tuple(self) -> tuple[object, ...]:
+        """Return the case as plain values, for another process.
+
+        Raises:
+            UntransferableError: an argument cannot be packed.
+        """
+        inputs = self.inputs.for_another_process()
+        return self.class_name, self.construction.as_tuple(), inputs, self.origin
+
+    @classmethod
+    def of_tuple(cls, values: tuple[Any, ...]) -> Case:
+        """Return the case that plain values stand for."""
+        class_name, construction, inputs, origin = values
+        return cls(
+            class_name=class_name,
+            construction=Construction.of_tuple(construction),
+            inputs=Packed(data=inputs),
+            origin=origin,
+        )
+
 
 @final
 class Recorder:
@@ -160,13 +180,23 @@ class Recorder:
 
 def dump_cases(recorder: Recorder) -> bytes:
     """Serialise what was recorded, for another process."""
-    payload = (recorder.cases, recorder.constructions)
-    return pickle.dumps(payload, protocol=pickle.HIGHEST_PROTOCOL)
+    cases = [case.as_tuple() for found in recorder.cases.values() for case in found]
+    constructions = [
+        (name, item.as_tuple()) for name, made in recorder.constructions.items() for item in made
+    ]
+    return pickle.dumps((cases, constructions), protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def load_cases(data: bytes) -> tuple[dict[str, list[Case]], dict[str, list[Construction]]]:
     """Read what `dump_cases` wrote; packed arguments stay packed."""
-    cases, constructions = pickle.loads(data)
+    plain_cases, plain_constructions = pickle.loads(data)
+    cases: dict[str, list[Case]] = {}
+    for values in plain_cases:
+        case = Case.of_tuple(values)
+        cases.setdefault(case.class_name, []).append(case)
+    constructions: dict[str, list[Construction]] = {}
+    for name, values in plain_constructions:
+        constructions.setdefault(name, []).append(Construction.of_tuple(values))
     return cases, constructions
 
 

@@ -13,27 +13,14 @@ Example:
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
-import torch
-from torch import nn
-
-from flodl.verify.attempt import Failure, OutOfTimeError, time_limit
-from flodl.verify.casebook import LAST_ROUND, Casebook
-from flodl.verify.containment import contained
-from flodl.verify.eased_import import load_eased, open_eased
-from flodl.verify.examination import ENOUGH_S, TIME_LIMIT, Examination, Late, not_run
-from flodl.verify.importance import standings
-from flodl.verify.literals import ExampleSyntaxError
+from flodl.verify.attempt import Failure
+from flodl.verify.examination import ENOUGH_S, TIME_LIMIT, Examination, Late, Sides, not_run
 from flodl.verify.protocol import ClassResult, Request, Response
-from flodl.verify.seeds import random_state
-from flodl.verify.sides import Side
-from flodl.verify.standins.install import STANDINS
+from flodl.verify.remote import MODEL_KINDS, Channel, Clock, FailedError, Found, RemoteSide
 
 SEARCH_SHARE = 0.3
 # Of the time that is left after the first look.
@@ -48,54 +35,52 @@ MORE_TIME = 1.5
 FURTHER_SHARE = 0.5
 
 
-def examine(request: Request, response: Response) -> None:
-    """Compare all classes of the request; each result is answered as soon as it is known."""
+def examine(
+    request: Request,
+    response: Response,
+    original_channel: Channel,
+    port_channel: Channel,
+    recording: bytes | None = None,
+) -> None:
+    """Compare all classes of the request; each result is answered as soon as it is known.
+
+    Raises:
+        SideGoneError: the process of a side ended.
+    """
     deadline = time.monotonic() + request.left_s()
-    STANDINS.install(request.original)
-    folders = (request.original.parent, request.ported.parent)
-    # TorchScript would compile a function anew at its third call or so, with other last bits in its
-    # gradients, and the original is called more often than the port.
-    unchanging = torch.jit.optimized_execution(False)  # type: ignore[attr-defined]  # public, undeclared
-    with contained(request.workdir, folders), unchanging:
-        response.start("", "original")
-        original, port = open_eased(
-            request.original, request.ported, request.search_path, request.ported_search_path
-        )
-        after_original = random_state()
-        refused = original.failure or original.refused
-        if refused is not None:
-            response.fail(str(refused), source_runs=False)
-            if not _has_models(original, request.classes):
-                return
-        response.start("", "port")
-        port.load()
-        if original.failure is None and port.failure is not None:
-            _report_broken_import(request, response, port.failure)
+    clock = Clock()
+    original = RemoteSide("original", original_channel, clock)
+    port = RemoteSide("port", port_channel, clock)
+    response.start("", "original")
+    opening = original.open()
+    if opening.refused is not None:
+        response.fail(str(opening.refused), source_runs=False)
+        # A base may have been a placeholder.
+        if not MODEL_KINDS & set(opening.kinds.values()):
             return
-        complete = all(name in port.namespace() for name in request.classes)
-        draws_differ = original.failure is None and complete and random_state() != after_original
-        if draws_differ:
-            # A package that draws when it is imported for the first time drew for the original alone.
-            after_port = random_state()
-            original.forget()
-            load_eased(original)
-            draws_differ = original.failure is not None or random_state() != after_port
-        with _imports_uncollected():
-            book = _find_cases(request, response, original)
-            rounds = _Rounds(original, port, request, response, deadline)
-            rounds.draws_differ = draws_differ
-            rounds.run(book)
-
-
-@contextlib.contextmanager
-def _imports_uncollected() -> Iterator[None]:
-    """Keep the objects of imported packages out of every search for garbage: there may be a million."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
+    response.start("", "port")
+    port_opening = port.open(opening.settings)
+    if opening.failure is None and port_opening.failure is not None:
+        _report_broken_import(request, response, port_opening.failure)
+        return
+    complete = "missing" not in port_opening.kinds.values()
+    sides = Sides(
+        original=original,
+        port=port,
+        original_opening=opening,
+        port_opening=port_opening,
+        clock=clock,
+    )
+    draws_differ = False
+    if opening.failure is None and complete and opening.draws != port_opening.draws:
+        # A package that draws when it is imported may have been imported before, when something else
+        # stopped the import of the original.
+        first, second = original.open_again(), port.open_again()
+        draws_differ = first.failure is not None or first.draws != second.draws
+    book = _find_cases(request, response, original, recording)
+    rounds = _Rounds(sides, request, response, deadline)
+    rounds.draws_differ = draws_differ
+    rounds.run(book)
 
 
 def last_limit(left_s: float, waiting: int, limit_s: float) -> float | None:
@@ -113,7 +98,7 @@ def last_limit(left_s: float, waiting: int, limit_s: float) -> float | None:
 class _Waiting:
     """A class that was too slow, or that was not started because the others of its file were."""
 
-    book: Casebook
+    book: Found
     had_s: float
     needs_s: float
     result: ClassResult | None
@@ -124,19 +109,19 @@ class _Rounds:
     """The looks at the classes of one file."""
 
     def __init__(
-        self, original: Side, port: Side, request: Request, response: Response, deadline: float
+        self, sides: Sides, request: Request, response: Response, deadline: float
     ) -> None:
-        self._original = original
+        self._sides = sides
         self._request = request
         self._response = response
         self._deadline = deadline
-        self._examination = Examination(original, port, request, response)
+        self._examination = Examination(sides, request, response)
         self._waiting: dict[str, _Waiting] = {}
         self._seconds: list[float] = []
         self._late: list[str] = []
         self.draws_differ = False
 
-    def run(self, book: Casebook) -> None:
+    def run(self, book: Found) -> None:
         """Look at every class; each is answered, and answered again where more is known."""
         later = book.unfinished
         order = self._most_important_first()
@@ -153,12 +138,10 @@ class _Rounds:
                 self._add(more)
 
     def _most_important_first(self) -> list[str]:
-        names = self._request.classes
-        with self._original.active():  # texts of classes are found through their modules
-            known = standings(self._original.namespace(), names)
-        return sorted(names, key=lambda name: -known[name].importance)
+        known = self._sides.original_opening.importance
+        return sorted(self._request.classes, key=lambda name: -known.get(name, 0))
 
-    def _look(self, names: list[str], book: Casebook) -> None:
+    def _look(self, names: list[str], book: Found) -> None:
         for number, name in enumerate(names):
             others = len(names) - number - 1 + bool(self._waiting or book.unfinished)
             share = max(self._left() / (others + 1), LEAST_LOOK_S)
@@ -189,7 +172,7 @@ class _Rounds:
         text = f"not reached within {self._request.limit_s:.0f} s"
         return not_run(name, text, TIME_LIMIT, "time")
 
-    def _examine(self, name: str, book: Casebook, limit_s: float, *, last: bool) -> None:
+    def _examine(self, name: str, book: Found, limit_s: float, *, last: bool) -> None:
         started = time.monotonic()
         found = self._examination.run(name, book, limit_s, last=last)
         if isinstance(found, Late):
@@ -210,21 +193,13 @@ class _Rounds:
             result = _imports_draw(result)
         self._response.add(result)
 
-    def _searched_again(self, book: Casebook, names: tuple[str, ...]) -> Casebook:
+    def _searched_again(self, book: Found, names: tuple[str, ...]) -> Found:
         """Look once more for inputs of the classes for which there was no time."""
         budget = AGAIN_SHARE * self._left()
         if not names or budget < LEAST_AGAIN_S:
             return book
         self._response.start("", "original")
-        again = book.again(names, budget)
-        try:
-            with time_limit(budget):
-                again.add_guesses()
-                again.add_users()
-                again.add_guesses(LAST_ROUND)
-        except OutOfTimeError:
-            again.note_end()
-        return again
+        return self._sides.original.search_again(names, budget)
 
     def _usual_s(self) -> float:
         """Return what a class of this file took so far, on average; the largest came first."""
@@ -246,35 +221,18 @@ class _Rounds:
         return self._deadline - time.monotonic()
 
 
-def _find_cases(request: Request, response: Response, original: Side) -> Casebook:
+def _find_cases(
+    request: Request, response: Response, original: RemoteSide, recording: bytes | None
+) -> Found:
     response.start("", "original")
-    budget = request.limit_s * SEARCH_SHARE
-    book = Casebook(original, request.classes, budget)
     try:
-        with time_limit(budget):
-            book.add_examples(request.examples)
-            book.add_recording(request.recording)
-            book.add_values()
-            book.add_expressions()
-            book.add_guesses()
-            book.add_users()
-            book.add_guesses(LAST_ROUND)
-    except OutOfTimeError:
-        book.note_end()
-    except ExampleSyntaxError as problem:
-        book.trouble = str(problem)
+        book = original.search(request.limit_s * SEARCH_SHARE, recording)
+    except FailedError as problem:
+        reasons = {"": f"no inputs can be looked for: {problem.failure}"}
+        return Found(cases={}, reasons=reasons, trouble=None, late=())
     if book.trouble is not None:
         response.fail(book.trouble, source_runs=True)
     return book
-
-
-def _has_models(side: Side, names: tuple[str, ...]) -> bool:
-    """Say whether there is anything to compare: a base may have been a placeholder."""
-    values = [side.namespace().get(name) for name in names]
-    return any(
-        isinstance(value, nn.Module) or (isinstance(value, type) and issubclass(value, nn.Module))
-        for value in values
-    )
 
 
 def _report_broken_import(request: Request, response: Response, failure: Failure) -> None:

@@ -21,14 +21,16 @@ class Scratch:
     """The folder: its subfolders are real, and its files are links, until they are written to."""
 
     def __init__(self, workdir: Path, shown: Path) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="scratch-", dir=workdir))
+        # Called like the folder that it shows: a program may look.
+        self.folder = Path(tempfile.mkdtemp(dir=workdir), shown.name or "root")
+        self.folder.mkdir()
         self._root = self.folder.resolve()
         left = _MOST_ENTRIES
         pending = deque([(shown, self.folder)])
         while pending:
             source, target = pending.popleft()
             for entry in _entries(source):
-                if _is(entry, workdir) or _is(entry, self.folder):
+                if _is(entry, workdir) or _is(entry, self.folder.parent):
                     continue  # a folder that shows itself has no end
                 left -= 1
                 beside = target / entry.name

@@ -10,7 +10,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from functools import partial
 from types import ModuleType
-from typing import Any, final
+from typing import Any, Protocol, final, runtime_checkable
 
 from torch import nn
 
@@ -118,7 +118,7 @@ def _inner(values: Mapping[str, object], depth: int) -> Iterator[dict[str, objec
         recipes = _recipes(kind, depth + 1)
         given = {**_texts_given(values[name], kind), **(recipes[0] if recipes else {})}
         small = attempt(partial(kind, **given))
-        stages = getattr(small, "stage_names", None)
+        stages = small.stage_names if isinstance(small, _Staged) else None
         if not isinstance(small, Failure):
             plain[name] = _as_taken(small)
         if isinstance(stages, list) and "out_features" in _parameters(kind):
@@ -142,10 +142,20 @@ def _texts_given(settings: object, kind: type) -> dict[str, object]:
     }
 
 
+@runtime_checkable
+class _Tabular(Protocol):
+    def to_dict(self) -> object:
+        """Return the settings as a table."""
+
+
+@runtime_checkable
+class _Staged(Protocol):
+    stage_names: object
+
+
 def _as_taken(settings: object) -> object:
     """Return settings as those around them take them: transformers wants a table."""
-    table = getattr(settings, "to_dict", None)
-    return table() if callable(table) else settings
+    return settings.to_dict() if isinstance(settings, _Tabular) else settings
 
 
 def _kinds(made: type, parameter: inspect.Parameter, read: frozenset[str]) -> Iterator[type]:

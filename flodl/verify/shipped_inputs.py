@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -40,9 +40,17 @@ _TOKEN = re.compile(r"\w*(token_id|token_index|pad_idx)s?")
 Make = Callable[[Any, torch.Size | None], object]
 
 
+@runtime_checkable
+class _NamesItsInputs(Protocol):
+    """A model as those of transformers are."""
+
+    main_input_name: str
+    config: object
+
+
 def names_its_inputs(model: nn.Module) -> bool:
     """Return True if a model has settings, and says by name what it takes."""
-    return isinstance(getattr(model, "main_input_name", None), str) and hasattr(model, "config")
+    return isinstance(model, _NamesItsInputs) and isinstance(model.main_input_name, str)
 
 
 def shipped_inputs(
@@ -52,15 +60,15 @@ def shipped_inputs(
 
     `names` are the parameters of its forward, `wanted` those which a refusal named; the caller sets the seed.
     """
-    if not names_its_inputs(model):
+    if not isinstance(model, _NamesItsInputs) or not names_its_inputs(model):
         return
     dummies = attempt(partial(getattr, model, "dummy_inputs", None))
     shipped = dict(dummies) if isinstance(dummies, Mapping) else {}
-    main = str(getattr(model, "main_input_name", ""))
+    main = model.main_input_name
     # The base class of transformers ships token numbers for models of images, too.
     known = {name: value for name, value in shipped.items() if main in shipped and name in names}
     chosen = dict.fromkeys((*(known or ((main,) if main in names else ())), *wanted))
-    config = getattr(model, "config", None)
+    config = model.config
     made: dict[str, object] = {}
     rows: torch.Size | None = None
     for name in chosen:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.abc import Loader, MetaPathFinder
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Literal, final
 
 from flodl.verify.attempt import Failure, OutOfTimeError, attempt, describe, time_limit
@@ -71,7 +71,14 @@ class Side:
     """One of the two programs: its main module and every local module it imported."""
 
     def __init__(
-        self, label: Label, *, file: Path, place: Place, folders: Sequence[Path], home: Path
+        self,
+        label: Label,
+        *,
+        file: Path,
+        place: Place,
+        folders: Sequence[Path],
+        home: Path,
+        text: bytes | None = None,
     ) -> None:
         self.label = label
         self.file = file
@@ -79,7 +86,7 @@ class Side:
         self._place = place
         self._folders = tuple(dict.fromkeys(folders))
         self._modules: dict[str, ModuleType] = {}
-        self._finder = _MainFinder(self.name, file, home)
+        self._finder = _MainFinder(self.name, file, home, text)
         self.module = ModuleType(self.name)
         self.failure: Failure | None = None
         # What the first import ended with, though a later one may have passed.
@@ -224,20 +231,22 @@ def open_sides(
     ported_search_path: Sequence[Path] = (),
     *,
     levels: int = 0,
+    text: bytes | None = None,
 ) -> tuple[Side, Side]:
     """Describe the two sides of a comparison; nothing is imported yet.
 
-    With `levels`, so many folders above the outermost package are taken for packages as well.
+    The main module is made from `text`; without one, from its file. With `levels`, so
+    many folders above the outermost package are taken for packages as well.
     """
     place = locate(original).above(levels)
     own = [place.root, *search_path]
-    first = Side("original", file=original, place=place, folders=own, home=original)
+    first = Side("original", file=original, place=place, folders=own, home=original, text=text)
     twin = locate(ported).above(levels)
     # A port that sits in a whole ported tree brings its own neighbours; one that was written
     # alone finds the original's.
     alone = place.package is not None and twin.name != place.name
     folders = own if alone else [twin.root, *ported_search_path, *own]
-    return first, Side("port", file=ported, place=place, folders=folders, home=original)
+    return first, Side("port", file=ported, place=place, folders=folders, home=original, text=text)
 
 
 @final
@@ -248,13 +257,21 @@ class _MainLoader(importlib.machinery.SourceFileLoader):
         self,
         name: str,
         file: Path,
+        text: bytes | None,
         report: Callable[[Failure | None], None],
         report_overtime: Callable[[Failure], None],
     ) -> None:
         super().__init__(name, str(file))
         self._file = file
+        self._text = text
         self._report = report
         self._report_overtime = report_overtime
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Compile the text that is to be proved: not a cache, nor what became of the file meanwhile."""
+        if self._text is None:
+            return super().get_code(fullname)
+        return self.source_to_code(self._text, str(self._file))
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's top level until its first backward pass, its end, or the time limit."""
@@ -267,7 +284,7 @@ class _MainLoader(importlib.machinery.SourceFileLoader):
             self._report_overtime(describe(problem, self._file))
             # What took so long may be an import, which is done again there.
             with contextlib.suppress(OutOfTimeError), time_limit(REST_LIMIT_S):
-                define_rest(module, self._file)
+                define_rest(module, self._file, self._text)
         finally:
             sys.argv = argv
 
@@ -280,7 +297,7 @@ class _MainLoader(importlib.machinery.SourceFileLoader):
             if failure is None:
                 return
         self._report(failure)
-        define_rest(module, self._file)
+        define_rest(module, self._file, self._text)
 
 
 @final
@@ -309,10 +326,11 @@ class _MainFinder(MetaPathFinder):
     the file at `home`: `parts.blocks`, where folders are no packages.
     """
 
-    def __init__(self, name: str, file: Path, home: Path) -> None:
+    def __init__(self, name: str, file: Path, home: Path, text: bytes | None) -> None:
         self._name = name
         self._file = file
         self._home = home
+        self._text = text
         self.loaded: ModuleType | None = None
         self.failure: Failure | None = None
         self.overtime: Failure | None = None
@@ -326,7 +344,7 @@ class _MainFinder(MetaPathFinder):
             if self.loaded is None or not self._is_other_name(fullname, path):
                 return None
             return importlib.util.spec_from_loader(fullname, _SameModuleLoader(self.loaded))
-        loader = _MainLoader(fullname, self._file, self._note, self._note_overtime)
+        loader = _MainLoader(fullname, self._file, self._text, self._note, self._note_overtime)
         folder = [str(self._file.parent)] if self._file.stem == "__init__" else None
         return importlib.util.spec_from_file_location(
             fullname, self._file, loader=loader, submodule_search_locations=folder

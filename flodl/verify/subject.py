@@ -86,9 +86,9 @@ class Subject:
     def initial(self) -> dict[str, Snapshot]:
         """Return what the constructor left: keys, order and bits of the state, random draws."""
         state = self.model.state_dict()
-        parameters = [(name, p.requires_grad) for name, p in self.model.named_parameters()]
-        buffers = [name for name, _ in self.model.named_buffers()]
-        everything = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
+        parameters = [(name, p.requires_grad) for name, p in raw.named_parameters(self.model)]
+        buffers = [name for name, _ in raw.named_buffers(self.model)]
+        everything = dict(raw.named_parameters(self.model)) | dict(raw.named_buffers(self.model))
         return {
             "state_dict": Freezer().freeze(
                 [_meta(name, item) for name, item in state.items()], ""
@@ -104,7 +104,7 @@ class Subject:
         self.model.train(call.mode == "train")
         nn.Module.zero_grad(self.model)  # one of its own may take no arguments
         arguments, leaves = self._arguments(call)
-        before = {path: dict(vars(module)) for path, module in self.model.named_modules()}
+        before = {path: dict(vars(module)) for path, module in raw.named_modules(self.model)}
         freezer = self._freezer_of(arguments)
         seed_all(call.seed)
         with torch.set_grad_enabled(call.grad_mode):
@@ -125,15 +125,15 @@ class Subject:
             loss = scalar_loss(tree)
             sections["loss"] = Freezer().freeze(loss, "loss")
             raw.backward(loss)
-            sections["gradients"] = freeze_gradients(self.model.named_parameters())
+            sections["gradients"] = freeze_gradients(raw.named_parameters(self.model))
             sections["input gradients"] = freeze_gradients(leaves)
         names = attribute_names if attribute_names is not None else self._attribute_names()
-        sections["buffers"] = Freezer().freeze(dict(self.model.named_buffers()), "buffers")
+        sections["buffers"] = Freezer().freeze(dict(raw.named_buffers(self.model)), "buffers")
         sections["attributes"], unread = self._freeze_attributes(names, before)
         return Observation(
             sections=sections,
             attribute_names=names,
-            num_tensors=len(returned),
+            num_tensors=sum(not raw.is_meta(item) for _, item in returned),
             num_differentiable=len(differentiable),
             unread=unread,
         )
@@ -166,7 +166,7 @@ class Subject:
             self._descend(velocity)
             losses.append(loss.detach())
         velocity.clear()
-        everything = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
+        everything = dict(raw.named_parameters(self.model)) | dict(raw.named_buffers(self.model))
         return {
             "losses": Freezer().freeze(losses, "losses"),
             "weights": Freezer().freeze(everything, "weights"),
@@ -175,7 +175,7 @@ class Subject:
     def _descend(self, velocity: dict[str, torch.Tensor]) -> None:
         # By hand: torch.optim would import the compiler, which costs seconds.
         with raw.without_gradients():
-            for name, parameter in self.model.named_parameters():
+            for name, parameter in raw.named_parameters(self.model):
                 gradient = raw.grad(parameter)
                 if gradient is None:
                     continue
@@ -190,12 +190,12 @@ class Subject:
     def perturb(self) -> None:
         """Move every weight a little, so that zeros and ones of an initialisation hide nothing."""
         with torch.no_grad():
-            for name, parameter in self.model.named_parameters():
+            for name, parameter in raw.named_parameters(self.model):
                 if parameter.is_floating_point():
                     noise = _noise(name, parameter)
                     shift = noise.flip(0).mul_(0.02) if noise.dim() else torch.zeros(())
                     parameter.mul_(noise.mul_(0.1).add_(1)).add_(shift)
-            for name, module in self.model.named_modules():
+            for name, module in raw.named_modules(self.model):
                 if isinstance(module, nn.modules.batchnorm._NormBase):
                     _perturb_statistics(name, module)
 
@@ -217,18 +217,18 @@ class Subject:
         """Return a freezer that knows what a call is given, and what belongs to the model."""
         freezer = Freezer()
         freezer.know((f"input{path}", item) for path, item in tensors_in(arguments))
-        freezer.know(self.model.named_parameters())
-        freezer.know(self.model.named_buffers())
+        freezer.know(raw.named_parameters(self.model))
+        freezer.know(raw.named_buffers(self.model))
         freezer.name(self._modules())
         return freezer
 
     def _modules(self) -> Iterator[tuple[str, nn.Module]]:
-        for path, module in self.model.named_modules():
+        for path, module in raw.named_modules(self.model):
             yield f"the module {path}" if path else "the model", module
 
     def _attribute_names(self) -> AttributeNames:
         names = []
-        for path, module in self.model.named_modules():
+        for path, module in raw.named_modules(self.model):
             own = tuple(name for name in vars(module) if name not in _NO_STATE)
             if own:
                 names.append((path, own))
@@ -238,7 +238,7 @@ class Subject:
         self, names: AttributeNames, before: Mapping[str, Mapping[str, object]]
     ) -> tuple[Snapshot, tuple[str, ...]]:
         """Freeze attributes of modules; also name those that no call set and nothing can look into."""
-        modules = dict(self.model.named_modules())
+        modules = dict(raw.named_modules(self.model))
         found: dict[str, object] = {}
         untouched = set()
         for path, attributes in names:
@@ -251,11 +251,11 @@ class Subject:
         freezer = Freezer(aliases=False)
         freezer.name(self._modules())
         freezer.name((f"the parameter {name}", item) for name, item in self._parameters())
-        freezer.name((f"the buffer {name}", item) for name, item in self.model.named_buffers())
+        freezer.name((f"the buffer {name}", item) for name, item in raw.named_buffers(self.model))
         return _without(freezer.freeze(found, "attributes"), untouched)
 
     def _parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        return self.model.named_parameters()
+        return raw.named_parameters(self.model)
 
 
 def _without(snapshot: Snapshot, names: set[str]) -> tuple[Snapshot, tuple[str, ...]]:

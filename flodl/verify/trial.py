@@ -1,28 +1,32 @@
-"""Runs one case on both sides and compares everything that can be seen, check by check."""
+"""Compares one case of both sides in everything that can be seen, check by check."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar, final
 
 from flodl.verify import ledger as names
-from flodl.verify.attempt import Failure, attempt
+from flodl.verify.attempt import Failure
 from flodl.verify.compare import Mismatch, find_mismatches
 from flodl.verify.ledger import Ledger
-from flodl.verify.methods import MethodCall
-from flodl.verify.probe import Abilities, probe_original
 from flodl.verify.protocol import Response
-from flodl.verify.recipes import Packed
-from flodl.verify.recorder import Case
-from flodl.verify.sides import Label, Side
-from flodl.verify.subject import Call, Observation, Subject, both
+from flodl.verify.remote import (
+    CaseRef,
+    FailedError,
+    FoundAbilities,
+    Plan,
+    RemoteModel,
+    RemoteSide,
+)
+from flodl.verify.sides import Label
+from flodl.verify.subject import Observation
 
 T = TypeVar("T")
+_Pair = tuple[RemoteModel, RemoteModel]
 
 NUM_STEPS = 3
 
@@ -62,18 +66,20 @@ class Abandoned(Exception):  # noqa: N818 - it is no error: the finding stands i
 
 @final
 class Trial:
-    """The comparison of one case; findings go into the ledger."""
+    """The comparison of one case of a class; findings go into the ledger."""
 
     def __init__(
         self,
-        original: Side,
-        port: Side,
-        case: Case,
+        name: str,
+        original: RemoteSide,
+        port: RemoteSide,
+        case: CaseRef,
         ledger: Ledger,
         response: Response,
         allowed_s: float = math.inf,
     ) -> None:
         self._allowed_s = allowed_s
+        self._name = name
         self._original = original
         self._port = port
         self._case = case
@@ -83,21 +89,24 @@ class Trial:
         self.running: Label = original.label
         # What the trial needs in all, as far as its probe tells; 0 before that.
         self.needs_s = 0.0
-        self._pair: tuple[Subject, Subject] | None = None
+        self._pair: _Pair | None = None
 
     def run(self) -> None:
         """Compare the case in all checks.
 
         Raises:
-            UnusableCaseError: the original does not run, does not repeat itself, or returns no
+            UnusableAnswerError: the original does not run, does not repeat itself, or returns no
                 tensor.
+            FailedError: a class answers otherwise than modules do.
             TooSlowError: it would take longer than is allowed, so the time is better spent on others.
         """
+        self._response.start(self._name, self.running)
         started = time.monotonic()
-        able = probe_original(self._original, self._case, self._on)
+        able = self._probed()
         self.needs_s = USUAL_FACTOR * (time.monotonic() - started)
         if self.needs_s > self._allowed_s:
             raise TooSlowError(self.needs_s)
+        self._port.take("case", self._case.number, self._original)
         self._ledger.num_cases += 1
         if not able.batch:
             reason = "the original runs with this batch size only"
@@ -109,44 +118,56 @@ class Trial:
         with contextlib.suppress(Abandoned):
             loaded = self._compare_initial()
         # Building a heavy model takes longer than calling it.
-        self._pair = loaded if able.heavy else None
-        del loaded
+        if able.heavy:
+            self._pair = loaded
+        elif loaded is not None:
+            _drop(loaded)
         # What the time of a heavy model may not suffice for comes last.
         order = (self._eval_first, self._train_first, self._call_methods, self._alternatives)
         for compare in (self._each_check_once, *reversed(order)) if able.heavy else order:
             with contextlib.suppress(Abandoned):
                 compare(able)
 
+    def _probed(self) -> FoundAbilities:
+        started = time.monotonic()
+        try:
+            return self._original.probe(self._case)
+        finally:
+            self.seconds[self._original.label] += time.monotonic() - started
+
     # -- the scenarios --------------------------------------------------------------------------
 
-    def _compare_initial(self) -> tuple[Subject, Subject] | None:
+    def _compare_initial(self) -> _Pair | None:
         """Compare what constructors leave; return the pair if both have loaded the same weights."""
-        left, right = self._build_pair("construction")
+        left, right = pair = self._build_pair("construction")
         found = right.initial()
         for section, first in left.initial().items():
+            check = _INITIAL_CHECK[section]
             mismatches = find_mismatches(first, found[section], section)
-            self._ledger.compared(_INITIAL_CHECK[section], mismatches, "after construction")
+            self._ledger.compared(check, mismatches, "after construction")
         del found, first
-        return (left, right) if self._load_both_ways(left, right) else None
+        if self._load_both_ways(left, right):
+            return pair
+        _drop(pair)
+        return None
 
-    def _load_both_ways(self, left: Subject, right: Subject) -> bool:
-        with both(left):
-            # A copy: torch passes over a tensor that is loaded into itself, even where no other could be.
-            own = attempt(
-                lambda: left.model.load_state_dict(copy.deepcopy(left.model.state_dict()))
-            )
-        if isinstance(own, Failure):
-            self._ledger.not_run(names.STATE, f"the original does not load its own: {own.text}")
+    def _load_both_ways(self, left: RemoteModel, right: RemoteModel) -> bool:
+        try:
+            left.load_own()
+        except FailedError as problem:
+            text = f"the original does not load its own: {problem.failure.text}"
+            self._ledger.not_run(names.STATE, text)
             return False
         all_loaded = True
         for source, target, label in (
             (left, right, "original's state_dict into the port"),
             (right, left, "port's state_dict into the original"),
         ):
-            with both(source, target):
-                outcome = attempt(lambda s=source, t=target: _load_strictly(s, t))  # type: ignore[misc]
-            if isinstance(outcome, Failure):
-                self._ledger.port_failed(names.STATE, outcome, None, label)
+            try:
+                source.perturb()
+                target.load_from(source)
+            except FailedError as problem:
+                self._ledger.port_failed(names.STATE, problem.failure, None, label)
                 all_loaded = False
                 continue
             first, second = left.initial()["weights"], right.initial()["weights"]
@@ -154,8 +175,11 @@ class Trial:
             del first, second  # as large as the models: not while the next ones are made
         return all_loaded
 
-    def _eval_first(self, able: Abilities) -> None:
-        pair = self._build_pair("construction")
+    def _eval_first(self, able: FoundAbilities) -> None:
+        with self._built() as pair:
+            self._eval_first_on(pair, able)
+
+    def _eval_first_on(self, pair: _Pair, able: FoundAbilities) -> None:
         evaluate = replace(able.plan, mode="eval", backward=False)
         for number in range(3):
             # The first call records a plan, the later ones run generated code.
@@ -175,16 +199,18 @@ class Trial:
         self._compare_call(pair, replace(able.plan, seed=112), names.TRAIN, "train after eval")
         self._compare_call(pair, replace(evaluate, seed=113), names.EVAL, "eval after train")
 
-    def _train_first(self, able: Abilities) -> None:
-        pair = self._build_pair("construction")
+    def _train_first(self, able: FoundAbilities) -> None:
+        with self._built() as pair:
+            self._train_first_on(pair, able)
+
+    def _train_first_on(self, pair: _Pair, able: FoundAbilities) -> None:
         for number in range(2 if able.heavy else 3):
             call = replace(able.plan, seed=200 + number)
             self._compare_call(pair, call, names.TRAIN, f"train, call {number + 1}")
         evaluate = replace(able.plan, mode="eval", seed=210)
         self._compare_call(pair, evaluate, names.EVAL, "eval after train")
-        with both(*pair):
-            pair[0].perturb()
-            pair[1].perturb()
+        pair[0].perturb()
+        pair[1].perturb()
         self._compare_call(pair, evaluate, names.EVAL, "eval with moved weights")
         train = replace(able.plan, seed=211)
         self._compare_call(pair, train, names.TRAIN, "train with moved weights")
@@ -192,9 +218,12 @@ class Trial:
             # Last: after steps on different gradients everything differs.
             self._compare_steps(pair, able.plan.inputs)
 
-    def _each_check_once(self, able: Abilities) -> None:
+    def _each_check_once(self, able: FoundAbilities) -> None:
         """Compare in every check, with as few calls as that takes."""
-        pair, self._pair = self._pair or self._build_pair("construction"), None
+        with self._built() as pair:
+            self._each_check_on(pair, able)
+
+    def _each_check_on(self, pair: _Pair, able: FoundAbilities) -> None:
         evaluate = replace(able.plan, mode="eval", backward=False)
         for number in range(2):  # the first records a plan, the second runs generated code
             call = replace(evaluate, seed=100 + number, grad_mode=number == 0)
@@ -215,72 +244,84 @@ class Trial:
         if able.plan.backward:
             self._compare_steps(pair, able.plan.inputs)
 
-    def _call_methods(self, able: Abilities) -> None:
-        for used in able.methods:
+    def _call_methods(self, able: FoundAbilities) -> None:
+        for name, arguments in able.methods:
             with contextlib.suppress(Abandoned):
-                self._call_method(used)
+                self._call_method(name, arguments)
 
-    def _alternatives(self, able: Abilities) -> None:
+    def _alternatives(self, able: FoundAbilities) -> None:
         for check, variants in ((names.SIZES, able.sizes), (names.OPTIONAL, able.options)):
-            for label, packed in variants:
+            for label, inputs in variants:
                 with contextlib.suppress(Abandoned):
-                    self._alternate(check, label, packed, able.plan)
+                    self._alternate(check, label, inputs, able.plan)
 
-    def _call_method(self, used: MethodCall) -> None:
+    def _call_method(self, name: str, arguments: int) -> None:
         # A fresh pair: the method may be the first thing that is called at all.
-        left, right = self._build_pair("construction")
-        where = f"`{used.name}` called from outside"
-        seen = self._on(self._original, lambda: left.call_method(used.name, used.arguments))
-        if isinstance(seen, Failure):
-            return
-        found = self._on(self._port, lambda: right.call_method(used.name, used.arguments))
-        if isinstance(found, Failure):
-            self._ledger.port_failed(names.METHODS, found, found.line, where)
-            return
-        for section, first in seen.items():
-            mismatches = find_mismatches(first, found[section], section)
-            self._ledger.compared(names.METHODS, mismatches, where)
+        with self._built() as (left, right):
+            where = f"`{name}` called from outside"
+            seen = self._on(self._original, lambda: left.call_method(name, arguments))
+            if isinstance(seen, Failure):
+                return
+            self._port.take("inputs", arguments, self._original)
+            found = self._on(self._port, lambda: right.call_method(name, arguments))
+            if isinstance(found, Failure):
+                self._ledger.port_failed(names.METHODS, found, found.line, where)
+                return
+            for section, first in seen.items():
+                mismatches = find_mismatches(first, found[section], section)
+                self._ledger.compared(names.METHODS, mismatches, where)
 
-    def _alternate(self, check: str, label: str, packed: Packed, plan: Call) -> None:
-        pair = self._build_pair("construction")
-        train = replace(plan, inputs=packed)
+    def _alternate(self, check: str, label: str, inputs: int, plan: Plan) -> None:
+        train = replace(plan, inputs=inputs)
         first = replace(plan, seed=302)
-        for call, where in (
-            (replace(train, seed=300), f"train, {label}"),
-            (replace(train, seed=301, mode="eval", backward=False), f"eval, {label}"),
-            (first, "train, first inputs again"),
-            (replace(first, seed=303, mode="eval", backward=False), "eval, first inputs again"),
-        ):
-            self._compare_call(pair, call, check, where)
+        with self._built() as pair:
+            for call, where in (
+                (replace(train, seed=300), f"train, {label}"),
+                (replace(train, seed=301, mode="eval", backward=False), f"eval, {label}"),
+                (first, "train, first inputs again"),
+                (
+                    replace(first, seed=303, mode="eval", backward=False),
+                    "eval, first inputs again",
+                ),
+            ):
+                self._compare_call(pair, call, check, where)
 
-    def _on(self, side: Side, call: Callable[[], T]) -> T | Failure:
-        """Run user code on a side, and keep the time it took there."""
+    def _on(self, side: RemoteSide, call: Callable[[], T]) -> T | Failure:
+        """Let a side run user code, and keep the time it took there."""
         if self.running != side.label:
-            self._response.start(self._case.class_name, side.label)
+            self._response.start(self._name, side.label)
         self.running = side.label
         started = time.monotonic()
         try:
-            with side.active():
-                return attempt(call, side.file)
+            return call()
+        except FailedError as problem:
+            return problem.failure
         finally:
             self.seconds[side.label] += time.monotonic() - started
 
     # -- one comparison -------------------------------------------------------------------------
 
-    def _build_pair(self, where: str) -> tuple[Subject, Subject]:
-        construction = self._case.construction
-        with self._original.active():
-            left = Subject.build(self._original, construction)
-        right = self._on(self._port, lambda: Subject.build(self._port, construction))
+    @contextlib.contextmanager
+    def _built(self) -> Iterator[_Pair]:
+        """Build a pair of models for the block, or take the one that is there."""
+        pair, self._pair = self._pair or self._build_pair("construction"), None
+        try:
+            yield pair
+        finally:
+            _drop(pair)
+
+    def _build_pair(self, where: str) -> _Pair:
+        left = self._original.build(self._case)
+        right = self._on(self._port, lambda: self._port.build(self._case))
         if isinstance(right, Failure):
+            left.drop()
             self._ledger.port_failed(names.INITIAL, right, right.line, where)
             raise Abandoned
         return left, right
 
-    def _compare_call(
-        self, pair: tuple[Subject, Subject], call: Call, check: str, where: str
-    ) -> None:
+    def _compare_call(self, pair: _Pair, call: Plan, check: str, where: str) -> None:
         left, right = pair
+        self._port.take("inputs", call.inputs, self._original)
         seen = self._on(self._original, lambda: left.call(call))
         if isinstance(seen, Failure):
             self._ledger.not_run(check, f"the original raises {seen.text} [{where}]")
@@ -292,7 +333,7 @@ class Trial:
         self._compare_sections(seen, found, call, check, where)
 
     def _compare_sections(
-        self, seen: Observation, found: Observation, call: Call, check: str, where: str
+        self, seen: Observation, found: Observation, call: Plan, check: str, where: str
     ) -> None:
         for section, first in seen.sections.items():
             if section not in found.sections:
@@ -307,9 +348,9 @@ class Trial:
             reason = "no output of the original depends on a parameter or an input"
             self._ledger.not_run(names.GRADIENTS, reason)
 
-    def _compare_steps(self, pair: tuple[Subject, Subject], inputs: Packed) -> None:
+    def _compare_steps(self, pair: _Pair, inputs: int) -> None:
         left, right = pair
-        if not any(item.requires_grad for item in left.model.parameters()):
+        if not left.trains:
             self._ledger.not_run(names.STEPS, "the model has no parameters to train")
             return
         where = f"{NUM_STEPS} steps of SGD"
@@ -326,7 +367,6 @@ class Trial:
             self._ledger.compared(names.STEPS, mismatches, where)
 
 
-def _load_strictly(source: Subject, target: Subject) -> None:
-    source.perturb()
-    # Strict by default; a class's own `load_state_dict` may take no more than the state.
-    target.model.load_state_dict(source.model.state_dict())
+def _drop(pair: _Pair) -> None:
+    for model in pair:
+        model.drop()

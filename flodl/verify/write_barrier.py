@@ -1,16 +1,19 @@
-"""Asks the kernel to refuse writes of this process outside some folders.
+"""Rules of the kernel against writes of this process outside some folders.
 
 Python's audit events do not see what libraries write by themselves; Landlock (Linux 5.19) sees
-everything, programs that are started included. Where there is none, nothing happens.
+everything, programs that are started included. Where there is none, nothing happens. The rules hold
+for all processes that this one starts; each of them may forbid itself more, and none less.
+
+This file imports nothing but Python: it runs before anything else does.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import struct
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,16 +24,20 @@ _PATH_BENEATH = 1
 # The first version that lets files be renamed from one allowed folder to another.
 _FIRST_VERSION = 2
 _TRUNCATE_VERSION = 3
+_WRITE_FILE = 1 << 1
 # Write, remove and make files of every kind, and link or rename across folders.
 _WRITING = sum(1 << bit for bit in (1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13))
 _TRUNCATE = 1 << 14
+# What a file, as against a folder, can allow.
+_OF_FILES = _WRITE_FILE | _TRUNCATE
+# Memory that processes share is a file there.
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "shm")
 
 
-def forbid_writes(workdir: Path, protected: Iterable[Path]) -> bool:
-    """Let this process write below `workdir`, devices and temporary folders only.
+def forbid_writes(folders: Iterable[Path]) -> bool:
+    """Let this process write below some folders and to harmless devices only.
 
-    If a protected folder is itself a temporary one, temporary files go below `workdir`. Returns
-    whether the kernel does that.
+    Returns whether the kernel does that.
     """
     library = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
     version = library.syscall(_CREATE_RULESET, None, 0, _ASK_VERSION) if library else -1
@@ -42,28 +49,22 @@ def forbid_writes(workdir: Path, protected: Iterable[Path]) -> bool:
     if ruleset < 0:
         return False
     try:
-        for folder in (workdir, Path("/dev"), _temporary(workdir, protected)):
-            _allow(library, ruleset, folder, rights)
+        for place in (*folders, *(Path("/dev", name) for name in _DEVICES)):
+            _allow(library, ruleset, place, rights)
         library.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         return bool(library.syscall(_RESTRICT_SELF, ruleset, 0) == 0)
     finally:
         os.close(ruleset)
 
 
-def _temporary(workdir: Path, protected: Iterable[Path]) -> Path:
-    usual = Path(tempfile.gettempdir()).resolve()
-    if not any(folder.resolve().is_relative_to(usual) for folder in protected):
-        return usual
-    own = workdir / "tmp"
-    own.mkdir(exist_ok=True)
-    os.environ["TMPDIR"] = tempfile.tempdir = str(own)
-    return own
-
-
-def _allow(library: ctypes.CDLL, ruleset: int, folder: Path, rights: int) -> None:
-    place = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+def _allow(library: ctypes.CDLL, ruleset: int, place: Path, rights: int) -> None:
     try:
-        rule = struct.pack("=Qi", rights, place)
+        descriptor = os.open(place, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        rule = struct.pack("=Qi", rights if is_folder else rights & _OF_FILES, descriptor)
         library.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
     finally:
-        os.close(place)
+        os.close(descriptor)

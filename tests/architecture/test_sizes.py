@@ -41,8 +41,8 @@ def test_files_of_tests_are_short(root):
         if not path.is_relative_to(root / "tests/porter/cases")  # other people's style on purpose
         and not path.is_relative_to(root / "tests/data")
     ]
-    lengths = {str(path.relative_to(root)): path.read_bytes().count(b"\n") for path in files}
-    assert {path: n for path, n in lengths.items() if n > MOST_LINES_OF_A_FILE} == {}
+    texts = {str(path.relative_to(root)): path.read_text("utf-8") for path in files}
+    assert too_long({path: text.count("\n") for path, text in texts.items()}, texts) == {}
 
 
 def length(source, node):

@@ -41,6 +41,7 @@ def load(root):
 def test_a_failed_check_fails_the_whole(root, monkeypatch, capsys):
     module = load(root)
     monkeypatch.setattr(module, "run_tests", lambda arguments: 0)
+    monkeypatch.setattr(module.other_pythons, "others", list)
     monkeypatch.setattr(sys, "argv", ["suite.py"])
     good = ("good", (sys.executable, "-c", "pass"))
     bad = ("bad", (sys.executable, "-c", "print('the reason'); raise SystemExit(3)"))
@@ -56,10 +57,31 @@ def test_a_failed_check_fails_the_whole(root, monkeypatch, capsys):
 def test_failed_tests_fail_the_whole(root, monkeypatch):
     module = load(root)
     monkeypatch.setattr(module, "CHECKS", ())
+    monkeypatch.setattr(module.other_pythons, "others", list)
     monkeypatch.setattr(sys, "argv", ["suite.py"])
     for code in (1, 2, 5):
         monkeypatch.setattr(module, "run_tests", lambda arguments, code=code: code)
         assert module.main() == code
+
+
+def test_suite_with_failed_tests_on_another_python_fails(root, monkeypatch, capsys):
+    module = load(root)
+    monkeypatch.setattr(module, "CHECKS", ())
+    monkeypatch.setattr(
+        module, "run_tests", lambda arguments: sys.stdout.write("5 passed\n") and 0
+    )
+    monkeypatch.setattr(module.other_pythons, "others", lambda: [13])
+    monkeypatch.setattr(module.other_pythons, "prepare", lambda minor: root)
+    monkeypatch.setattr(sys, "argv", ["suite.py"])
+    for is_good, lines in (
+        (True, ["5 passed"]),
+        (False, ["failed before the tests: tests on Python 3.13", "5 passed"]),
+    ):
+        monkeypatch.setattr(
+            module.other_pythons, "run_tests", lambda minor, path, is_good=is_good: is_good
+        )
+        assert module.main() == (0 if is_good else 1)
+        assert capsys.readouterr().out.splitlines() == lines
 
 
 def test_every_check_of_the_house_is_there(root):

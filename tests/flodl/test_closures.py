@@ -202,6 +202,42 @@ def test_a_function_that_sets_a_variable_is_refused():
         Net()(torch.ones(2))
 
 
+def counted(function):
+    """Return the function with a count of its calls, as a mock or a decorator keeps one."""
+    calls = 0
+
+    def wrapped(t):
+        nonlocal calls
+        calls += 1
+        return function(t) * calls
+
+    return wrapped
+
+
+OUTSIDE = counted(torch.relu)
+
+
+def test_function_with_a_variable_it_does_not_share_with_the_flow_is_a_step(monkeypatch):
+    class Net(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.kept = counted(torch.tanh)
+
+        def flow(self, x):
+            return x.through(nn.functional.gelu).through(OUTSIDE).through(self.kept)
+
+    gc.unfreeze()
+    monkeypatch.setattr(nn.functional, "gelu", counted(torch.sigmoid))
+    try:
+        net, x = Net(), torch.ones(2)
+        found = [net(x) for _ in range(3)]
+    finally:
+        gc.freeze()
+    for count, each in enumerate(found, start=1):
+        expected = torch.tanh(torch.relu(torch.sigmoid(x) * count) * count) * count
+        assert torch.equal(each, expected)
+
+
 def test_a_layer_that_a_step_has_made_is_called():
     class Net(FlowModule):
         def flow(self, x):

@@ -372,6 +372,16 @@ def test_iterator_of_a_step_gives_its_items_one_by_one_in_every_call():
         assert torch.equal(module(x, count), wanted)
 
 
+def test_truth_of_an_input_of_one_element_is_asked_in_every_call():
+    class Net(FlowModule):
+        def flow(self, x, flag=None):
+            return x * 2 if flag is not None and flag else x
+
+    module, x = Net(), torch.ones(2)
+    answers = [module(x, flag)[0].item() for flag in (torch.ones(1, 1), torch.zeros(1, 1), None)]
+    assert answers == [2, 1, 1]
+
+
 class Filling(nn.Module):
     def forward(self, x, seen):
         seen.append(len(seen))

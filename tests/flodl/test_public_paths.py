@@ -71,6 +71,13 @@ def test_promised_imports_load_nothing_that_flodl_does_not(in_new_process):
     assert in_new_process(f"{before}\n{imports}\n{after}") == "set()"
 
 
+def test_importing_flodl_without_numpy_prints_no_warning(in_new_process):
+    hidden = "import sys; sys.modules['numpy'] = None"
+    assert (
+        in_new_process(f"{hidden}; import flodl, torch; print(torch.ones(1).tolist())") == "[1.0]"
+    )
+
+
 def test_graph_unknown_name_raises_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'FlowBilder'"):
         _ = flodl.graph.FlowBilder

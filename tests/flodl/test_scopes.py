@@ -102,3 +102,27 @@ def test_autocast_for_the_device_of_an_input():
     # Afterwards the context takes what it always took.
     with torch.autocast("cpu", enabled=False):
         assert torch.autocast("cpu").device == "cpu"
+
+
+class Frozen(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 4)
+
+    @torch.no_grad()
+    def features(self, x):
+        return x.through(self.body)
+
+    def flow(self, x):
+        y = self.features(x)
+        if (y.sum() > 0).through(bool):
+            y = y * 2
+        return y + x
+
+
+def test_helper_in_a_block_whose_result_is_asked_later_takes_both_ways():
+    model, x = Frozen(), torch.randn(2, 4, requires_grad=True)
+    for sign in (1, -1, 1, -1):
+        y = model.body(sign * x * 9).detach()
+        wanted = (y * 2 if y.sum() > 0 else y) + sign * x * 9
+        assert torch.equal(model(sign * x * 9), wanted)

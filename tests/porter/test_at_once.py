@@ -1,5 +1,6 @@
 """Files that are compared at once: what is answered before, what counts, and what Ctrl-C leaves."""
 
+import contextlib
 import json
 import os
 import signal
@@ -289,26 +290,39 @@ def test_ctrl_c_ends_all_that_are_at_work(tmp_path):
         (tmp_path / f"net{number}.py").write_text(hanging)
     command = [sys.executable, "-m", "fdl_cli", "port", str(tmp_path), "--jobs", "2"]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    # A server, and for each of two files a judge and a worker.
     deadline = time.monotonic() + 60
-    while len(_at_work(tmp_path)) < 2 and time.monotonic() < deadline:
+    while len(at_work := _descendants(child.pid)) < 5 and time.monotonic() < deadline:
         time.sleep(0.1)
+    assert len(at_work) == 5
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=30)
     assert child.returncode == 130, errors
-    assert _at_work(tmp_path) == []
+    deadline = time.monotonic() + 10
+    while (left := _alive(at_work)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left == set()
     assert not list(tmp_path.glob("*_flodl.py"))
 
 
-def _at_work(folder):
-    """Return the processes that compare a file of a folder."""
-    found = []
+def _descendants(root):
+    """Return the processes that a process has started, and those that these have."""
+    parents = {}
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            words = (entry / "cmdline").read_bytes().decode().split("\0")
-            if "flodl.verify" in words and str(folder) in Path(words[-3]).read_text():
-                found.append(entry.name)
-        except OSError:
-            continue
-    return found
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                words = (entry / "stat").read_text().rpartition(")")[2].split()
+                parents[int(entry.name)] = int(words[1])
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {root}
+
+
+def _alive(pids):
+    alive = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                alive.add(pid)
+    return alive

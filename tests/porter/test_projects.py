@@ -248,12 +248,14 @@ def test_a_folder_is_written_as_a_whole(project, capsys):
     assert not (project / "out" / "data.py").exists()
 
 
-def test_beside_the_sources_a_base_elsewhere_is_left(project, capsys):
+def test_beside_the_sources_a_base_elsewhere_stays_as_it_is(project, capsys):
     assert main(["port", "--no-verify", "src", "--json"]) == 0
     files = json.loads(capsys.readouterr().out)["data"]["files"]
     found = {item["name"]: item for file in files for item in file["classes"]}
-    assert found["Model"]["reasons"][0]["code"] == "FDL203"
-    assert found["Pre"]["status"] == "graph"
+    assert found["Model"]["status"] == found["Pre"]["status"] == "graph"
+    assert found["Base"]["reasons"][0]["code"] == "FDL201"
+    written = (project / "src" / "net" / "model_flodl.py").read_text()
+    assert "class Model(Base, FlowModule):" in written
     assert (project / "src" / "net" / "blocks_flodl.py").is_file()
 
 

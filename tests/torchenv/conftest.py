@@ -68,10 +68,10 @@ class Project:
 
 @pytest.fixture
 def index():
-    from fake_torch import serve_index, tiny_wheel, torch_wheel
+    from fake_torch import numpy_wheel, serve_index, tiny_wheel, torch_wheel
 
     with serve_index() as server:
-        server.add(torch_wheel("2.12.1"), tiny_wheel())
+        server.add(torch_wheel("2.12.1"), tiny_wheel(), numpy_wheel())
         yield server
 
 

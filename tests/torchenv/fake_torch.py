@@ -156,6 +156,10 @@ def tiny_wheel(version="1.5"):
     return wheel("tinydep", version, {"tinydep.py": f"VERSION = {version!r}\n"})
 
 
+def numpy_wheel(version="2.1.0"):
+    return wheel("numpy", version, {"numpy/__init__.py": f"__version__ = {version!r}\n"})
+
+
 class Index:
     """The wheels of a server, with the two forms of its pages and a speed limit."""
 

@@ -61,7 +61,7 @@ def test_verify_runs_the_kernels_again(two):
 
 def test_info(two):
     data = two.fdl("libtorch", "info", "2.13")["data"]
-    assert data["packages"] == ["torch 2.13.0+cpu", "tinydep 1.5"]
+    assert data["packages"] == ["torch 2.13.0+cpu", "numpy 2.1.0", "tinydep 1.5"]
     variants = {row["variant"]: row for row in two.fdl("libtorch", "info")["data"]["variants"]}
     assert variants["cpu"]["chosen"] is True
     assert variants["cu126"]["torch"] == "2.14.1"

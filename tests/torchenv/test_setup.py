@@ -46,6 +46,18 @@ def test_an_empty_environment_gets_a_proved_torch(project, form):
     assert record["proof"]["problems"] == []
 
 
+def test_numpy_comes_with_torch(project):
+    project.setup()
+    assert project.python("import numpy; print(numpy.__version__)") == "2.1.0"
+
+
+def test_without_numpy_in_the_indexes_torch_comes_alone(project):
+    del project.index.wheels["numpy-2.1.0-py3-none-any.whl"]
+    project.setup()
+    assert project.installed() == "2.12.1+cpu"
+    assert "No module named 'numpy'" in project.python("import numpy")
+
+
 def test_a_new_environment_is_made_whole(project):
     shutil.rmtree(project.folder / ".venv")
     project.setup()

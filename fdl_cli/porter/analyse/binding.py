@@ -18,6 +18,9 @@ _ELEMENTS: dict[Kind, Kind] = {
 }
 
 
+_LISTS: dict[Kind, Kind] = {"flow": "flows", "result": "flows", "parameter": "parameters"}
+
+
 def element_kind(kind: Kind) -> Kind:
     """Return the kind of an element of a value."""
     return _ELEMENTS[kind]
@@ -51,7 +54,7 @@ def bind_kind(env: Environment, target: Expr, kind: Kind) -> None:
     elif target.op == "attribute" and env.is_self(target.parts[0]):
         env.kinds[f"self.{target.name}"] = kind
     elif target.op == "starred":
-        bind_kind(env, target.parts[0], "flows" if kind == "flow" else kind)
+        bind_kind(env, target.parts[0], _LISTS.get(kind, kind))
     elif target.op in {"tuple", "list"}:
         for part in target.parts:
             bind_kind(env, part, element_kind(kind))

@@ -157,6 +157,8 @@ class BlockReader:
             # A list that grows by another one stays a list.
             grown: Kind = value.kind if value.kind in {"flows", "parameters"} else "flow"
             kept: Kind = target.kind if target.kind in FLOWING else grown
+            if {target.kind, value.kind} == {"flows", "parameters"}:
+                kept = "parameters"
             self.env.kinds[target.name] = kept
         self._check_target(target, value, node.lineno)
         symbol = operator_symbol(node.op)

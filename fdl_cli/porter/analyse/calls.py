@@ -61,6 +61,8 @@ def _function(env: Environment, name: str, arguments: tuple[Expr, ...], line: in
         return _drawing(env, name, arguments, fact, line)
     if fact is not None and fact.transparent:
         return Call(role="python", kind=fact.result if _any(arguments, MAY_FLOW) else "python")
+    if fact is not None and fact.result not in {"flow", "flows"}:
+        return Call(role="function", kind="result")
     return _step(arguments)
 
 
@@ -225,12 +227,7 @@ def _is_asked_of_value(env: Environment, name: str, arguments: tuple[Expr, ...])
         return _any(arguments, FLOWING)
     if name in {"list", "tuple", "set", "frozenset"}:
         return len(arguments) == 1 and arguments[0].kind == "result"
-    if name in {"sorted", "filter"}:
-        return _any(arguments, FLOWING) or runs(arguments, env)
-    if name in {"getattr", "hasattr"} and arguments:
-        owner = arguments[0]
-        return owner.kind == "python" and not owner.dotted and not env.is_self(owner)
-    return False
+    return name in {"sorted", "filter"} and (_any(arguments, FLOWING) or runs(arguments, env))
 
 
 def runs(arguments: tuple[Expr, ...], env: Environment) -> bool:
@@ -305,7 +302,10 @@ def _on_self(env: Environment, name: str, arguments: tuple[Expr, ...], line: int
         env.own_calls.append(name)
         return Call(role="own", kind=env.view.results.get(name, "maybe"))
     if name in env.view.attributes:
-        is_layer = env.view.attributes[name].kind == "module"
+        fact = env.view.attributes[name]
+        is_layer = fact.kind == "module"
+        if fact.constructor in env.may_be_none:
+            return Call(role="submodule", kind="result")
         return Call(role="submodule", kind="flow" if is_layer else _result(arguments))
     if name in torch.CHILD_ITERATORS or name in torch.NAMED_CHILD_ITERATORS:
         return Call(role="python", kind="modules")

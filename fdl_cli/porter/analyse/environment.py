@@ -73,13 +73,17 @@ class ClassView:
 @final
 @dataclass
 class Environment:
-    """The state of one abstract interpretation; `kinds` are those of the local names."""
+    """The state of one abstract interpretation; `kinds` are those of the local names.
+
+    `may_be_none` are the classes of the file whose forward gives nothing in some calls.
+    """
 
     source: SourceFile
     names: Names
     view: ClassView
     functions: Mapping[str, FunctionFact]
     module_classes: frozenset[str]
+    may_be_none: frozenset[str]
     self_name: str
     kinds: dict[str, Kind] = field(default_factory=dict)
     refusals: list[Reason] = field(default_factory=list)
@@ -94,7 +98,7 @@ class Environment:
     local_functions: dict[str, Kind] = field(default_factory=dict)
     handed: dict[str, Kind] = field(default_factory=dict)
     set_elsewhere: dict[str, int] = field(default_factory=dict)
-    given: list[tuple[str, bool, tuple[tuple[str, Kind], ...]]] = field(default_factory=list)
+    given: list[tuple[str, str, bool, tuple[tuple[str, Kind], ...]]] = field(default_factory=list)
 
     def refuse(self, line: int, code: str, message: str) -> None:
         """Note why the method cannot be described; each place once."""

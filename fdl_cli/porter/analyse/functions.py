@@ -40,6 +40,8 @@ def understand_functions(
         waiting = {name: node for name, node in waiting.items() if name not in found}
         # What a function is changes only with those that it mentions.
         todo = {name for name in waiting if mentioned[name] & found.keys()}
+    for name, node in waiting.items():
+        reader.functions.setdefault(name, _function_fact(reader, node))
 
 
 def _mentioned(node: FunctionNode) -> set[str]:

@@ -24,10 +24,18 @@ _PLAIN: frozenset[Kind] = frozenset({"python", "size", "none"})
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCall:
-    """One call of a method of the same object: the kinds of its arguments, each with its label."""
+    """One call of a method: the kinds of its arguments, each with its label.
+
+    Attributes:
+        owner: the class of the part of the object that is called; empty for the object itself.
+        name: the method.
+        above: whether it is that of a base, `super().forward(x)`.
+        arguments: the labels and kinds.
+    """
 
     name: str
     above: bool
+    owner: str = ""
     arguments: tuple[tuple[str, Kind], ...]
 
 
@@ -40,7 +48,9 @@ def given_kinds(
         node = nodes.get(call.name)
         if node is not None:
             known = found.setdefault(call.name, {})
-            for name, kind in _bound(node, call).items():
+            for name, written in _bound(node, call).items():
+                # From elsewhere it may be a tensor; a flag and None are no traced values.
+                kind = "maybe" if call.owner and written in _PLAIN else written
                 known[name] = join(known[name], kind) if name in known else kind
     for name in unknown & nodes.keys():
         found[name] = dict.fromkeys((each.arg for each in _parameters(nodes[name])), "maybe")

@@ -288,8 +288,10 @@ class ExpressionReader:
         if len(parts) == 2 and asks_of_objects(symbols[0], *parts):
             return question_of_objects(symbols[0], parts, self.env.source.span(node))
         identity = all(symbol in _IDENTITY for symbol in symbols)
-        flowing = any(part.kind in FLOWING for part in parts)
-        kind: Kind = "flow" if flowing and not identity else "python"
+        kinds = {part.kind for part in parts} & FLOWING
+        kind: Kind = "python"
+        if kinds and not identity:
+            kind = "result" if kinds == {"result"} else "flow"
         return self._make(node, "compare", parts, kind, " ".join(symbols))
 
     def _boolean(self, node: ast.BoolOp) -> Expr:
@@ -440,10 +442,12 @@ class ExpressionReader:
             *("*" if part.op == "starred" else "" for part in positional),
             *(keyword.arg or "**" for keyword in node.keywords),
         )
+        handed = tuple(zip(labels, (argument.kind for argument in arguments), strict=True))
         if verdict.role == "own":
-            handed = zip(labels, (argument.kind for argument in arguments), strict=True)
             above = callee.op == "attribute" and callee.parts[0].op == "call"
-            env.given.append((callee.name, above, tuple(handed)))
+            env.given.append(("", callee.name, above, handed))
+        elif callee.maker in env.module_classes:
+            env.given.append((callee.maker, "forward", False, handed))
         return Expr(
             op="call",
             parts=(callee, *arguments),

@@ -37,6 +37,7 @@ class MethodReader:
         self.names = names
         self.module_classes = module_classes
         self.functions: dict[str, FunctionFact] = {}
+        self.may_be_none: frozenset[str] = frozenset()
         self.given: list[OwnCall] = []
 
     def environment(self, view: ClassView, self_name: str) -> Environment:
@@ -49,7 +50,9 @@ class MethodReader:
             self.names.assigned,
         )
         functions: Mapping[str, FunctionFact] = self.functions
-        return Environment(self.source, names, view, functions, self.module_classes, self_name)
+        return Environment(
+            self.source, names, view, functions, self.module_classes, self.may_be_none, self_name
+        )
 
     def read(
         self, node: FunctionNode, view: ClassView, *, cautious: bool = False
@@ -83,8 +86,8 @@ class MethodReader:
         }
         body = BlockReader(env).read(node.body)
         self.given += (
-            OwnCall(name=name, above=above, arguments=arguments)
-            for name, above, arguments in env.given
+            OwnCall(owner=owner, name=name, above=above, arguments=arguments)
+            for owner, name, above, arguments in env.given
         )
         result: Kind | None = None
         for kind in env.returns:

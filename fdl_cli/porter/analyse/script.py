@@ -23,7 +23,7 @@ from fdl_cli.porter.analyse.module_classes import is_model, module_classes
 from fdl_cli.porter.analyse.names import FunctionNode, Names, collect
 from fdl_cli.porter.analyse.stores import reads_of
 from fdl_cli.porter.analyse.values import sequential_values
-from fdl_cli.porter.analyse.whole_steps import fills_argument, is_whole_step
+from fdl_cli.porter.analyse.whole_steps import fills_argument, is_whole_step, may_return_none
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import (
@@ -99,6 +99,11 @@ class _Script:
             understand_functions(self.reader, self.names.functions, self.kinship.drawing)
         self.cautious |= self._given_containers()
         reached = self._reached_methods()
+        self.reader.may_be_none = frozenset(
+            name
+            for name, methods in self.syntax.items()
+            if "forward" in methods and may_return_none(methods["forward"])
+        )
         for name, item in self.relatives.items():
             self._read_relative(name, item, reached[name])
         # Twice: the second pass knows what methods are given, and return, that the first has read.
@@ -320,11 +325,13 @@ class _Script:
         for name, others in self.calls.items():
             known = self.facts.get(name)
             below = known is not None and facts.name in self._above(known)
+            calls += (each for each in others if each.owner in own)
             if name in own or below:
                 calls += (
                     each
                     for each in others
-                    if (below and name != facts.name if each.above else each.name != "forward")
+                    if not each.owner
+                    and (below and name != facts.name if each.above else each.name != "forward")
                 )
         # Who calls the others stands in a file below this one.
         elsewhere = self.kinship.reached.get(facts.name, frozenset()) - {"forward"}

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from fdl_cli.porter.analyse.names import FunctionNode
 from fdl_cli.porter.ir.symbols import MethodIR
@@ -32,7 +33,7 @@ def is_whole_step(
         return False
     if any(isinstance(each, ast.Yield | ast.YieldFrom | ast.Await) for each in ast.walk(node)):
         return False
-    if _may_return_none(node) or fills_argument(node) or _switches(node):
+    if may_return_none(node) or fills_argument(node) or _switches(node):
         return False
     filled = set(_filled_parts(node))
     if any(_looks_into(each, part) for part in filled for each in reached):
@@ -41,8 +42,8 @@ def is_whole_step(
     return "" not in changed and not any(changed & _mentioned(each) for each in others)
 
 
-def _may_return_none(node: FunctionNode) -> bool:
-    """Say whether what comes back is sometimes a value and sometimes nothing."""
+def may_return_none(node: FunctionNode) -> bool:
+    """Return True if what comes back is sometimes a value and sometimes nothing."""
     returns = [each.value for each in _own_nodes(node) if isinstance(each, ast.Return)]
     if not any(value is not None for value in returns):
         return False
@@ -91,6 +92,7 @@ def _ends(body: list[ast.stmt]) -> bool:
             return False
 
 
+@lru_cache(maxsize=4096)
 def fills_argument(node: FunctionNode, skipped: int = 1) -> bool:
     """Return True if a container that a method is given may be changed; the object itself is `skipped`."""
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]

@@ -1,12 +1,13 @@
 """What a verification is asked and what it found, as plain values that cross the process border.
 
-The parent (`fdl_cli.porter.verify`) turns a `VerifyRequest` into a request file for the child
-(`python -m flodl.verify`), which knows torch, and reads the answer back as a `VerifyOutcome`.
+The parent (`fdl_cli.porter.verify`) turns a `VerifyRequest` into a task for a server of proofs
+(`flodl.verify.serve`), which knows torch, and reads the answer back as a `VerifyOutcome`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, final
 
 if TYPE_CHECKING:
@@ -20,12 +21,19 @@ STATUSES: tuple[Status, ...] = ("equal", "close", "different", "not-run")
 # does not run, or what it gives cannot be compared (it is random, or of a type that cannot be looked into).
 NotRunReason = Literal["time", "no-inputs", "does-not-run", "not-compared"]
 
+NOT_RUN_REASONS: tuple[NotRunReason, ...] = ("time", "no-inputs", "does-not-run", "not-compared")
+
 # Error codes that decide about more than the words of a report.
 NO_MODULE = "not-a-module"
 NO_FORWARD = "no-forward"
 PORT_RAISES = "port-raises"
 # It raises because a value was taken for a tensor of the flow that is none at run time.
 PLAIN_VALUE = "port-asks-plain-value"
+
+
+def digest_of(data: bytes) -> str:
+    """Return the digest by which the text of a port is known."""
+    return hashlib.sha256(data).hexdigest()
 
 
 @final
@@ -37,7 +45,8 @@ class VerifyRequest:
     `search_path` are folders where sibling modules are found besides the two files' own folders;
     `ported_search_path` comes before it on the port's side, and holds ported siblings.
     With `drawings` on, the evidence comes with pictures.
-    `workdir` is an existing folder that the verification may fill; nothing else is written to.
+    `workdir` is an existing folder for what the tool itself keeps; the programs cannot write there.
+    `ported_sha256` is the digest of the text that is to be proved: a file with another text is not run.
     """
 
     original: Path
@@ -50,6 +59,7 @@ class VerifyRequest:
     search_path: tuple[Path, ...]
     ported_search_path: tuple[Path, ...] = ()
     drawings: bool = False
+    ported_sha256: str = ""
 
 
 @final
@@ -110,6 +120,26 @@ class VerifyOutcome:
         """Whether there is such a class."""
         return bool(self.different)
 
+    def unproved(self, error: str, code: str) -> VerifyOutcome:
+        """Return an outcome that proves nothing, for a reason that concerns all classes."""
+        return replace(
+            self,
+            classes=tuple(
+                ClassEvidence(
+                    name=item.name,
+                    status="not-run",
+                    detail=error,
+                    checks=(),
+                    example="",
+                    error_code=code,
+                    line=None,
+                    reason="not-compared",
+                )
+                for item in self.classes
+            ),
+            error=error,
+        )
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +153,7 @@ class ScriptRequest:
     workdir: Path
     search_path: tuple[Path, ...]
     ported_search_path: tuple[Path, ...] = ()
+    ported_sha256: str = ""
 
 
 @final

@@ -126,7 +126,8 @@ class RelativeIR:
 
     `name` is how bases of this file name it; `reached` are its methods that forwards here reach;
     `kept` is set when it will not be a graph, for the reasons that its own file has. What is no module
-    (a mixin of plain methods) becomes none either.
+    (a mixin of plain methods) becomes none either. `plain`: its file is not ported with this one, so it stays
+    as it is, and the classes below it bring FlowModule themselves.
     """
 
     name: str
@@ -134,6 +135,7 @@ class RelativeIR:
     has_forward: bool
     reached: frozenset[str]
     kept: bool
+    plain: bool = False
 
 
 @final

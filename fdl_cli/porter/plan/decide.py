@@ -50,9 +50,11 @@ def decide(script: ScriptIR, demoted: Mapping[str, Reason]) -> PortPlan:
     script, steps = with_helper_steps(script, _is_one_step)
     obstacles = find_obstacles(script, demoted)
     flows = frozenset(name for name, reasons in obstacles.items() if not reasons)
-    flows |= {each.name for each in script.relatives if each.is_module and not each.kept}
+    modules = [each for each in script.relatives if each.is_module and not each.kept]
+    flows |= {each.name for each in modules if not each.plain}
+    plain = frozenset(each.name for each in modules if each.plain)
     classes = [
-        _class_plan(model, obstacles[model.facts.name], steps[model.facts.name], flows)
+        _class_plan(model, obstacles[model.facts.name], steps[model.facts.name], flows, plain)
         for model in script.models
     ]
     classes += [_value_plan(value, demoted.get(value.name)) for value in script.values]
@@ -79,7 +81,11 @@ def _free_name(word: str, script: ScriptIR) -> str:
 
 
 def _class_plan(
-    model: ModelIR, reasons: tuple[Reason, ...], steps: frozenset[str], flows: frozenset[str]
+    model: ModelIR,
+    reasons: tuple[Reason, ...],
+    steps: frozenset[str],
+    flows: frozenset[str],
+    plain: frozenset[str],
 ) -> ClassPlan:
     facts = model.facts
     total = sum(count_operations(method.body) for method in model.methods)
@@ -90,7 +96,7 @@ def _class_plan(
     blocks = [] if reasons else [(item, describe(item)) for item in described]
     reasons = reasons or tuple(_undecorable(blocks))
     if not reasons:
-        edits = tuple(_class_edits(model, blocks, flows))
+        edits = tuple(_class_edits(model, blocks, flows, plain))
         words = tuple(_words(edits, blocks))
         text = reading(facts.name, blocks)
     inside = [where for method in described for where in method.opaque]
@@ -184,15 +190,24 @@ def _value_plan(value: ValueFact, reason: Reason | None) -> ClassPlan:
 
 
 def _class_edits(
-    model: ModelIR, blocks: list[tuple[MethodIR, Block]], flows: frozenset[str]
+    model: ModelIR,
+    blocks: list[tuple[MethodIR, Block]],
+    flows: frozenset[str],
+    plain: frozenset[str],
 ) -> Iterator[Edit]:
     bases = [base.span for base in model.facts.bases if base.kind == "module"]
     for span in (*bases, *model.facts.module_inits):
         yield ReplaceWord(span=span, word="FlowModule")
-    layers = [base.span for base in model.facts.bases if base.kind == "layer"]
+    layers = [
+        base.span
+        for base in model.facts.bases
+        if base.kind == "layer" or (base.kind == "local" and base.name in plain)
+    ]
     # A base that becomes a flow brings FlowModule, which may not stand before it.
-    if layers and not any(
-        base.name in flows for base in model.facts.bases if base.kind == "local"
+    if (
+        layers
+        and not bases
+        and not any(base.name in flows for base in model.facts.bases if base.kind == "local")
     ):
         yield AddBase(at=layers[-1].end, word="FlowModule")
     for method, block in blocks:

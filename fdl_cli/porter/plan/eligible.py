@@ -111,6 +111,10 @@ def _base_obstacles(
         names = " and ".join(f"`{base.name}`" for base in facts.bases)
         message = f"{names} extends a class that is not in this file"
         return (Reason(line=line, code="FDL203", message=message),)
+    owner = family.plain_forward(facts)
+    if owner:
+        message = f"the forward of `{facts.name}` is that of `{owner}`, which is in another file"
+        return (Reason(line=line, code="FDL203", message=message),)
     if family.has_forward(facts) or facts.name in family.extended:
         return ()
     # A base without forward becomes a graph together with the classes that extend it.
@@ -128,6 +132,7 @@ class _Family:
         self._models = models
         self._forwards = {item.name for item in script.relatives if item.has_forward}
         self._modules = {item.name for item in script.relatives if item.is_module}
+        self._plain = {item.name for item in script.relatives if item.plain}
         self.extended = script.extended
 
     def has_forward(self, facts: ClassFacts) -> bool:
@@ -143,6 +148,20 @@ class _Family:
             or (name in self._models and self.has_forward(self._models[name].facts))
             for name in above
         )
+
+    def plain_forward(self, facts: ClassFacts) -> str:
+        """Return the class of a file that is not ported from which a class has its forward, if one does."""
+        if "forward" in facts.methods:
+            return ""
+        for base in facts.bases:
+            if base.kind != "local":
+                continue
+            if base.name in self._plain & self._forwards:
+                return base.name.rpartition(":")[2]
+            found = base.name in self._models and self.plain_forward(self._models[base.name].facts)
+            if found:
+                return found
+        return ""
 
     def is_module(self, base: BaseFact) -> bool:
         """Say whether a class above is a module as far as these files show."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 import math
 import time
 from pathlib import Path
@@ -23,6 +24,7 @@ CLASS_LIMIT_S = 60.0
 # Each round loses at most one class; a file whose classes keep killing the child is given up.
 MAX_ROUNDS = 6
 MIN_ROUND_S = 2.0
+CURVE_SUFFIX = ".curve"
 # A limit of time that is named as enough has so much more than what was measured, and than was given.
 MARGIN = 1.3
 LEAST_MORE = 1.25
@@ -57,6 +59,10 @@ def verify_port(request: VerifyRequest) -> VerifyOutcome:
         found.update((item.name, item) for item in answer.classes)
         if answer.error is not None:
             error, source_runs = answer.error, answer.source_runs
+        if answer.changed or not _is_of(answer, request):
+            # Nothing that was found belongs to the text that will be written.
+            found, error = {}, "the port's file was changed while it was verified"
+            break
         if answer.needed_s is not None:
             needed_s = max(needed_s, before_s + answer.needed_s)
         if answer.done:
@@ -81,6 +87,11 @@ def verify_port(request: VerifyRequest) -> VerifyOutcome:
     )
 
 
+def _is_of(answer: Answer, request: VerifyRequest) -> bool:
+    expected = request.ported_sha256
+    return not answer.done or not expected or answer.proved_sha256 == expected
+
+
 def sufficient_seconds(needed_s: float, given_s: float) -> int:
     """Return a limit of time that is enough for a proof, rounded up to what people type.
 
@@ -97,7 +108,7 @@ def sufficient_seconds(needed_s: float, given_s: float) -> int:
 
 
 def recording_of(original: Path, workdir: Path) -> Path:
-    """Return where the recorded run of a script is kept; its curve stands beside it."""
+    """Return where the recorded run of a script is kept, with its curve beside it."""
     content = original.read_bytes() + str(original.resolve()).encode()
     name = hashlib.blake2b(content, digest_size=8).hexdigest()
     return workdir / f"recording-{name}.bin"
@@ -150,8 +161,14 @@ def _record(request: VerifyRequest, deadline: float) -> Path | None:
         return recording
     limit = min(RECORD_LIMIT_S, RECORD_SHARE * (deadline - time.monotonic()))
     limits = Limits(task_s=limit, class_s=limit)
-    run_task(request, "record", request.classes, recording, limits)
-    return recording if recording.is_file() else None
+    answer = run_task(request, "record", request.classes, None, limits)
+    if answer.recording is None:
+        return None
+    if answer.curve is not None:
+        text = json.dumps(answer.curve)
+        recording.with_suffix(CURVE_SUFFIX).write_text(text, encoding="utf-8")
+    recording.write_bytes(answer.recording)
+    return recording
 
 
 def _note_death(answer: Answer, pending: tuple[str, ...], found: dict[str, ClassEvidence]) -> None:
@@ -159,15 +176,20 @@ def _note_death(answer: Answer, pending: tuple[str, ...], found: dict[str, Class
     if name not in pending:
         name = next(item for item in pending if item not in found)
     crashed_port = side == "port" and not answer.timed_out
-    status: Status = "different" if crashed_port else "not-run"
     whose = "the port" if side == "port" else "the original"
+    status: Status = "different" if crashed_port else "not-run"
+    code = "time-limit" if answer.timed_out else f"{side}-crashes"
+    detail = f"the process ended while it ran {whose}: {answer.trouble}"
+    if answer.malformed:
+        status, code = "not-run", "malformed-answer"
+        detail = f"the process that ran {whose} sent something else than answers: {answer.trouble}"
     found[name] = ClassEvidence(
         name=name,
         status=status,
-        detail=f"the process ended while it ran {whose}: {answer.trouble}",
+        detail=detail,
         checks=(),
         example="",
-        error_code="time-limit" if answer.timed_out else f"{side}-crashes",
+        error_code=code,
         line=None,
         reason=None if crashed_port else "time" if answer.timed_out else "does-not-run",
     )

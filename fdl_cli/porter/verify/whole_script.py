@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from fdl_cli.porter.ir.evidence import ScriptOutcome, ScriptRequest, Status, VerifyRequest
 from fdl_cli.porter.verify.child import Limits, run_task
-from fdl_cli.porter.verify.orchestrate import recording_of
+from fdl_cli.porter.verify.orchestrate import CURVE_SUFFIX, recording_of
 
 SCRIPT_LIMIT_S = 60.0
 # The port may take this much longer: its first calls record plans.
@@ -39,7 +40,7 @@ def prove_script(request: ScriptRequest) -> ScriptOutcome:
     """
     started = time.monotonic()
     limit = min(SCRIPT_LIMIT_S, request.timeout_s / 3)
-    known = recording_of(request.original, request.workdir).with_suffix(".curve")
+    known = recording_of(request.original, request.workdir).with_suffix(CURVE_SUFFIX)
     first = _read(known) if known.is_file() else None
     first = first or _run(request, request.original, request.search_path, limit)
     trouble = _no_training(first, limit)
@@ -60,8 +61,6 @@ def prove_script(request: ScriptRequest) -> ScriptOutcome:
 def _run(
     request: ScriptRequest, script: Path, search_path: tuple[Path, ...], limit: float
 ) -> _Curve | None:
-    file = request.workdir / "curve.json"
-    file.unlink(missing_ok=True)
     task = VerifyRequest(
         original=request.original,
         ported=script,
@@ -71,15 +70,22 @@ def _run(
         timeout_s=limit,
         workdir=request.workdir,
         search_path=search_path,
+        ported_sha256=request.ported_sha256 if script == request.ported else "",
     )
-    answer = run_task(task, "curve", (), file, Limits(task_s=limit, class_s=limit))
-    if not file.is_file():
+    answer = run_task(task, "curve", (), None, Limits(task_s=limit, class_s=limit))
+    if answer.changed:
+        return _died("the script was changed while it was verified")
+    if answer.curve is None:
         return None if answer.timed_out or not answer.trouble else _died(answer.trouble)
-    return _read(file)
+    return _curve_of(answer.curve)
 
 
 def _read(file: Path) -> _Curve:
-    fields = json.loads(file.read_text(encoding="utf-8"))
+    return _curve_of(json.loads(file.read_text(encoding="utf-8")))
+
+
+def _curve_of(fields: Mapping[str, Any]) -> _Curve:
+    """Return the curve that an answer tells; its form was checked by the judge."""
     return _Curve(
         losses=tuple(fields["losses"]),
         values=tuple(fields["values"]),

@@ -33,6 +33,28 @@ class Placeholders:
         lacking = (f"{module}.{name}" for module, name in self._attributes)
         return (*self._modules, *lacking)
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules that placeholders stand for."""
+        return tuple(self._modules)
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Those that installed packages may import too."""
+        return tuple(self._for_libraries)
+
+    @property
+    def attributes(self) -> tuple[tuple[str, str], ...]:
+        """The names that placeholders stand for in modules, with those."""
+        return tuple(self._attributes)
+
+    def add_all(self, modules: tuple[str, ...], libraries: tuple[str, ...]) -> None:
+        """Let imports pass that passed elsewhere."""
+        for name in modules:
+            self.add_module(name)
+        for name in libraries:
+            self.add_for_libraries(name)
+
     def clear(self) -> None:
         """Let imports fail again as they do."""
         for name in [name for name in sys.modules if self.answers(name)]:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from flodl.verify.blank_memory import BlankMemory
-from flodl.verify.recipes import pack, unpack
+from flodl.verify.recipes import UntransferableError, pack, unpack
 from flodl.verify.recorder import MAX_CASES_PER_CLASS, Recorder, dump_cases, load_cases
 from flodl.verify.sides import Side, locate, open_sides
 
@@ -121,13 +121,22 @@ def test_a_tensor_inside_a_graph_is_packed_as_its_value(sides: tuple[Side, Side]
     assert torch.equal(made, value)
 
 
-def test_lambdas_are_passed_on_within_a_process_only(sides: tuple[Side, Side]) -> None:
+def test_pack_local_function_takes_code_and_captured_values(sides: tuple[Side, Side]) -> None:
     original, port = sides
-    packed = pack(((lambda x: x + 1,), {}), recorder_of(original), keep_live=True)
+    width = 3
+    packed = pack(((lambda x: x + width,), {}), recorder_of(original), keep_live=False)
+    assert packed.for_another_process() == packed.data
     (made,), _ = unpack(packed, port)
-    assert made(1) == 2
-    with pytest.raises(Exception, match="local object"):
-        pack(((lambda x: x + 1,), {}), recorder_of(original), keep_live=False)
+    assert made(1) == 4
+
+
+def test_pack_generator_stays_in_its_process(sides: tuple[Side, Side]) -> None:
+    original, _ = sides
+    packed = pack((((item for item in [1]),), {}), recorder_of(original), keep_live=True)
+    with pytest.raises(UntransferableError, match="generator"):
+        packed.for_another_process()
+    with pytest.raises(TypeError, match="generator"):
+        pack((((item for item in [1]),), {}), recorder_of(original), keep_live=False)
 
 
 def test_only_calls_that_end_well_are_cases_and_not_too_many(sides: tuple[Side, Side]) -> None:
