@@ -195,6 +195,7 @@ def main(words: list[str]) -> int:
     """Run one family and write its result: the body of a process of its own."""
     name, target, work, options = words
     settings = json.loads(options)
+    commit = settings.pop("commit", "")
     family = next(each for each in FAMILIES if each.name == name)
     started = time.monotonic()
     try:
@@ -206,6 +207,7 @@ def main(words: list[str]) -> int:
 
         where = traceback.format_exc()[-1500:]
         result = {"family": name, "error": f"{type(error).__name__}: {error}", "where": where}
+    result["commit"] = commit
     result["wall"] = round(time.monotonic() - started, 1)
     Path(target).write_text(json.dumps(result, indent=1), encoding="utf-8")
     return 0
