@@ -21,6 +21,10 @@ def soft(t, bound):
     return torch.clamp(t, max=bound)
 
 
+def bounded(t):
+    return t.sum() if t.sum().item() < 0 else -t.sum()
+
+
 def nothing(x):
     print(end="")
 
@@ -111,6 +115,29 @@ CASES = {
     "weight inside": (
         "return self.lin(x) @ self.head(x)",
         "def head(self, x):\n    w = self.emb.weight\n    return self.two(w).t() * x.sum()",
+    ),
+    "weight or nothing": (
+        "w = self.head()\nreturn self.lin(x) @ w.t()",
+        "def head(self):\n    w = self.emb.weight if self.scale > 1 else None\n    if w is not None:\n"
+        "        w = self.two(w)\n    return w",
+    ),
+    "weight that may be left out": (
+        "return self.lin(x) @ self.head(self.emb.weight).t() + self.head(x).sum() + self.head()",
+        "def head(self, w=None):\n    if w is not None:\n        w = self.two(w)\n        return w\n"
+        "    return 1.0",
+    ),
+    "weight in the place of nothing": (
+        "return self.lin(x) @ self.head().t() + self.head(x).sum()",
+        "def head(self, w=None):\n    if w is None:\n        w = self.emb.weight\n    return self.two(w)",
+    ),
+    "function that a property gives": (
+        "return self.lin(x) * self.loss(x)",
+        "@property\ndef loss(self):\n    return self.own if self.none else bounded\n"
+        "@loss.setter\ndef loss(self, value):\n    self.own = value",
+    ),
+    "layer that a property gives": (
+        "return self.lin(x) * self.part(x)",
+        "@property\ndef part(self):\n    return self.two",
     ),
     "weight given": (
         "return self.lin(x) @ self.head(self.emb.weight).t()",

@@ -75,7 +75,8 @@ class ClassView:
 class Environment:
     """The state of one abstract interpretation; `kinds` are those of the local names.
 
-    `may_be_none` are the classes of the file whose forward gives nothing in some calls.
+    `may_be_none` are the classes of the file whose forward gives nothing in some calls; `optional` are the
+    parameters that are traced values where they are not None.
     """
 
     source: SourceFile
@@ -90,6 +91,7 @@ class Environment:
     own_calls: list[str] = field(default_factory=list)
     returns: list[Kind] = field(default_factory=list)
     parameters: list[str] = field(default_factory=list)
+    optional: set[str] = field(default_factory=set)
     cautious: bool = False
     mapping: Kind | None = None
     in_context: bool = False
@@ -99,6 +101,11 @@ class Environment:
     handed: dict[str, Kind] = field(default_factory=dict)
     set_elsewhere: dict[str, int] = field(default_factory=dict)
     given: list[tuple[str, str, bool, tuple[tuple[str, Kind], ...]]] = field(default_factory=list)
+
+    def note_binding(self, name: str, kind: Kind) -> None:
+        """Note what a name is bound to: anything but a traced value leaves it open what it is."""
+        if kind not in {"flow", "none"}:
+            self.optional.discard(name)
 
     def refuse(self, line: int, code: str, message: str) -> None:
         """Note why the method cannot be described; each place once."""

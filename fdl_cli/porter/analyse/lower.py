@@ -330,6 +330,7 @@ class ExpressionReader:
     def _named(self, node: ast.NamedExpr) -> Expr:
         value = self.read(node.value)
         self.env.kinds[node.target.id] = value.kind
+        self.env.note_binding(node.target.id, value.kind)
         return self._make(node, "assignment", (value,), value.kind, node.target.id)
 
     def _lambda(self, node: ast.Lambda) -> Expr:
