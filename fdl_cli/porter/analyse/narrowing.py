@@ -4,6 +4,8 @@ def forward(self, x, mask=None):
     scale = self.embedding.weight if self.scaled else None
     if mask is not None:                # a parameter of the call: a traced value
     if scale is not None:               # a raw parameter of the module: it has no `through`
+
+A parameter of the method is a traced value as long as no other value is bound to its name.
 """
 
 from typing import final
