@@ -118,13 +118,13 @@ CASES = {
     ),
     "weight or nothing": (
         "w = self.head()\nreturn self.lin(x) @ w.t()",
-        "def head(self):\n    w = self.emb.weight if self.scale > 1 else None\n"
-        + "    if w is not None:\n        w = self.two(w)\n    return w",
+        ("def head(self):\n    w = self.emb.weight if self.scale > 1 else None\n"
+         "    if w is not None:\n        w = self.two(w)\n    return w"),
     ),
     "weight that may be left out": (
         "return self.lin(x) @ self.head(self.emb.weight).t() + self.head(x).sum() + self.head()",
-        "def head(self, w=None):\n    if w is not None:\n        w = self.two(w)\n        return w\n"
-        + "    return 1.0",
+        ("def head(self, w=None):\n    if w is not None:\n        w = self.two(w)\n        return w\n"
+         "    return 1.0"),
     ),
     "weight in the place of nothing": (
         "return self.lin(x) @ self.head().t() + self.head(x).sum()",
@@ -132,8 +132,8 @@ CASES = {
     ),
     "function that a property gives": (
         "return self.lin(x) * self.loss(x)",
-        "@property\ndef loss(self):\n    return self.own if self.none else bounded\n"
-        + "@loss.setter\ndef loss(self, value):\n    self.own = value",
+        ("@property\ndef loss(self):\n    return self.own if self.none else bounded\n"
+         "@loss.setter\ndef loss(self, value):\n    self.own = value"),
     ),
     "layer that a property gives": (
         "return self.lin(x) * self.part(x)",
