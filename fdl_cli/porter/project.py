@@ -15,7 +15,7 @@ from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.findings import FileError, Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ScriptIR
 from fdl_cli.porter.ir.training import LOWER, TrainingLevel
-from fdl_cli.porter.knowledge.torch_names import is_foreign_module
+from fdl_cli.porter.knowledge.torch_names import FOREIGN_BASES, MIXINS, is_foreign_module
 from fdl_cli.porter.member import Class, Member
 from fdl_cli.porter.module_map import ModuleMap, imports_first
 from fdl_cli.porter.parse.reader import UnreadableError, read
@@ -226,7 +226,7 @@ class Project:
 
     def _has_base_elsewhere(self, path: Path) -> bool:
         return any(
-            base.kind == "other" and self._resolve(path, base.name) is not None
+            _is_followed(base) and self._resolve(path, base.name) is not None
             for item in self._members[path].survey.classes.values()
             for base in item.facts.bases
         )
@@ -242,7 +242,7 @@ class Project:
         found: dict[str, Relative] = {}
         for item in member.survey.classes.values():
             for base in item.facts.bases:
-                if base.kind == "other":
+                if _is_followed(base):
                     self._add_relative(member, path, base.name, base.name, found)
         names = frozenset(self._module_names(path, member))
         drawing = dict(self._drawing(path, member))
@@ -279,12 +279,12 @@ class Project:
         )
         member.relatives[name] = target
         for base in surveyed.facts.bases:
-            if base.kind in {"local", "other"}:
+            if base.kind == "local" or _is_followed(base):
                 self._add_relative(member, home, base.name, names[base.name], found)
 
     def _renamed(self, home: Path, base: BaseFact, names: Mapping[str, str]) -> BaseFact:
         known = base.kind == "local" or (
-            base.kind == "other" and self._resolve(home, base.name) is not None
+            _is_followed(base) and self._resolve(home, base.name) is not None
         )
         return replace(base, kind="local", name=names[base.name]) if known else base
 
@@ -491,6 +491,11 @@ class Project:
                 if direct and (path, model.facts.name) not in kept:
                     found |= direct
         return found
+
+
+def _is_followed(base: BaseFact) -> bool:
+    """Return True if a base is looked for in other files; of some it is known that models extend them."""
+    return base.kind == "other" and base.name not in FOREIGN_BASES | MIXINS
 
 
 def _read_near(path: Path) -> Member | None:

@@ -365,3 +365,11 @@ def test_forward_of_a_base_that_is_given_a_parameter_computes_the_same(porter, t
 def test_parameter_of_a_helper_is_what_its_calls_give(porter, name, written):
     own = ("return self.go(self.lin(x))", "def go(self, t):\n    return self.two(t)")
     assert written in porter.text(text_with(*CASES.get(name, own)))
+
+
+def test_layer_that_a_tensor_chooses_is_kept(porter):
+    body = "for i in (x.sum(0) > 0).nonzero():\n    x = self.ps[0] * self.layers[i](x)\nreturn x"
+    text = text_with(body, "").replace(
+        "self.scale = 2.0", "self.layers = nn.ModuleList([self.lin] * 4)"
+    )
+    assert [reason.code for reason in porter.reasons(text)] == ["FDL301"]
