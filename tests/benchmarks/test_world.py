@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
+from benchmarks import families
 from benchmarks.world_mutation.compare import UncomparedError, difference
 from benchmarks.world_mutation.families import FAMILIES
 
@@ -77,3 +78,20 @@ def test_families_are_many_and_named_once():
     assert len(set(names)) == len(names)
     assert sum(each.library == "transformers" for each in FAMILIES) >= 30
     assert {each.library for each in FAMILIES} == {"transformers", "timm", "torchvision"}
+
+
+@pytest.mark.parametrize(
+    ("statuses", "worst"),
+    [
+        ([], "-"),
+        (["equal", "equal"], "equal"),
+        (["equal", "both raise"], "both raise"),
+        (["no case", "equal"], "equal"),
+        (["both raise", "silently different"], "silently different"),
+        (["equal", "not run"], "not run"),
+    ],
+)
+def test_status_of_a_use_is_the_worst_of_its_changes(statuses, worst):
+    changes = {f"half {number}": {"status": each} for number, each in enumerate(statuses)}
+    changes["double"] = {"status": "raises instead"}
+    assert families.status_of({"changes": changes}, ("half",)) == worst
