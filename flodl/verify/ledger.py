@@ -21,10 +21,12 @@ STEPS = "training steps"
 SIZES = "other sizes"
 OPTIONAL = "optional inputs"
 METHODS = "methods"
+WORLD = "after changes"
 
-# The seven checks that "verified" means, the loss curve, and what shapes and signatures allow.
+# The seven checks that "verified" means, the loss curve, what shapes and signatures allow, and calls
+# after a flag, tensors or the dtype of the model changed.
 SEVEN = (EVAL, BATCH, TRAIN, GRADIENTS, STATE, INITIAL, BUFFERS)
-ALL_CHECKS = (*SEVEN, STEPS, SIZES, OPTIONAL, METHODS)
+ALL_CHECKS = (*SEVEN, STEPS, SIZES, OPTIONAL, METHODS, WORLD)
 
 # The code of a class that holds or returns what the comparison cannot look into.
 NOT_COMPARED = "not-compared"

@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Protocol, TypeVar, final
 
-from torch import nn
-
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.compare import find_mismatches, worst_of
 from flodl.verify.methods import MethodCall, methods_used
 from flodl.verify.other_methods import other_methods
-from flodl.verify.recipes import Construction, Packed, pack, unpack
+from flodl.verify.recipes import NO_PROVENANCE, Packed, pack, unpack
 from flodl.verify.recorder import Case
 from flodl.verify.sides import Side
 from flodl.verify.snapshot import Snapshot, digested, is_all_nan
@@ -105,12 +103,12 @@ def probe_original(original: Side, case: Case, run: Runner) -> Abilities:
         sizes = list(size_variants(arguments))[:tries]
         scales = list(scaled_variants(arguments))[: 1 if heavy else 2]
         options = optional_variants(forward, arguments)[:MAX_OPTIONS]
-        used = methods_used(subject, plan, _NO_PROVENANCE)
+        used = methods_used(subject, plan, NO_PROVENANCE)
         if not heavy:
             names = tuple(item.name for item in used)
             build = partial(Subject.build, original, case.construction)
             made_by = type(subject.model)
-            used += other_methods(made_by, build, plan, names, _NO_PROVENANCE)
+            used += other_methods(made_by, build, plan, names, NO_PROVENANCE)
         return Abilities(
             plan=replace(plan, inputs=small[0][1]) if small else plan,
             batch=_accepted(subject, plan, batch_variants(arguments), 1),
@@ -197,7 +195,7 @@ def _accepted(subject: Subject, plan: Call, variants: Iterable[Variant], most: i
     for variant in variants:
         if variant.group in groups:
             continue
-        packed = pack(variant.arguments, _NO_PROVENANCE, keep_live=True)
+        packed = pack(variant.arguments, NO_PROVENANCE, keep_live=True)
         train = replace(plan, inputs=packed)
         evaluate = replace(train, mode="eval", backward=False)
         if all(_runs(subject, call) for call in (evaluate, train)):
@@ -210,13 +208,3 @@ def _accepted(subject: Subject, plan: Call, variants: Iterable[Variant], most: i
 
 def _runs(subject: Subject, call: Call) -> bool:
     return not isinstance(attempt(lambda: subject.call(call)), Failure)
-
-
-@final
-class _NoProvenance:
-    def construction_of(self, module: nn.Module) -> Construction | None:
-        del module
-        return None
-
-
-_NO_PROVENANCE = _NoProvenance()

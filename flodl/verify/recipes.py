@@ -114,6 +114,16 @@ class Provenance(Protocol):
         """Return the construction of a module of the program, or None for any other."""
 
 
+@final
+class _NoProvenance:
+    def construction_of(self, module: nn.Module) -> Construction | None:
+        del module
+        return None
+
+
+NO_PROVENANCE: Provenance = _NoProvenance()
+
+
 def evaluate(expression: str, side: Side) -> object:
     """Evaluate Python among a side's global names; `torch`, `nn` and `F` are always known."""
     names: dict[str, object] = {"torch": torch, "nn": nn, "F": nn.functional}

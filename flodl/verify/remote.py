@@ -21,6 +21,7 @@ from flodl.verify.sides import Label
 from flodl.verify.snapshot import Snapshot
 from flodl.verify.subject import AttributeNames, Observation
 from flodl.verify.wire import Fields, MalformedMessageError, Stored, checked, decoded
+from flodl.verify.world_changes import Change, as_fields, of_fields
 
 # For questions that have a limit of time inside.
 UNLIMITED_S = 24 * 3600.0
@@ -98,6 +99,17 @@ class Plan:
     backward: bool = False
     input_gradients: bool = False
     grad_mode: bool = True
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundChange:
+    """A change of the world that the original notices in `mode`, and inputs that it takes then."""
+
+    label: str
+    change: Change
+    mode: Literal["eval", "train"]
+    inputs: int
 
 
 @final
@@ -301,6 +313,20 @@ class RemoteSide:
                 whole=None if whole is None else checked(whole, int),
             )
 
+    def changes(self, case: CaseRef, plan: Plan, budget_s: float) -> tuple[FoundChange, ...]:
+        """Look for changes of the world that the original notices, on a model made for it."""
+        told, _ = self.ask("changes", case=case.number, budget_s=budget_s, **asdict(plan))
+        with self.believing():
+            return tuple(
+                FoundChange(
+                    label=words(label),
+                    change=of_fields(checked(fields, dict)),
+                    mode="eval" if mode == "eval" else "train",
+                    inputs=checked(inputs, int),
+                )
+                for label, fields, mode, inputs in checked(told["changes"], list)
+            )
+
     def take(self, what: Literal["case", "inputs"], number: int, giver: RemoteSide) -> None:
         """Let this side have a case or inputs that the other one found."""
         if (what, number) in self._taken:
@@ -390,6 +416,14 @@ class RemoteModel:
     def perturb(self) -> None:
         """Move every weight a little."""
         self.side.ask("perturb", model=self.number)
+
+    def change(self, change: Change) -> None:
+        """Change the world of the model."""
+        self.side.ask("change", model=self.number, change=as_fields(change))
+
+    def undo_change(self) -> None:
+        """Take the last change back."""
+        self.side.ask("undo change", model=self.number)
 
     def load_own(self) -> None:
         """Load the model's own state into it."""

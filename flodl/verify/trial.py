@@ -18,6 +18,7 @@ from flodl.verify.remote import (
     CaseRef,
     FailedError,
     FoundAbilities,
+    FoundChange,
     Plan,
     RemoteModel,
     RemoteSide,
@@ -29,6 +30,9 @@ T = TypeVar("T")
 _Pair = tuple[RemoteModel, RemoteModel]
 
 NUM_STEPS = 3
+# Calls after changes may take so much of the time that all others took, and always so many seconds.
+WORLD_SHARE = 0.3
+WORLD_S = 0.5
 
 # The section of an observation decides which check it belongs to; all others belong to the check
 # for whose sake the call was made.
@@ -127,6 +131,9 @@ class Trial:
         for compare in (self._each_check_once, *reversed(order)) if able.heavy else order:
             with contextlib.suppress(Abandoned):
                 compare(able)
+        if names.WORLD not in self._ledger.entries and not self._ledger.differs:
+            with contextlib.suppress(Abandoned):
+                self._after_changes(able, WORLD_SHARE * (time.monotonic() - started))
 
     def _probed(self) -> FoundAbilities:
         started = time.monotonic()
@@ -255,6 +262,46 @@ class Trial:
                 with contextlib.suppress(Abandoned):
                     self._alternate(check, label, inputs, able.plan)
 
+    def _after_changes(self, able: FoundAbilities, budget_s: float) -> None:
+        """Compare calls after changes of the world, each taken back before the next one."""
+        ends = time.monotonic() + max(budget_s, WORLD_S)
+        plan = replace(able.plan, seed=400)
+        found = self._on(
+            self._original,
+            lambda: self._original.changes(self._case, plan, max(budget_s, WORLD_S) / 2),
+        )
+        if isinstance(found, Failure) or not found:
+            return
+        plans: dict[str, Plan] = {
+            "eval": replace(plan, mode="eval", backward=False), "train": plan,
+        }  # fmt: skip
+        with self._built() as pair:
+            for mode in dict.fromkeys(each.mode for each in found):
+                self._compare_call(pair, plans[mode], names.WORLD, f"{mode}, before changes")
+            for number, each in enumerate(found):
+                if time.monotonic() > ends and number:
+                    break
+                call = replace(plans[each.mode], inputs=each.inputs, seed=401 + number)
+                self._compare_changed(pair, each, call)
+            for call in plans.values():
+                where = f"{call.mode}, with all changes taken back"
+                self._compare_call(pair, call, names.WORLD, where)
+
+    def _compare_changed(self, pair: _Pair, found: FoundChange, call: Plan) -> None:
+        left, right = pair
+        where = f"{found.mode}, after `{found.label}`"
+        self._port.take("inputs", call.inputs, self._original)
+        if isinstance(self._on(self._original, lambda: left.change(found.change)), Failure):
+            raise Abandoned
+        failed = self._on(self._port, lambda: right.change(found.change))
+        if isinstance(failed, Failure):
+            self._ledger.port_failed(names.WORLD, failed, failed.line, where)
+            raise Abandoned
+        self._compare_call(pair, call, names.WORLD, where)
+        for side, model in ((self._original, left), (self._port, right)):
+            if isinstance(self._on(side, model.undo_change), Failure):
+                raise Abandoned
+
     def _call_method(self, name: str, arguments: int) -> None:
         # A fresh pair: the method may be the first thing that is called at all.
         with self._built() as (left, right):
@@ -338,11 +385,10 @@ class Trial:
         for section, first in seen.sections.items():
             if section not in found.sections:
                 gone = Mismatch(path=section, text="the port gives none")
-                self._ledger.compared(_SECTION_CHECK.get(section, check), (gone,), where)
+                self._ledger.compared(_check_of(section, check, call), (gone,), where)
                 continue
             mismatches = find_mismatches(first, found.sections[section], section)
-            own = names.BUFFERS if section == "buffers" and call.mode == "train" else check
-            self._ledger.compared(_SECTION_CHECK.get(section, own), mismatches, where)
+            self._ledger.compared(_check_of(section, check, call), mismatches, where)
         self._ledger.left_out(seen.unread)
         if call.backward and seen.num_differentiable == 0:
             reason = "no output of the original depends on a parameter or an input"
@@ -365,6 +411,15 @@ class Trial:
         for section, first in seen.items():
             mismatches = find_mismatches(first, found[section], section)
             self._ledger.compared(names.STEPS, mismatches, where)
+
+
+def _check_of(section: str, check: str, call: Plan) -> str:
+    """Return the check that a section of an observation belongs to."""
+    if check == names.WORLD:
+        return check
+    if section == "buffers" and call.mode == "train":
+        return names.BUFFERS
+    return _SECTION_CHECK.get(section, check)
 
 
 def _drop(pair: _Pair) -> None:

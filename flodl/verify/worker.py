@@ -16,6 +16,7 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any, TypeVar, final
 
 import torch
@@ -48,7 +49,9 @@ from flodl.verify.sides import Label, Side
 from flodl.verify.snapshot import Snapshot
 from flodl.verify.standins.install import STANDINS
 from flodl.verify.subject import Call, Subject
+from flodl.verify.tried_changes import ChangeSearch
 from flodl.verify.wire import Fields, Store, Stored, add_tensor, encoded
+from flodl.verify.world_changes import Undo, as_fields, of_fields
 
 T = TypeVar("T")
 _Handler = Callable[[Fields], Fields]
@@ -71,6 +74,8 @@ class Worker:
         self._cases: dict[int, Case] = {}
         self._inputs: dict[int, Packed] = {}
         self._models: dict[int, Subject] = {}
+        # How to take back the change of a model, by the number of the model.
+        self._undo: dict[int, Undo] = {}
         self._next = 0
         self._handlers: Mapping[str, _Handler] = {
             "open": self._open, "open again": self._open_again, "search": self._search,
@@ -81,7 +86,8 @@ class Worker:
             "method": self._method, "steps": self._steps, "perturb": self._perturb,
             "load own": self._load_own, "give state": self._give_state,
             "take state": self._take_state, "trace": self._trace, "draw": self._draw,
-            "record": self._record, "curve": self._curve,
+            "record": self._record, "curve": self._curve, "changes": self._changes,
+            "change": self._change, "undo change": self._undo_change,
         }  # fmt: skip
 
     def answer(self, question: Fields) -> Fields:
@@ -266,6 +272,7 @@ class Worker:
     def _build(self, question: Fields) -> Fields:
         for number in question["drop"]:
             self._models.pop(number, None)
+            self._undo.pop(number, None)
         construction = self._cases[question["case"]].construction
         with self._side.active():
             made = Subject.build(self._side, construction)
@@ -279,8 +286,8 @@ class Worker:
             sections = self._models[question["model"]].initial()
         return {"sections": self._encoded(sections)}
 
-    def _call(self, question: Fields) -> Fields:
-        call = Call(
+    def _asked_call(self, question: Fields) -> Call:
+        return Call(
             inputs=self._inputs[question["inputs"]],
             seed=question["seed"],
             mode=question["mode"],
@@ -288,6 +295,9 @@ class Worker:
             input_gradients=question["input_gradients"],
             grad_mode=question["grad_mode"],
         )
+
+    def _call(self, question: Fields) -> Fields:
+        call = self._asked_call(question)
         names = question["attribute_names"]
         if names is not None:
             names = tuple((path, tuple(attributes)) for path, attributes in names)
@@ -321,6 +331,33 @@ class Worker:
     def _encoded(self, sections: dict[str, Snapshot]) -> Fields:
         # One after the other: of a large model they need as much memory as its weights.
         return {name: encoded(sections.pop(name), self._outbox) for name in list(sections)}
+
+    # -- changes of the world -------------------------------------------------------------------
+
+    def _changes(self, question: Fields) -> Fields:
+        construction = self._cases[question["case"]].construction
+        with self._side.active():
+            search = ChangeSearch(
+                partial(Subject.build, self._side, construction), self._asked_call(question)
+            )
+            found = search.run(question["budget_s"])
+        rows = [
+            [str(each.change), as_fields(each.change), each.mode, self._kept(each.inputs)]
+            for each in found
+            if not each.inputs.live  # those cannot be given to the port
+        ]
+        return {"changes": rows}
+
+    def _change(self, question: Fields) -> Fields:
+        number = question["model"]
+        with self._side.active():
+            self._undo[number] = of_fields(question["change"]).apply(self._models[number].model)
+        return {}
+
+    def _undo_change(self, question: Fields) -> Fields:
+        with self._side.active():
+            self._undo.pop(question["model"])()
+        return {}
 
     # -- states ---------------------------------------------------------------------------------
 

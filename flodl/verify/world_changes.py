@@ -15,9 +15,9 @@ Worked example.  For
 
 `changes_of(block)` gives
 
+    Swap(table="_parameters"), DType(torch.float64)
     Flag(module="", path=("config", "scale"), value=3.0)
     Flag(module="", path=("pre_norm",), value=False)
-    Swap(table="_parameters", ...), DType(torch.float64)
 
 Each one is applied to the original and to the port alike, both are called, and it is taken back.  A
 change under which the original raises says nothing and is left out.
@@ -34,10 +34,16 @@ import torch
 from torch import nn
 
 # So many flags of one model are changed, those of its outermost modules first.
-MOST_FLAGS = 12
+MOST_FLAGS = 32
+# Other texts that one flag may be set to.
+MOST_TEXTS = 8
 _PLAIN = (bool, int, float, str)
 _NEVER = frozenset({"training", "call_super_init", "dump_patches"})
 _FOREIGN = ("torch", "builtins", "flodl")
+_TABLES = frozenset({"_parameters", "_buffers"})
+_DTYPES = {
+    str(each): each for each in (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+}
 
 Undo: TypeAlias = Callable[[], None]
 
@@ -126,6 +132,43 @@ class DType:
 Change: TypeAlias = Flag | Swap | DType
 
 
+def as_fields(change: Change) -> dict[str, Any]:
+    """Return a change as plain values, for another process."""
+    match change:
+        case Flag(module, path, value):
+            return {"kind": "flag", "module": module, "path": list(path), "value": value}
+        case Swap(table):
+            return {"kind": "swap", "table": table}
+        case DType(dtype):
+            return {"kind": "dtype", "dtype": str(dtype)}
+
+
+def of_fields(fields: dict[str, Any]) -> Change:
+    """Return the change that plain values stand for.
+
+    Raises:
+        KeyError, TypeError, ValueError: they stand for none.
+    """
+    match fields["kind"]:
+        case "flag":
+            path = tuple(_text(each) for each in fields["path"])
+            value = fields["value"]
+            if type(value) not in _PLAIN or not path:
+                raise TypeError(f"a flag cannot be set to a {type(value).__name__}")
+            return Flag(_text(fields["module"]), path, value)
+        case "swap" if fields["table"] in _TABLES:
+            return Swap(fields["table"])
+        case "dtype" if fields["dtype"] in _DTYPES:
+            return DType(_DTYPES[fields["dtype"]])
+    raise ValueError(f"no change is of this kind: {fields['kind']}")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a name cannot be a {type(value).__name__}")
+    return value
+
+
 def changes_of(model: nn.Module) -> tuple[Change, ...]:
     """Return the changes to try on a model, the likeliest faults first."""
     swaps: list[Change] = []
@@ -135,7 +178,7 @@ def changes_of(model: nn.Module) -> tuple[Change, ...]:
         swaps.append(Swap("_parameters"))
     flags = list(_flags(model))[:MOST_FLAGS]
     floats = any(each.is_floating_point() for each in (*model.parameters(), *model.buffers()))
-    return (*flags, *swaps, *((DType(torch.float64),) if floats else ()))
+    return (*swaps, *((DType(torch.float64),) if floats else ()), *flags)
 
 
 def _flags(model: nn.Module) -> Iterator[Flag]:
@@ -187,7 +230,9 @@ def _others(value: Any, texts: frozenset[str]) -> tuple[Any, ...]:
     if isinstance(value, float):
         return (value + 1.0,)
     # A text is compared with other texts of the same code: `if self.mode == "sum"`.
-    return tuple(sorted(each for each in texts if each.isidentifier() and each != value))[:2]
+    return tuple(sorted(each for each in texts if each.isidentifier() and each != value))[
+        :MOST_TEXTS
+    ]
 
 
 def _words_of(kind: type) -> tuple[frozenset[str], frozenset[str]]:

@@ -1,10 +1,12 @@
 """Changes of the world: which ones are found, and that each is taken back."""
 
+import json
+
 import pytest
 import torch
 from torch import nn
 
-from flodl.verify.world_changes import DType, Flag, Swap, changes_of
+from flodl.verify.world_changes import DType, Flag, Swap, as_fields, changes_of, of_fields
 
 pytestmark = pytest.mark.torch
 
@@ -44,7 +46,7 @@ def test_changes_of_a_block_are_its_flags_tensors_and_dtype():
     assert Flag("", ("config", "mode"), "avg") in found
     assert Flag("", ("pre_norm",), False) in found
     assert not any("unread" in str(each) or "unmentioned" in str(each) for each in found)
-    assert found[-3:] == (Swap("_buffers"), Swap("_parameters"), DType(torch.float64))
+    assert found[:3] == (Swap("_buffers"), Swap("_parameters"), DType(torch.float64))
 
 
 def test_every_change_changes_the_model_and_is_taken_back():
@@ -84,3 +86,26 @@ def test_tied_weights_stay_tied_when_they_are_swapped():
     assert net[1].weight is net[0].weight
     undo()
     assert net[1].weight is net[0].weight
+
+
+@pytest.mark.parametrize("change", changes_of(Block()), ids=str)
+def test_change_as_fields_is_the_same_change(change):
+    assert of_fields(json.loads(json.dumps(as_fields(change)))) == change
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"kind": "other"},
+        {"kind": "swap", "table": "_modules"},
+        {"kind": "dtype", "dtype": "torch.int8"},
+        {"kind": "flag", "module": "", "path": [], "value": 1},
+        {"kind": "flag", "module": "", "path": [1], "value": 1},
+        {"kind": "flag", "module": None, "path": ["a"], "value": 1},
+        {"kind": "flag", "module": "", "path": ["a"], "value": [1]},
+    ],
+)
+def test_fields_of_another_form_are_refused(fields):
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        of_fields(fields)
