@@ -122,22 +122,17 @@ def doubled(function):
     def wrapper(*args, **kwargs):
         return function(*args, **kwargs) * SCALE
     return wrapper
-
 @doubled
 def scaled_by(x, by=2.0):
     return x * by
-
 def scaler(by):
     def scale(config):
         return config.scale * by + LIMIT
     return scale
-
 def rate_of(config):
     return config.inner.rate + SCALE
-
 def shift(x, config, by=SHARED):
     return x + config.scale * by.scale
-
 def bounded(x, low=-3.0, high=3.0):
     return x.clamp(low, high)
 
@@ -187,7 +182,6 @@ class Net({base}):
 
     def half(self):
         return self.width / 2
-
     def step(self, x, by=2.0):
         return x * by if self.cfg.flag else x - by
 
