@@ -1,7 +1,8 @@
 """Finds the file that an import means, without running anything.
 
 The files that are ported are known; others are looked for on disk, from the folder of the importing file up
-to the top of its project. A file alone so sees what it sees in a port of its whole folder:
+to the top of its project. A file alone so sees what it sees in a port of its whole folder. An installed
+package sees itself, and no other one that is installed beside it.
 
     fdl port pkg/model.py      # from .parts import *
     find(pkg/model.py, ".parts") -> pkg/parts.py, which is read and not ported
@@ -16,6 +17,7 @@ from fdl_cli.porter.analyse.names import Names
 
 # What marks the top of a project: above it nothing is looked for.
 _MARKS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "fdl.yml", "requirements.txt")
+_INSTALL_FOLDERS: Final = frozenset({"site-packages", "dist-packages"})
 _INSTALLED: Final = frozenset({"torch", "torchvision", "numpy", "flodl", *sys.stdlib_module_names})
 
 
@@ -57,7 +59,9 @@ class ModuleMap:
                     return found
         if parts[0] in _INSTALLED:
             return None
-        walks = (self._disk.walk(folder, parts) for folder in self._disk.folders(importer.parent))
+        around = self._disk.folders(importer.parent)
+        near = [each for each in around if _is_own(each, importer, parts[0])]
+        walks = (self._disk.walk(each, parts) for each in near)
         return next((found for found in walks if found is not None), None)
 
     def imported(self, importer: Path, names: Names) -> set[Path]:
@@ -122,6 +126,11 @@ class _Disk:
             top = next((n for n, each in enumerate(outside) if _is_top(each)), 0)
             self._chains[folder] = (*outside[: top + 1], *inside)
         return self._chains[folder]
+
+
+def _is_own(folder: Path, importer: Path, package: str) -> bool:
+    """Return True unless a folder of installed packages would bring another one than the importer's own."""
+    return folder.name not in _INSTALL_FOLDERS or (folder / package) in importer.parents
 
 
 def _is_top(folder: Path) -> bool:

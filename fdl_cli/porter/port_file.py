@@ -99,7 +99,7 @@ def _outcome(
     elif not asked:
         verify = VerifyFinding(status="not-run", detail="not asked for", reason="not-asked")
     else:
-        verify = VerifyFinding(status="not-run", detail=_UNSETTLED, reason="not-asked")
+        verify = VerifyFinding(status="not-run", detail=_UNSETTLED, reason="not-compared")
     return ClassOutcome(
         name=item.name,
         line=item.line,

@@ -67,11 +67,12 @@ class Project:
             self._read(path, data)
         self._ported = frozenset(self._members)
         self._near: dict[Path, Member | None] = {}
+        self._complete: set[Path] = set()
         self._map = ModuleMap(self._members)
         self._settled = False
         self._modules: dict[Class, bool] = {}
         for path, member in self._members.items():
-            self._bring(path, member)
+            self._complete_names(path, member)
         if linked:
             self._link_all()
         else:
@@ -170,22 +171,32 @@ class Project:
         return member.script
 
     def _known(self, path: Path) -> Member | None:
-        """Return a file that is ported, or read one that is only imported, if it can be read."""
+        """Return a file that is ported, or read one that is only imported, if it can be read.
+
+        Of the latter only what stands in it is known: its imports are not read along.
+        """
         if path in self._members:
             return self._members[path]
         if path not in self._near:
-            self._near[path] = None
-            member = self._near[path] = _read_near(path)
-            if member is not None:
-                self._bring(path, member)
+            self._near[path] = _read_near(path)
         return self._near[path]
+
+    def _understood(self, path: Path) -> Member | None:
+        """Return a file as `_known` does, with what its imports bring it: its classes are looked at."""
+        member = self._known(path)
+        if member is not None:
+            self._complete_names(path, member)
+        return member
 
     def _names(self, path: Path) -> Names | None:
         member = self._known(path)
         return None if member is None else member.survey.names
 
-    def _bring(self, path: Path, member: Member) -> None:
+    def _complete_names(self, path: Path, member: Member) -> None:
         """Tell a file what relative imports, and stars of other files, bring it from outside."""
+        if path in self._complete:
+            return
+        self._complete.add(path)
         outside = imported_from_outside(path, member.survey.names, self._map, self._ported)
         brought = {**outside, **brought_by_stars(path, self._names, self._map)}
         if brought:
@@ -226,7 +237,7 @@ class Project:
 
     def _has_base_elsewhere(self, path: Path) -> bool:
         return any(
-            _is_followed(base) and self._resolve(path, base.name) is not None
+            base.kind == "other" and self._above(path, base.name) is not None
             for item in self._members[path].survey.classes.values()
             for base in item.facts.bases
         )
@@ -242,7 +253,7 @@ class Project:
         found: dict[str, Relative] = {}
         for item in member.survey.classes.values():
             for base in item.facts.bases:
-                if _is_followed(base):
+                if base.kind == "other":
                     self._add_relative(member, path, base.name, base.name, found)
         names = frozenset(self._module_names(path, member))
         drawing = dict(self._drawing(path, member))
@@ -259,13 +270,14 @@ class Project:
         self, member: Member, place: Path, written: str, name: str, found: dict[str, Relative]
     ) -> None:
         """Add the class that a file at `place` writes as `written`, and the classes above it."""
-        target = self._resolve(place, written)
+        target = self._above(place, written)
         if target is None or name in found:
             return
         home, own = target
         near = self._near.get(home)
         if near is not None:
             # Its methods are read as those of a file that is ported: they say what becomes of the class.
+            self._complete_names(home, near)
             self._members.setdefault(home, near)
         surveyed = self._members[home].survey.classes[own]
         script = self._script(self._members[home])
@@ -279,14 +291,25 @@ class Project:
         )
         member.relatives[name] = target
         for base in surveyed.facts.bases:
-            if base.kind == "local" or _is_followed(base):
+            if base.kind in {"local", "other"}:
                 self._add_relative(member, home, base.name, names[base.name], found)
 
     def _renamed(self, home: Path, base: BaseFact, names: Mapping[str, str]) -> BaseFact:
         known = base.kind == "local" or (
-            _is_followed(base) and self._resolve(home, base.name) is not None
+            base.kind == "other" and self._above(home, base.name) is not None
         )
         return replace(base, kind="local", name=names[base.name]) if known else base
+
+    def _above(self, path: Path, name: str) -> Class | None:
+        """Return the class of another file that a base of a file is.
+
+        Of bases that are known by name, no file is read unless it is ported: what they do is known.
+        """
+        if name in FOREIGN_BASES or name in MIXINS:
+            found = self._map.find(path, name)
+            if found is None or found[0] not in self._ported:
+                return None
+        return self._resolve(path, name)
 
     def _resolve(self, path: Path, name: str, seen: set[Class] | None = None) -> Class | None:
         """Return the class which a file means by a name of its own or by a full name.
@@ -319,7 +342,7 @@ class Project:
             yield name
         elif name in known.names.aliases:
             yield known.names.aliases[name]
-        else:
+        elif not name.startswith("_") and not known.names.is_own(name):
             for star in sorted(known.names.stars):
                 yield f"{star}{name}" if star.endswith(".") else f"{star}.{name}"
 
@@ -344,6 +367,8 @@ class Project:
         member = self._known(home)
         if member is None:
             return
+        if member.survey.names.is_own(name):
+            self._complete_names(home, member)
         survey = member.survey
         if name in survey.drawing:
             yield shown, survey.drawing[name]
@@ -382,7 +407,7 @@ class Project:
         if target not in self._modules:
             self._modules[target] = False  # a circle is no module
             path, name = target
-            member = self._known(path)
+            member = self._understood(path)
             self._modules[target] = member is not None and any(
                 base.kind in {"module", "flow", "layer"}
                 or self._has_module(path, base)
@@ -491,11 +516,6 @@ class Project:
                 if direct and (path, model.facts.name) not in kept:
                     found |= direct
         return found
-
-
-def _is_followed(base: BaseFact) -> bool:
-    """Return True if a base is looked for in other files; of some it is known that models extend them."""
-    return base.kind == "other" and base.name not in FOREIGN_BASES | MIXINS
 
 
 def _read_near(path: Path) -> Member | None:

@@ -37,7 +37,7 @@ HANGING_FACTOR = 20.0
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Late:
-    """A class that did not end in its time: the seconds that it had, and those that it seems to need."""
+    """A class that did not end in its time: the seconds that it used up, and those that it seems to need."""
 
     result: ClassResult
     had_s: float
@@ -178,7 +178,8 @@ class Examination:
             with self._sides.clock.until(time.monotonic() + limit_s):
                 trial.run()
         except TooSlowError as slow:
-            return _late(name, limit_s, slow.needs_s)
+            text = f"it needs about {slow.needs_s:.0f} s, and {limit_s:.0f} s were left for it"
+            return _late(name, text, 0.0, slow.needs_s)
         except OutOfTimeError:
             if not ledger.differs and not ledger.has_seven:
                 return self._out_of_time(name, trial, case, limit_s)
@@ -249,7 +250,8 @@ class Examination:
                 error_code="port-hangs",
             )
         # What did not even end its probe may need any time; the usual multiple is a first answer.
-        return _late(name, limit_s, trial.needs_s or USUAL_FACTOR * limit_s)
+        text = f"not finished within {limit_s:.0f} s"
+        return _late(name, text, limit_s, trial.needs_s or USUAL_FACTOR * limit_s)
 
 
 # Of an original that runs but gives nothing to compare, other inputs may be what is missing.
@@ -261,9 +263,8 @@ _REASONS: dict[str, Reason] = {
 }
 
 
-def _late(name: str, limit_s: float, needs_s: float) -> Late:
-    text = f"not finished within {limit_s:.0f} s"
-    return Late(result=not_run(name, text, TIME_LIMIT, "time"), had_s=limit_s, needs_s=needs_s)
+def _late(name: str, text: str, had_s: float, needs_s: float) -> Late:
+    return Late(result=not_run(name, text, TIME_LIMIT, "time"), had_s=had_s, needs_s=needs_s)
 
 
 def not_run(

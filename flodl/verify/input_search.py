@@ -120,10 +120,11 @@ def _shipped(
     for _ in range(_MAX_NAMED):
         yield from shipped_inputs(model, names, wanted)
         refusal = refused()
-        more = [] if refusal is None else _named_in(refusal, names, file)
-        if set(more) <= set(wanted):
+        named = [] if refusal is None else _named_in(refusal, names, file)
+        more = [name for name in named if name not in wanted]
+        if not more:
             return
-        wanted = list(dict.fromkeys((*wanted, *more)))
+        wanted.append(more[0])  # `either input_ids or inputs_embeds`: not both
 
 
 def _named_in(refusal: Failure, names: Sequence[str], file: Path) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import partial
-from typing import final
+from typing import Any, final
 
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
@@ -41,7 +41,7 @@ def lighter_defaults(made: type, given: Mapping[str, object]) -> dict[str, objec
     return smaller if smaller and _is_heavy(made, given) else {}
 
 
-def smaller_setting(name: str, value: object) -> object:
+def smaller_setting(name: str, value: Any) -> Any:
     """Return a sixteenth of a large size, two of many layers, any other value as it is."""
     if type(value) is not int:
         return value

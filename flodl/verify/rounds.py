@@ -31,6 +31,8 @@ LEAST_LOOK_S = 1.0
 LOOK_SHARE = 1 / 3
 # A class that was too slow is tried again only with so much more time.
 MORE_TIME = 1.5
+# Or with so much of what it seems to need: some need less than their first calls tell.
+LEAST_OF_NEEDED = 0.6
 # Further cases are compared as long as so much of the time is not over.
 FURTHER_SHARE = 0.5
 
@@ -130,12 +132,21 @@ class _Rounds:
         self._look_at_what_waits(order)
         if self._late:
             self._response.need(self._needed_s())
-        for name in order:
-            if self._left() < (1 - FURTHER_SHARE) * self._request.limit_s:
-                return
-            more = self._examination.further(name, min(ENOUGH_S, self._left()))
-            if more is not None:
-                self._add(more)
+        self._look_further(order)
+
+    def _look_further(self, order: list[str]) -> None:
+        """Compare each class on one more case, again and again as long as there are cases and time."""
+        pending = list(order)
+        while pending:
+            compared = []
+            for name in pending:
+                if self._left() < (1 - FURTHER_SHARE) * self._request.limit_s:
+                    return
+                more = self._examination.further(name, min(ENOUGH_S, self._left()))
+                if more is not None:
+                    self._add(more)
+                    compared.append(name)
+            pending = compared
 
     def _most_important_first(self) -> list[str]:
         known = self._sides.original_opening.importance
@@ -158,15 +169,18 @@ class _Rounds:
         waiting = [name for name in order if name in self._waiting]
         for number, name in enumerate(waiting):
             known = self._waiting.pop(name)
-            needed = max(known.had_s, known.needs_s / MORE_TIME)
+            needed = max(known.had_s, LEAST_OF_NEEDED * known.needs_s / MORE_TIME)
             more = last_limit(self._left(), len(waiting) - number, needed)
-            if more is None and known.result is None and self._left() >= LEAST_LOOK_S:
-                more = self._left()
-            if more is None:
-                self._waiting[name] = known
-                self._add(known.result or self._not_reached(name))
-            else:
+            if more is not None:
                 self._examine(name, known.book, more, last=True)
+            elif known.result is None and self._left() >= LEAST_LOOK_S:
+                # What others took is no more than a guess; its own first calls tell.
+                self._examine(name, known.book, self._left(), last=False)
+            else:
+                self._waiting[name] = known
+            late = self._waiting.get(name)
+            if late is not None:
+                self._add(late.result or self._not_reached(name))
 
     def _not_reached(self, name: str) -> ClassResult:
         text = f"not reached within {self._request.limit_s:.0f} s"
@@ -179,8 +193,6 @@ class _Rounds:
             self._waiting[name] = _Waiting(
                 book=book, had_s=found.had_s, needs_s=found.needs_s, result=found.result
             )
-            if last:
-                self._add(found.result)
             return
         if book.cases.get(name):
             self._seconds.append(time.monotonic() - started)

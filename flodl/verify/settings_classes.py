@@ -72,8 +72,22 @@ def own_settings(
             # Each model gets settings of its own: some constructors write into them.
             settings = attempt(partial(kind, **recipes[number]))
             if not isinstance(settings, Failure):
+                attempt(partial(_choose_attention, made, settings))
                 memory.note_made(settings, kind, number)
                 yield settings
+
+
+@runtime_checkable
+class _Attending(Protocol):
+    _attn_implementation: object
+
+
+def _choose_attention(made: type, settings: object) -> None:
+    """Choose how a block attends; a whole model of transformers chooses for its blocks."""
+    if not isinstance(settings, _Attending) or settings._attn_implementation is not None:
+        return
+    if inspect.getattr_static(made, "config_class", None) is None:
+        settings._attn_implementation = "eager"
 
 
 @functools.lru_cache(maxsize=256)
@@ -91,7 +105,8 @@ def _recipes(kind: type, depth: int = 0) -> tuple[dict[str, Any], ...]:
         values = _values(known, kind)
         sixteenth = {n: smaller_setting(n, v) for n, v in values.items()}
         less = {n: v for n, v in sixteenth.items() if v != values[n]}
-        for smaller in (tiny_values(values), less):
+        # Tiny widths may not divide each other as the usual ones do.
+        for smaller in (tiny_values(values), tiny_values(values, widths=False), less):
             for inner in _inner(values, depth):
                 recipe = {**base, **smaller, **inner}
                 works = not isinstance(attempt(partial(kind, **recipe)), Failure)

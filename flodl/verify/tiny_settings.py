@@ -13,29 +13,30 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flodl.verify.lighter_sizes import FEW, REPEATED
+from flodl.verify.lighter_sizes import FEW, REPEATED, smaller_setting
 
-# The first rule that matches a name counts. Heads divide hidden sizes.
-_RULES: tuple[tuple[re.Pattern[str], int], ...] = tuple(
-    (re.compile(pattern), value)
-    for pattern, value in (
-        (r"(\w+_)?(vocab_size|vocabulary_size|n_vocab|n_words|num_embeddings)", 128),
-        (r"(\w+_)?(num|n)_(key_value_|kv_)heads?|multi_query_group_num|num_kv_heads?", 2),
-        (r"(\w+_)?((num|n)_?)?(\w+_)?heads?", 4),
-        (r"(\w+_)?(head_dim|head_size)|d_kv|d_head|kv_channels", 8),
-        (
-            r"(\w+_)?(intermediate_size|ffn_dim|d_ff|d_inner|n_inner|ffn_hidden_size|mlp_dim|hidden_dim)",
-            64,
-        ),
-        (
-            r"(\w+_)?(hidden_size|d_model|n_embd|embed_dim|embedding_size|emb_dim|model_dim)|dim",
-            32,
-        ),
-        (r"(\w+_)?(projection_dim|proj_size|d_embed)", 32),
-        (r"(\w+_)?(max_position_embeddings|n_positions|n_ctx|seq_length|seq_len)", 64),
-        (r"(\w+_)?(block_size|max_length|max_\w+_positions|max_2d_position_embeddings)", 64),
-        (r"(\w+_)?num_queries|num_experts|num_local_experts|n_routed_experts", 4),
-    )
+Rules = tuple[tuple[re.Pattern[str], int], ...]
+
+
+def _rules(*named: tuple[str, int]) -> Rules:
+    return tuple((re.compile(pattern), value) for pattern, value in named)
+
+
+# The first rule that matches a name counts. Widths depend on each other: heads divide hidden sizes.
+_WIDTHS = _rules(
+    (r"(\w+_)?(num|n)_(key_value_|kv_)heads?|multi_query_group_num|num_kv_heads?", 2),
+    (r"(\w+_)?((num|n)_?)?(\w+_)?heads?", 4),
+    (r"(\w+_)?(head_dim|head_size)|d_kv|d_head|kv_channels", 8),
+    (r"(\w+_)?(intermediate_size|ffn_dim|d_ff|d_inner|n_inner|ffn_hidden_size)", 64),
+    (r"(\w+_)?(mlp_dim|hidden_dim)", 64),
+    (r"(\w+_)?(hidden_size|d_model|n_embd|embed_dim|embedding_size|emb_dim|model_dim)|dim", 32),
+    (r"(\w+_)?(projection_dim|proj_size|d_embed)", 32),
+)
+_COUNTS = _rules(
+    (r"(\w+_)?(vocab_size|vocabulary_size|n_vocab|n_words|num_embeddings)", 128),
+    (r"(\w+_)?(max_position_embeddings|n_positions|n_ctx|seq_length|seq_len)", 64),
+    (r"(\w+_)?(block_size|max_length|max_\w+_positions|max_2d_position_embeddings)", 64),
+    (r"(\w+_)?num_queries|num_experts|num_local_experts|n_routed_experts", 4),
 )
 _TOKEN = re.compile(r"(\w+_)?(token_id|token_index|idx)")
 _TOKENS = re.compile(r"(\w+_)?tokens(_ids)?")
@@ -49,16 +50,16 @@ _PATCHES = 2
 _LEAST_SIDE = 32
 
 
-def tiny_values(values: Mapping[str, Any]) -> dict[str, Any]:
+def tiny_values(values: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
     """Return new values for the fields of some settings that make a model large; others stay.
 
     Lists with an entry for each layer become as short as there are layers, tokens with a meaning stay
-    inside of the vocabulary.
+    inside of the vocabulary. Without `widths`, large ones become a sixteenth, and the rest of them stay.
     """
     changes: dict[str, Any] = {}
     for name, value in values.items():
         if type(value) is int:
-            less = _tiny(name.lower(), value)
+            less = _tiny(name.lower(), value, widths=widths)
             if less != value:
                 changes[name] = less
     changes.update(_lists(values, changes))
@@ -84,11 +85,17 @@ def self_contained(values: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _tiny(name: str, value: int) -> int:
+def _tiny(name: str, value: int, *, widths: bool) -> int:
     if REPEATED.fullmatch(name):
         return min(value, FEW)
-    wanted = next((size for pattern, size in _RULES if pattern.fullmatch(name)), None)
-    return value if wanted is None else min(value, wanted)
+    width, count = _first(_WIDTHS, name), _first(_COUNTS, name)
+    if width is not None:
+        return min(value, width) if widths else smaller_setting(name, value)
+    return value if count is None else min(value, count)
+
+
+def _first(rules: Rules, name: str) -> int | None:
+    return next((size for pattern, size in rules if pattern.fullmatch(name)), None)
 
 
 def _lists(values: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

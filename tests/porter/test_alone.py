@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fdl_cli.app import main
+from fdl_cli.porter import project as project_module
 from fdl_cli.porter.project import Project
 from tests.porter.test_projects import FILES, write
 
@@ -232,3 +233,49 @@ def test_base_of_a_known_package_is_not_looked_at(tmp_path):
     write(tmp_path, files)
     made = alone(tmp_path / "transformers" / "models" / "m" / "modeling_m.py")
     assert statuses(made) == {"Layer": ("graph", 1)}
+
+
+def read_with(folder, monkeypatch, name):
+    """Return the files that a port of one file alone reads besides it."""
+    read = []
+    usual = project_module.read
+    texts = {path.read_bytes(): path for path in sorted(folder.rglob("*.py"))}
+
+    def noting(data):
+        read.append(texts[data].relative_to(folder).as_posix())
+        return usual(data)
+
+    monkeypatch.setattr(project_module, "read", noting)
+    alone(folder / name)
+    return {each for each in read if each != name}
+
+
+def test_file_alone_does_not_follow_the_stars_of_a_package_that_has_the_name_itself(
+    tmp_path, monkeypatch
+):
+    write(tmp_path, {
+        "pyproject.toml": "",
+        "pkg/__init__.py": 'from .nets import *\n__version__ = "1"\n',
+        "pkg/nets/__init__.py": "from .other import *\nfrom .third import *\n",
+        "pkg/nets/other.py": f"{USUAL}class Other(nn.Module):\n    pass\n",
+        "pkg/nets/third.py": f"{USUAL}class Third(nn.Module):\n    pass\n",
+        "pkg/parts.py": f"from . import __version__\n{PARTS}",
+        "pkg/model.py": f"{USUAL}from . import __version__\nfrom .parts import Base, Block\n{MODEL}",
+    })  # fmt: skip
+    read = read_with(tmp_path, monkeypatch, "pkg/model.py")
+    assert read == {"pkg/parts.py", "pkg/__init__.py"}
+
+
+def test_installed_package_sees_itself_and_no_other_one(tmp_path, monkeypatch):
+    write(tmp_path, {
+        "site-packages/other/__init__.py": f"{USUAL}class Thing(nn.Module):\n    pass\n",
+        "site-packages/single.py": f"{USUAL}class One(nn.Module):\n    pass\n",
+        "site-packages/pkg/__init__.py": "",
+        "site-packages/pkg/parts.py": PARTS,
+        "site-packages/pkg/model.py": (
+            f"{USUAL}from other import Thing\nfrom single import One\n"
+            f"from pkg.parts import Base, Block\n{MODEL}"
+        ),
+    })  # fmt: skip
+    read = read_with(tmp_path, monkeypatch, "site-packages/pkg/model.py")
+    assert read == {"site-packages/pkg/parts.py"}

@@ -46,7 +46,8 @@ def package(tmp_path):
         "models/net/__init__.py": "",
         "models/net/settings.py": "width = 4\n",
         "modeling_layers.py": (
-            "from torch import nn\n\n\nclass GradientCheckpointingLayer(nn.Module):\n    pass\n"
+            "from torch import nn\n\n\nclass GradientCheckpointingLayer(nn.Module):\n"
+            "    def __call__(self, *args):\n        return super().__call__(*args)\n"
         ),
         "models/net/modeling_net.py": LAYER,
     }

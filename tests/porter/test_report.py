@@ -264,6 +264,17 @@ def test_summary_unverified_graph_says_so_in_its_state():
     ]
 
 
+def test_report_graph_without_a_proof_wanted_says_so_once():
+    (item,) = unproved("not-asked", 1)
+    item = replace(item, verify=replace(item.verify, detail="not asked for"))
+    plain = outcome(classes=(item,), training=(), script=None)
+    _, line = summary_lines("net.py", plain, "out.py")
+    assert line == "  graph, not verified (not asked)  Net0  2 of 2 operations"
+    text = page([("net.py", None, plain)])
+    assert "not verified (not asked)" in text
+    assert "not asked for" not in text
+
+
 def test_page_unverified_graph_says_why_and_what_to_type():
     classes = (*unproved("time", 1), *unproved("no-inputs", 1, 1), *unproved(None, 1, 2))
     text = page([("net.py", None, outcome(classes=classes, sufficient_timeout=150))])

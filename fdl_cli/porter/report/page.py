@@ -10,7 +10,7 @@ from fdl_cli.porter.ir.evidence import ClassEvidence
 from fdl_cli.porter.ir.findings import ClassOutcome, FileOutcome, ScriptFinding, TrainingFinding
 from fdl_cli.porter.knowledge.reasons import REASONS
 from fdl_cli.porter.knowledge.training_names import KINDS
-from fdl_cli.porter.report.proofs import example, reason_words, totals
+from fdl_cli.porter.report.proofs import detail_words, example, reason_words, totals
 
 # Lines around a change that stay visible; longer equal parts are folded.
 _CONTEXT = 3
@@ -127,7 +127,7 @@ def _class(item: ClassOutcome, evidence: ClassEvidence | None) -> Iterator[str]:
     yield "</h3>"
     if item.status != "kept":
         yield f"<p>{item.ops_in_graph} of {item.ops_total} operations are nodes of the graph."
-        yield f" {escape(item.verify.detail)}</p>"
+        yield f" {escape(detail_words(item))}</p>"
     for reason in item.reasons:
         known = REASONS[reason.code]
         yield f'<p class="reason"><b>{reason.code}</b> line {reason.line}: {escape(reason.message)}.'

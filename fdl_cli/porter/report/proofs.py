@@ -26,6 +26,11 @@ def state_words(item: ClassOutcome) -> str:
     return f"{item.status}, not verified ({reason})" if reason else item.status
 
 
+def detail_words(item: ClassOutcome) -> str:
+    """Return what is known of a proof besides its state; where none was wanted, the state says all."""
+    return "" if item.verify.reason == "not-asked" else item.verify.detail
+
+
 def totals(classes: Sequence[ClassOutcome], sufficient_timeout: int | None) -> str:
     """Return one sentence about all classes, such as `17 classes: 2 proved, 15 not verified: time`."""
     parts = [

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fdl_cli.porter.ir.findings import ClassOutcome, FileOutcome
 from fdl_cli.porter.knowledge.reasons import REASONS
 from fdl_cli.porter.knowledge.training_names import KINDS
-from fdl_cli.porter.report.proofs import state_words
+from fdl_cli.porter.report.proofs import detail_words, state_words
 
 
 def summary_lines(name: str, outcome: FileOutcome, written: str | None) -> Iterator[str]:
@@ -55,7 +55,8 @@ def _proof(item: ClassOutcome) -> str:
     if item.status == "kept":
         return ""
     nodes = f"{item.ops_in_graph} of {item.ops_total} operations"
-    detail = f" ({item.verify.detail})" if item.verify.detail else ""
+    words = detail_words(item)
+    detail = f" ({words})" if words else ""
     if item.verify.status == "not-run":
         return f"{nodes}{detail}"  # that it is not verified, its state says
     return f"{nodes}, {item.verify.status}{detail}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -342,3 +343,47 @@ def test_settings_are_of_the_class_that_the_program_has_for_them(tmp_path: Path)
     assert strict.emb.embedding_dim == 32
     assert len(strict.layers) == 2
     assert annotated.a.in_features == 2  # of a depth of 3, which is made small as well
+
+
+STALLED = """
+import time
+
+from torch import nn
+
+class NetConfig:
+    def __init__(self, hidden_size=768):
+        self.hidden_size = hidden_size
+
+class Net(nn.Module):
+    calls = 0
+
+    def __init__(self, config: NetConfig):
+        super().__init__()
+        self.a = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, x):
+        Net.calls += 1
+        time.stall()
+        if Net.calls < 3:
+            raise ValueError("not these")
+        return self.a(x)
+"""
+
+
+def test_settings_on_a_busy_machine_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost, usual = [0.0], time.monotonic
+
+    def stall() -> None:
+        lost[0] += 1.0  # others have the processor
+
+    monkeypatch.setattr(time, "monotonic", lambda: usual() + lost[0])
+    monkeypatch.setattr(time, "stall", stall, raising=False)
+    original = opened(tmp_path, STALLED)
+    # A class alone gets a fifth of it; its model two fifths of that.
+    book = Casebook(original, ("Net",), budget_s=20.0)
+    book.add_guesses()
+    assert book.missing == (), book.reasons
+    with original.active():
+        assert book.cases["Net"][0].construction.build(original).a.in_features == 32

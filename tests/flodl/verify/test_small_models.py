@@ -76,6 +76,21 @@ def test_tiny_values_list_by_layer_is_cut_and_sizes_keep_their_proportion() -> N
     }
 
 
+def test_tiny_values_without_widths_keep_what_divides_each_other() -> None:
+    swin = {
+        "embed_dim": 96,
+        "num_heads": [3, 6, 12, 24],
+        "depths": [2, 2, 6, 2],
+        "vocab_size": 9999,
+    }
+    assert tiny_values({**swin, "image_size": 224, "patch_size": 4}, widths=False) == {
+        "depths": [1, 1, 1, 1],
+        "vocab_size": 128,
+        "image_size": 32,
+    }
+    assert tiny_values({"hidden_size": 768, "num_heads": 12}, widths=False) == {"hidden_size": 48}
+
+
 @pytest.mark.parametrize(
     ("fields", "side"),
     [
@@ -130,11 +145,13 @@ class Classifier(nn.Module):
         ids = torch.tensor([[7, 6, 0, 0, 1], [1, 2, 3, 0, 0]])
         return {"input_ids": ids, "decoder_input_ids": ids}
 
-    def forward(self, input_ids=None, decoder_input_ids=None, prompt_attention_mask=None):
+    def forward(
+        self, input_ids=None, decoder_input_ids=None, prompt_attention_mask=None, prompt_inputs_embeds=None
+    ):
         if input_ids is None or decoder_input_ids is None:
             raise ValueError("you must pass both texts")
-        if prompt_attention_mask is None:
-            raise ValueError("there is no prompt_attention_mask")
+        if (prompt_attention_mask is None) == (prompt_inputs_embeds is None):
+            raise ValueError("give either prompt_attention_mask or prompt_inputs_embeds")
         ends = input_ids.eq(self.config.eos_token_id)
         if len(torch.unique_consecutive(ends.sum(1))) > 1 or not ends.any():
             raise ValueError("all texts must have the same number of ends")
@@ -320,3 +337,51 @@ def test_tokens_of_a_text_have_no_meaning_but_the_last() -> None:
     assert made.shape == (2, 7)
     assert made[:, -1].tolist() == [6, 6]
     assert set(made[:, :-1].flatten().tolist()) <= {1, 2, 3, 4, 5, 7}
+
+
+BLOCK = """
+from torch import nn
+
+
+class NetConfig:
+    def __init__(self, hidden_size=768):
+        self.hidden_size = hidden_size
+        self._attn_implementation = None
+
+
+class Block(nn.Module):
+    def __init__(self, config: NetConfig):
+        super().__init__()
+        self.config = config
+        self.a = nn.Linear(config.hidden_size, 4)
+
+    def forward(self, x):
+        return {"eager": self.a}[self.config._attn_implementation](x)
+
+
+class Model(nn.Module):
+    config_class = NetConfig
+
+    def __init__(self, config: NetConfig):
+        super().__init__()
+        assert config._attn_implementation is None
+        config._attn_implementation = "eager"
+        self.block = Block(config)
+
+    def forward(self, x):
+        return self.block(x)
+"""
+
+
+def test_own_settings_of_a_block_say_how_it_attends(tmp_path: Path) -> None:
+    side = opened(tmp_path, BLOCK)
+    book = Casebook(side, ("Block",), 20.0)
+    book.add_guesses()
+    assert book.missing == (), book.reasons
+
+
+def test_own_settings_of_a_model_leave_the_attention_to_it(tmp_path: Path) -> None:
+    side = opened(tmp_path, BLOCK)
+    book = Casebook(side, ("Model",), 20.0)
+    book.add_guesses()
+    assert book.missing == (), book.reasons
