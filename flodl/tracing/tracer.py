@@ -8,7 +8,7 @@ from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, final
 
 import torch
-from torch import nn
+from torch import nn, overrides
 from torch.overrides import TorchFunctionMode
 
 from flodl.errors import FlowError
@@ -271,6 +271,10 @@ class Tracer(TorchFunctionMode):
         containers = handed(theirs, values, named)
         objects = OwnObjects(compute, theirs, (*values, *named.values()))
         self.listening = False
+        # Torch leaves its fast paths, such as that of `nn.MultiheadAttention`, while a mode is entered.
+        is_on_top = overrides._get_current_function_mode() is self
+        if is_on_top:
+            overrides._pop_mode()
         try:
             value = compute(*values, **named)
         except Exception as error:
@@ -279,6 +283,8 @@ class Tracer(TorchFunctionMode):
             error.add_note(describe_failure(spec, node, known, self.module))
             raise
         finally:
+            if is_on_top:
+                overrides._push_mode(self)
             self.listening = True
         self._changed = [each for each in containers if each.is_other()]
         objects.require_unchanged((self.encoder.constants, args, kwargs, theirs, values, named))
