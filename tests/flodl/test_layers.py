@@ -143,25 +143,3 @@ def test_methods_of_the_module_are_called_on_the_copy():
         twin.linear.weight.zero_()
         twin.linear.bias.zero_()
     assert twin(torch.ones(1, 2)).abs().sum() == 0
-
-
-def test_layer_that_is_called_while_tracing_sees_no_mode_of_the_tracer():
-    seen = []
-
-    class Looking(nn.Module):
-        def forward(self, x):
-            seen.append(torch.overrides.has_torch_function((x,)))
-            return x * 2
-
-    class Outer(FlowModule):
-        def __init__(self):
-            super().__init__()
-            self.looking = Looking()
-
-        def flow(self, x):
-            return x.through(self.looking)
-
-    outer = Outer()
-    for _ in range(2):
-        outer(torch.ones(2))
-    assert seen == [False, False]
