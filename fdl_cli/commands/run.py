@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from typing import Annotated, NoReturn, final
+from typing import Annotated, Final, NoReturn, final
 
 import typer
 
@@ -11,11 +11,15 @@ from fdl_cli.commands.registry import COMMANDS
 from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.errors import EnvironmentLackingError, FdlError, OperationFailedError, UsageError
-from fdl_cli.manifest.model import Flags, Invocation
+from fdl_cli.manifest.model import Change, Flags, Invocation
 from fdl_cli.manifest.plan import Plan, make_plan
 from fdl_cli.manifest.project import Surroundings
 from fdl_cli.manifest.request import Request, prepare, read_request
 from fdl_cli.result import CommandResult
+
+_VERBOSITY: Final = "FLODL_VERBOSITY"
+# The levels of `flodl.log` for -v, -vv and -vvv; a test compares the names.
+_LOUDER: Final = ("verbose", "debug", "trace")
 
 
 @final
@@ -85,7 +89,7 @@ def run(context: Context, options: RunOptions) -> CommandResult[RunData]:
     request = read_request(around, options.words, options.flags, overlay_word=options.overlay_word)
     if request.flags.help:
         return _result(RunData(plan=None, help=_help(request, around), exit_code=None))
-    invocation = prepare(request, around)
+    invocation = pass_verbosity(prepare(request, around), context.verbosity)
     if request.flags.dry_run:
         plan = make_plan(request, invocation, context.environ)
         return _result(RunData(plan=plan, help=None, exit_code=None))
@@ -119,6 +123,27 @@ def surroundings(context: Context) -> Surroundings:
     """Return what the task runner may know."""
     reserved = frozenset(entry.name for entry in COMMANDS)
     return Surroundings(cwd=context.cwd, environ=context.environ, reserved=reserved)
+
+
+def pass_verbosity(invocation: Invocation, verbosity: int) -> Invocation:
+    """Return the task with the verbosity of flodl, if `-q` or `-v` was given.
+
+    The command line wins over the manifest and over the environment.
+
+    Example:
+        >>> task = Invocation(("train",), ("python",), "/p", (), None, None, "")
+        >>> pass_verbosity(task, 1).changes
+        (Change(name='FLODL_VERBOSITY', value='verbose', reason='`-v` of fdl'),)
+        >>> pass_verbosity(task, 0).changes
+        ()
+    """
+    if verbosity == 0:
+        return invocation
+    level = "quiet" if verbosity < 0 else _LOUDER[min(verbosity, len(_LOUDER)) - 1]
+    option = "-q" if verbosity < 0 else f"-{'v' * verbosity}"
+    others = tuple(each for each in invocation.changes if each.name != _VERBOSITY)
+    change = Change(_VERBOSITY, level, f"`{option}` of fdl")
+    return invocation._replace(changes=(*others, change))
 
 
 def _result(data: RunData, code: int = 0) -> CommandResult[RunData]:

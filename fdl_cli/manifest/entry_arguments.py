@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 
 from fdl_cli.manifest.entry_files import schema_key, signature, watched
-from fdl_cli.manifest.model import Stored, Trouble, Value
+from fdl_cli.manifest.model import OPTION_SECTIONS, Stored, Trouble, Value
 from fdl_cli.manifest.resolve import Found, table
 from fdl_cli.manifest.schema import Option, Schema, read_schema
 from fdl_cli.manifest.schema_check import Given, check_value, check_words, require_complete
@@ -54,7 +54,7 @@ def entry_arguments(
         Trouble: the arguments, or the manifest's options, do not fit the schema.
     """
     command = "fdl " + " ".join(found.names)
-    configured = configured_options(found)
+    configured = configured_options(found, schema)
     if schema is None:
         spelled = {word.partition("=")[0] for word in given.before}
         read = Given(frozenset(n for n in configured if f"--{n}" in spelled), ())
@@ -76,15 +76,33 @@ def entry_arguments(
     return (*words, *given.all)
 
 
-def configured_options(found: Found) -> dict[str, Value]:
-    """Return the options that the manifest sets: the entry's, then those of its presets."""
-    options: dict[str, Value] = {}
+def configured_options(found: Found, schema: Schema | None) -> dict[str, Value]:
+    """Return the options that the manifest sets, by the names that the entry has for them.
+
+    A preset wins over the entry. Inside one task, `options:` wins over `output:`, and that over `training:`.
+    """
+    # By a spelling that does not tell `batch_size` from `batch-size`, so that a preset replaces either.
+    options: dict[str, tuple[str, Value]] = {}
     counts = False
     for task in (*found.parents, found.task):
         counts = counts or task is found.entry
-        if counts:
-            options |= table(task, "options")
-    return options
+        for section in OPTION_SECTIONS if counts else ():
+            for key, value in table(task, section).items():
+                name = _name_of(schema, section, key)
+                options[name.replace("_", "-")] = (name, value)
+    return dict(options.values())
+
+
+def _name_of(schema: Schema | None, section: str, key: str) -> str:
+    """Return the option that a key of a section means: `dir` of `output` may be `--output-dir`."""
+    guesses = [key]
+    if section == "output":
+        guesses = [f"output-{key}", key, *(["output"] if key == "dir" else [])]
+    for guess in guesses if schema is not None else ():
+        option = schema.named(guess) if schema is not None else None
+        if option is not None:
+            return option.name
+    return key if section == "options" else key.replace("_", "-")
 
 
 def _option(schema: Schema | None, name: str, command: str) -> Option | None:

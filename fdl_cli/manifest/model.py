@@ -11,6 +11,8 @@ Tree = dict[str, Value]
 
 MANIFEST = "fdl.yml"
 LOCAL = "fdl.local.yml"
+# The keys of a task that hold options for its entry; in one task, a later one wins.
+OPTION_SECTIONS = ("training", "output", "options")
 
 
 def overlay_name(environment: str) -> str:

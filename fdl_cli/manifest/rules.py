@@ -40,6 +40,10 @@ TASK_KEYS: Final[Mapping[str, Key]] = {
     "path": Key("text", "a folder whose own fdl.yml describes the task"),
     "entry": Key("words", "a program that takes options; it may answer `--fdl-schema`"),
     "options": Key("options", "options for the entry"),
+    "training": Key("options", "options for the entry about the training: epochs, seed, lr ..."),
+    "output": Key(
+        "options", "options for the entry about its results: `dir` is `--output-dir` ..."
+    ),
     "commands": Key("tasks", "presets of the entry, or further tasks"),
     "schema": Key("flag", "false: never ask the entry for its options"),
     "docker": Key("text", "the service it runs in"),

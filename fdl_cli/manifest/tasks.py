@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final, Literal
 
 from fdl_cli.manifest.document import Node, Problem, Table
+from fdl_cli.manifest.model import OPTION_SECTIONS
 
 TaskKind = Literal["run", "path", "entry", "preset"]
 
@@ -63,6 +64,7 @@ def _misplaced(name: str, task: Table, kind: TaskKind) -> Iterator[Problem]:
         if key in task.entries and actual != wanted:
             message = f"the task `{name}` has `{key}`, which belongs to `{wanted}` tasks"
             yield Problem(task.entries[key].place, message, f"remove it, or use `{wanted}:`")
-    if "options" in task.entries and actual == "run":
-        message = f"the task `{name}` has `options`, which belongs to `entry` tasks"
-        yield Problem(task.entries["options"].place, message, "remove it, or use `entry:`")
+    for key in OPTION_SECTIONS if actual == "run" else ():
+        if key in task.entries:
+            message = f"the task `{name}` has `{key}`, which belongs to `entry` tasks"
+            yield Problem(task.entries[key].place, message, "remove it, or use `entry:`")

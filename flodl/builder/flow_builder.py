@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, final
 import torch
 from torch import nn
 
+from flodl import log
 from flodl.builder.lowering import assemble
 from flodl.builder.word_checks import name_misfit
 from flodl.errors import BuildError, FlowError
@@ -209,7 +210,7 @@ class FlowBuilder:
         graph = Graph(assembled.spec, assembled.modules, assembled.constants)
         if example:
             check_shapes(graph, example)
-        if self.is_verbose:
+        if self.is_verbose and log.enabled(log.Verbosity.NORMAL):
             sys.stderr.write(f"{graph}\n")
         return graph
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import torch
 
+from flodl import log
 from flodl.data import memory, reading, resident
 from flodl.data.arguments import (
     chosen_sampler,
@@ -197,7 +198,7 @@ class DataLoader:
     def _chosen(self) -> Choice:
         if self._choice is None:
             self._choice = choose(self._source, self._wish, self.device, self._most_usage)
-            _LOG.info("%s", self._choice.why)
+            log.verbose("data: %s", self._choice.why)
         return self._choice
 
     # ---- batches --------------------------------------------------------------------------------
@@ -214,6 +215,7 @@ class DataLoader:
         """
         if number < 0 or start < 0 or (self.sampler is not None and start > len(self)):
             raise DataError(f"there is no batch {start} in epoch {number} of {len(self)} batches")
+        log.trace("data: epoch %s of %s from batch %s", number, self._source.label, start)
         batches = self._begin(number, start)
         self._current = weakref.ref(batches)
         return batches

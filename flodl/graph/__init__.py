@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flodl import call as call
     from flodl import on_forward as on_forward
     from flodl import subflow as subflow
+    from flodl import walk_modules as walk_modules
 
 __all__ = [
     "Add",
@@ -48,6 +49,7 @@ __all__ = [
     "call",
     "on_forward",
     "subflow",
+    "walk_modules",
 ]
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from flodl.graph.heat import Measure
-    from flodl.observe.profile import Profile
+    from flodl.observe.profile import Profile, ProfileStats
     from flodl.observe.trend import Trend
 
     Names = Iterable[str]
@@ -81,6 +81,12 @@ class PictureMixin(YieldingNamesMixin):
         from flodl.graph import timing
 
         return timing.profile(self)
+
+    def profile_stats(self) -> ProfileStats | None:
+        """Return minimum and mean time per node over the forwards after warm-up."""
+        from flodl.graph import timing
+
+        return timing.profile_stats(self)
 
     def timing(self, tag: str) -> float | None:
         """Return the seconds of a tagged step in the last forward."""

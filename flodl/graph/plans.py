@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, final
 
+from flodl import log
 from flodl.graph.divergence import Divergence
 from flodl.graph.program import SPEC_KEY, Program
 from flodl.graph.taps import Watch
@@ -52,6 +53,9 @@ class Plans:
         """Add a plan; the oldest one goes when there are more than `MAX_PLANS`."""
         self.programs = (*self.programs[-MAX_PLANS + 1 :], program)
         self.names |= program.names
+        log.debug(
+            "plan %s of %s: %s nodes", len(self.programs), program.title, len(program.spec.nodes)
+        )
         self._rebuild()
 
     def clear(self) -> None:

@@ -7,15 +7,22 @@ a mark is a CUDA event; nothing waits for the device until the profile is read.
 from __future__ import annotations
 
 import time
+from collections import deque
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, final
 
 import torch
 
-from flodl.observe.profile import Clock, NodeTiming, Profile
+from flodl.observe.profile import Clock, NodeStats, NodeTiming, Profile, ProfileStats
 from flodl.spec.graph import GraphSpec, node_refs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# The first passes of a plan fill caches, choose algorithms and reserve memory.
+WARM_UP = 3
+# Passes whose events the device has not reached yet; more would hold its events without an end.
+_MOST_WAITING = 64
 
 
 @final
@@ -31,6 +38,10 @@ class Profiler:
         self._spec: GraphSpec | None = None
         self._nodes: list[int] = []
         self._times: list[Any] = []
+        self._is_counted = False
+        self._waiting: deque[tuple[GraphSpec, list[int], list[Any]]] = deque()
+        self._stats: dict[int, _Sums] = {}
+        self._latest: _Sums | None = None
 
     def marker(self, spec: GraphSpec, start: int = -1) -> Callable[[int], None]:
         """Return the function that code of a description calls after each node.
@@ -44,9 +55,10 @@ class Profiler:
 
         def mark(node: int) -> None:
             if node < 0:
-                self._spec = spec
                 if start < 0:
-                    self._nodes, self._times = [], []
+                    self._count()
+                    self._nodes, self._times, self._is_counted = [], [], False
+                self._spec = spec
                 node = start  # the plan that was left could not mark the node that it stopped at
             self._times.append(note())
             self._nodes.append(node)
@@ -83,18 +95,89 @@ class Profiler:
         )
         return Profile(total=sum(seconds.values()), nodes=nodes, clock=self.clock)
 
+    def stats(self) -> ProfileStats | None:
+        """Return minimum and mean over the passes of the description that was measured last.
+
+        Its first `WARM_UP` passes are left out. Return `None` until there is another one.
+        """
+        self._count()
+        self._add_up(wait=True)
+        sums = self._latest
+        return sums.stats(self.clock) if sums is not None and sums.passes > WARM_UP else None
+
+    def _count(self) -> None:
+        """Put the last pass aside for the statistics, once."""
+        if self._spec is None or self._is_counted or len(self._times) < 2:
+            return
+        self._is_counted = True
+        self._waiting.append((self._spec, self._nodes, self._times))
+        self._add_up(wait=False)
+
+    def _add_up(self, *, wait: bool) -> None:
+        """Add up the passes that are put aside; without `wait`, those that the device has finished."""
+        while self._waiting:
+            spec, nodes, times = self._waiting[0]
+            must_wait = wait or len(self._waiting) > _MOST_WAITING
+            if self.clock != "host" and not must_wait and not times[-1].query():
+                return
+            self._waiting.popleft()
+            # The description is kept with its sums, so its id stays its own.
+            self._latest = sums = self._stats.setdefault(id(spec), _Sums(spec))
+            sums.add(nodes[1:], self._seconds(times))
+
     def times(self) -> tuple[GraphSpec, dict[int, float]] | None:
         """Return the description that ran last and the seconds of its nodes."""
         if self._spec is None or len(self._times) < 2:
             return None
-        return self._spec, dict(zip(self._nodes[1:], self._seconds(), strict=True))
+        return self._spec, dict(zip(self._nodes[1:], self._seconds(self._times), strict=True))
 
-    def _seconds(self) -> list[float]:
-        pairs = zip(self._times[:-1], self._times[1:], strict=True)
+    def _seconds(self, times: list[Any]) -> list[float]:
+        pairs = pairwise(times)
         if self.clock == "host":
             return [after - before for before, after in pairs]
-        self._times[-1].synchronize()
+        times[-1].synchronize()
         return [before.elapsed_time(after) / 1e3 for before, after in pairs]
+
+
+@final
+class _Sums:
+    """The times of all passes of one description, added up per node."""
+
+    def __init__(self, spec: GraphSpec) -> None:
+        self.passes = 0
+        self._spec = spec
+        self._count: dict[int, int] = {}
+        self._sum: dict[int, float] = {}
+        self._least: dict[int, float] = {}
+
+    def add(self, nodes: list[int], seconds: list[float]) -> None:
+        """Add a pass; a pass that an exception ended has fewer nodes, whose times count all the same."""
+        self.passes += 1
+        if self.passes <= WARM_UP:
+            return
+        for node, took in zip(nodes, seconds, strict=True):
+            self._count[node] = self._count.get(node, 0) + 1
+            self._sum[node] = self._sum.get(node, 0.0) + took
+            self._least[node] = min(self._least.get(node, took), took)
+
+    def stats(self, clock: Clock) -> ProfileStats:
+        """Return the statistics, with the nodes in execution order."""
+        levels = levels_of(self._spec)
+        nodes = tuple(
+            NodeStats(
+                id=self._spec.nodes[node].name,
+                index=node,
+                tags=self._spec.tags_of(node),
+                level=levels[node],
+                passes=count,
+                min=self._least[node],
+                mean=self._sum[node] / count,
+            )
+            for node, count in sorted(self._count.items())
+        )
+        return ProfileStats(
+            nodes=nodes, passes=self.passes - WARM_UP, warm_up=WARM_UP, clock=clock
+        )
 
 
 def levels_of(spec: GraphSpec) -> list[int]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from flodl.graph.plans import Plans
-    from flodl.observe.profile import Profile
+    from flodl.observe.profile import Profile, ProfileStats
     from flodl.observe.trend import Trend
 
 
@@ -76,6 +76,26 @@ def profile(module: nn.Module) -> Profile | None:
     for plans in graph_only(module)._plans.values():
         profiler = plans.watch.profiler
         found = profiler.profile() if profiler is not None else None
+        if found is not None:
+            return found
+    return None
+
+
+def profile_stats(module: nn.Module) -> ProfileStats | None:
+    """Return minimum and mean per node since profiling was enabled.
+
+    The first three forwards of a plan are warm-up and left out; `None` until there is another one. If a
+    flow has several plans, these are the times of the plan that ran last.
+
+    Args:
+        module: a graph.
+
+    Raises:
+        GraphError: the module is no graph.
+    """
+    for plans in graph_only(module)._plans.values():
+        profiler = plans.watch.profiler
+        found = profiler.stats() if profiler is not None else None
         if found is not None:
             return found
     return None

@@ -13,7 +13,7 @@ from flodl.spec.graph import Attr
 from flodl.visual.wording import submodules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torch import Tensor, nn
 
@@ -31,6 +31,27 @@ def validate_path(module: nn.Module, path: str) -> PathKind:
         UnknownNameError: the path leads nowhere.
     """
     return find(module, path).kind
+
+
+def walk_modules(module: nn.Module, visit: Callable[[str, nn.Module], object]) -> None:
+    """Call a function for every module of a tree, each once, parents before their parts.
+
+    Args:
+        module: the root; its path is empty.
+        visit: is called with the dotted path and the module. A module that has several paths comes with the
+            first one. The function may change the tree: the modules that were there before are visited.
+
+    Example:
+        >>> from torch import nn
+        >>> from flodl import walk_modules
+        >>> shared = nn.ReLU()
+        >>> walk_modules(nn.Sequential(shared, nn.Sequential(shared)), lambda path, _: print(repr(path)))
+        ''
+        '0'
+        '1'
+    """
+    for path, each in list(module.named_modules()):
+        visit(path, each)
 
 
 def subgraph(module: nn.Module, path: str) -> nn.Module:

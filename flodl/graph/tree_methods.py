@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from flodl.graph.yielding import YieldingNamesMixin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import torch
     from torch import nn
@@ -56,6 +56,12 @@ class TreeMixin(YieldingNamesMixin):
         from flodl.graph import tree
 
         return tree.subgraph(self, path)
+
+    def walk_modules(self, visit: Callable[[str, nn.Module], object]) -> None:
+        """Call a function with path and module of every module of the tree, each once."""
+        from flodl.graph import tree
+
+        tree.walk_modules(self, visit)
 
     def validate_path(self, path: str) -> PathKind:
         """Say whether a dotted path leads to a part or to a tag."""

@@ -28,7 +28,7 @@ from flodl.tracing.mutated_attributes import live_names
 from flodl.tracing.patching import intercept_calls
 from flodl.tracing.process_state import traced_process_state
 from flodl.tracing.purity import is_describable
-from flodl.tracing.pytrees import map_leaves
+from flodl.tracing.pytrees import leaves, map_leaves
 from flodl.tracing.readings import unwrap
 from flodl.tracing.sources import traced_reads
 from flodl.tracing.tracer import Tracer
@@ -386,7 +386,12 @@ def _record(
             admit(tracer, name, value)
             for name, value in zip(definition.parameters, inputs, strict=True)
         )
-        output = definition.call(module, values)
+        try:
+            output = definition.call(module, values)
+        except Exception as error:
+            if any(unwrap(leaf) is not leaf for leaf in leaves(error.args)):
+                error.args = map_leaves(error.args, unwrap)
+            raise
     spec = _with_children(tracer.finish(output, module.training), module)
     program = Program(spec, tracer.encoder.constants, definition.title, tracer.encoder.portable)
     program.entry = tracer.attributes.entry

@@ -1,4 +1,7 @@
-"""Serves runs of other processes: `python -m flodl.monitor PLACE...`, until it is interrupted."""
+"""Serves runs of other processes: `python -m flodl.monitor PLACE...`, until it is interrupted.
+
+With `--export FILE` it writes one page with all runs instead, with `--records` their records as JSON lines.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flodl.monitor.access import Access
 from flodl.monitor.addresses import address_lines
-from flodl.monitor.gallery import Gallery
+from flodl.monitor.export import archive_of
+from flodl.monitor.gallery import Gallery, runs_below
+from flodl.monitor.record_log import record_lines
 from flodl.monitor.server import MonitorServer
+from flodl.monitor.storage import Reader
+from flodl.observe.export import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 USUAL_PORT: Final = 8420
 PORT_TAKEN: Final = 3
+NO_RUNS: Final = 4
+CANNOT_WRITE: Final = 5
 
 
 def main(argv: list[str]) -> int:
@@ -34,8 +43,14 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--detach", action="store_true", help="go on in the background")
     parser.add_argument("--idle", type=float, default=0, help="end after seconds without a reader")
     parser.add_argument("--with-parent", action="store_true", help="end when the parent has ended")
+    parser.add_argument("--export", type=Path, help="write the page to a file and end")
+    parser.add_argument("--records", action="store_true", help="print records as JSON lines")
     parser.add_argument("--text", action="store_true", help="say it for people")
     asked = parser.parse_args(argv)
+    if asked.records:
+        return print_records(asked.places or [Path.cwd()])
+    if asked.export is not None:
+        return export(asked.places or [Path.cwd()], asked.export)
     return _detached(asked) if asked.detach else serve(asked, text if asked.text else line)
 
 
@@ -78,6 +93,36 @@ def serve(asked: argparse.Namespace, ready: Callable[[dict[str, Any]], None]) ->
     gallery.stop()
     server.close()
     return 0
+
+
+def export(places: Sequence[Path], file: Path) -> int:
+    """Write one page with all runs below some places; print their names on a line of JSON."""
+    gallery = Gallery(places)
+    if not gallery.names:
+        return NO_RUNS
+    try:
+        write_text(file, archive_of(gallery.runs))
+    except OSError as problem:
+        line({"error": problem.strerror or str(problem)})
+        return CANNOT_WRITE
+    line({"runs": gallery.names})
+    return 0
+
+
+def print_records(places: Sequence[Path]) -> int:
+    """Print every record of the runs below some places, oldest run first, each in the order of its files."""
+    folders = runs_below(places)
+    try:
+        for folder in folders:
+            reader = Reader(folder)
+            for frame in reader.frames():
+                for each in record_lines(frame, reader.run.title):
+                    sys.stdout.write(f"{each}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # A reader such as `head` has ended; Python would raise again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0 if folders else NO_RUNS
 
 
 def text(about: dict[str, Any]) -> None:

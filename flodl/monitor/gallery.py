@@ -14,7 +14,7 @@ from flodl.monitor.storage import Reader, metrics_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from flodl.monitor.rundata import Status
+    from flodl.monitor.rundata import RunData, Status
 
 POLL_SECONDS: Final = 0.1
 IDLE_POLL_SECONDS: Final = 1.0
@@ -54,6 +54,11 @@ class Gallery:
     def names(self) -> tuple[str, ...]:
         """The runs that were found."""
         return tuple(name for name, _ in self._readers.values())
+
+    @property
+    def runs(self) -> dict[str, RunData]:
+        """The runs by name, as far as they were read."""
+        return {name: reader.run for name, reader in self._readers.values()}
 
     def look(self) -> None:
         """Take in what is new in every run, and runs that are new."""

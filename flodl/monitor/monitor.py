@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, final
 
 from torch import nn
 
+from flodl import log
 from flodl.graph.timing import enable_profiling
 from flodl.monitor.access import Access
 from flodl.monitor.addresses import address_lines
@@ -88,7 +89,8 @@ class Monitor:
             alerts: when to raise an alert.
             resources: sample processor, memory and GPUs once a second.
             accepts: what a page may ask for: `save`, `stop`, `pause`; see `requests`.
-            sinks: other tools that get everything too, such as `tensorboard:FOLDER`.
+            sinks: other tools that get everything too, such as `tensorboard:FOLDER`, and files of JSON
+                lines: `jsonl:FILE`.
         """
         self.total_epochs = total_epochs
         self._quiet, self._stream = quiet or is_follower(), stream
@@ -110,7 +112,7 @@ class Monitor:
         name = folder.parent.name if folder is not None else "run"
         tools = tuple(sink_for(each) if isinstance(each, str) else each for each in sinks)
         self._pump = Pump(
-            name, earlier, folder, self._recorder, alerts or AlertRules(), tools, self._say
+            name, earlier, folder, self._recorder, alerts or AlertRules(), tools, self._complain
         )
         self._note("start", start_data(name, total_epochs, tuple(accepts)))
         self._sampler = Sampler(self._pump.add, self._pump.sync) if resources else None
@@ -257,7 +259,7 @@ class Monitor:
         try:
             self._server = MonitorServer(hub, access=access, port=port, control=self._control)
         except OSError as problem:
-            self._say(
+            self._complain(
                 f"  monitor: port {port} cannot be had ({problem.strerror}), using another one"
             )
             self._server = MonitorServer(hub, access=access, port=0, control=self._control)
@@ -384,9 +386,14 @@ class Monitor:
         try:
             write_text(path, archive_of({self._pump.name: self._pump.run}))
         except OSError as problem:
-            self._say(f"  monitor: {path} cannot be written ({problem.strerror})")
+            self._complain(f"  monitor: {path} cannot be written ({problem.strerror})")
 
     def _say(self, line: str) -> None:
+        if log.enabled(log.Verbosity.NORMAL):
+            self._complain(line)
+
+    def _complain(self, line: str) -> None:
+        """Print what went wrong, which no verbosity hides."""
         if not self._quiet:
             # A terminal that is gone is no reason to stop.
             with contextlib.suppress(OSError, ValueError):

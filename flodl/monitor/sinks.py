@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 from flodl.errors import UnknownNameError
 from flodl.monitor.adapters import TOOLS
 from flodl.monitor.frames import Note, Rows
+from flodl.monitor.record_log import RecordLog
 from flodl.monitor.records import record_from
 
 if TYPE_CHECKING:
@@ -90,18 +91,23 @@ class ToolSink:
             self.problem = f"{type(problem).__name__}: {problem}"
 
 
-def sink_for(description: str) -> ToolSink:
-    """Return the sink of a tool.
+def sink_for(description: str) -> Sink:
+    """Return the sink of a tool, or of a file of JSON lines.
 
     Args:
-        description: `tensorboard:FOLDER`, `wandb:PROJECT`, `mlflow:EXPERIMENT` or `trackio:PROJECT`.
+        description: `tensorboard:FOLDER`, `wandb:PROJECT`, `mlflow:EXPERIMENT`, `trackio:PROJECT` or
+            `jsonl:FILE`.
 
     Raises:
-        UnknownNameError: there is no such tool, or it is not installed.
+        UnknownNameError: there is no such tool, it is not installed, or a file has no name.
     """
     name, _, argument = description.partition(":")
+    if name == "jsonl":
+        if not argument:
+            raise UnknownNameError("`jsonl` needs a file: `jsonl:records.jsonl`")
+        return RecordLog(argument)
     if name not in TOOLS:
-        message = f"there is no tool `{name}` (known: {', '.join(TOOLS)})"
+        message = f"there is no tool `{name}` (known: {', '.join(TOOLS)}, jsonl)"
         raise UnknownNameError(message)
     package, make = TOOLS[name]
     if importlib.util.find_spec(package) is None:

@@ -37,11 +37,12 @@ def cuda_device_count() -> int:
     return torch.cuda.device_count()
 
 
-def _require_cuda(what: str) -> None:
+def _require_gpu(what: str) -> None:
     if not torch.cuda.is_available():
-        build = torch.version.cuda or "without CUDA"
+        cuda, rocm = torch.version.cuda, torch.version.hip
+        build = f"CUDA {cuda}" if cuda else f"ROCm {rocm}" if rocm else "a build for CPUs"
         raise DeviceError(
-            f"{what} needs a CUDA device, and torch {torch.__version__} ({build}) finds none; "
+            f"{what} of a GPU cannot be read: torch {torch.__version__} ({build}) finds no GPU; "
             "run `fdl diagnose --probe`"
         )
 
@@ -52,7 +53,7 @@ def cuda_device_name(index: int = 0) -> str:
     Raises:
         DeviceError: there is no GPU.
     """
-    _require_cuda("cuda_device_name")
+    _require_gpu("the name")
     return torch.cuda.get_device_name(index)
 
 
@@ -62,7 +63,7 @@ def cuda_compute_capability(index: int = 0) -> tuple[int, int]:
     Raises:
         DeviceError: there is no GPU.
     """
-    _require_cuda("cuda_compute_capability")
+    _require_gpu("the compute capability")
     return torch.cuda.get_device_capability(index)
 
 

@@ -1,4 +1,4 @@
-"""What one forward cost, node by node and level by level."""
+"""Times of a forward and of many, node by node and level by level."""
 
 from __future__ import annotations
 
@@ -109,3 +109,82 @@ class Profile:
                     tags = "".join(f" #{tag}" for tag in node.tags)
                     lines.append(f"  {node.id}{tags}: {short_time(node.duration)}")
         return "\n".join(lines)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStats:
+    """The times of one node over several forwards, in seconds.
+
+    Attributes:
+        id: its name.
+        index: its place in the description.
+        tags: its tags.
+        level: its topological depth.
+        passes: how many forwards reached it.
+        min: the shortest time: the cost without what else the machine did.
+        mean: the mean time.
+
+    Example:
+        >>> from flodl import NodeStats
+        >>> node = NodeStats(id="relu_1", index=1, tags=(), level=1, passes=8, min=0.002, mean=0.003)
+        >>> print(node)
+        relu_1: min 2.00ms, mean 3.00ms
+    """
+
+    id: str
+    index: int
+    tags: tuple[str, ...]
+    level: int
+    passes: int
+    min: float
+    mean: float
+
+    def __str__(self) -> str:
+        tags = "".join(f" #{tag}" for tag in self.tags)
+        return f"{self.id}{tags}: min {short_time(self.min)}, mean {short_time(self.mean)}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileStats:
+    """The times of the nodes of a graph over several forwards.
+
+    Attributes:
+        nodes: the nodes, in execution order.
+        passes: how many forwards were measured.
+        warm_up: how many forwards before them were left out.
+        clock: how time was measured: on the host, or on the device by CUDA events.
+
+    Example:
+        >>> import torch
+        >>> from flodl import FlowBuilder
+        >>> graph = FlowBuilder.from_(torch.nn.Linear(4, 4)).tag("hidden").build()
+        >>> graph.enable_profiling()
+        >>> for _ in range(5):
+        ...     _ = graph(torch.ones(1, 4))
+        >>> stats = graph.profile_stats()
+        >>> stats.passes, stats.warm_up, stats.node("hidden").passes
+        (2, 3, 2)
+    """
+
+    nodes: tuple[NodeStats, ...]
+    passes: int
+    warm_up: int
+    clock: Clock
+
+    @property
+    def mean(self) -> float:
+        """The mean time of a whole forward, in seconds: the sum of the nodes."""
+        return sum(node.mean for node in self.nodes)
+
+    def node(self, name: str) -> NodeStats | None:
+        """Return the times of a node, by tag or by name; `None` if there is none such."""
+        for node in self.nodes:
+            if name == node.id or name in node.tags:
+                return node
+        return None
+
+    def __str__(self) -> str:
+        head = f"mean of {self.passes} forwards: {short_time(self.mean)} ({self.clock} clock)"
+        return "\n".join([head, *(f"  {node}" for node in self.nodes)])

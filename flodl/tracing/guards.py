@@ -44,6 +44,7 @@ class _Look(NamedTuple):
     frame_id: int
     instruction: int
     is_poke: bool
+    error: str = ""
 
 
 @final
@@ -100,12 +101,13 @@ class Guards:
         """
         frame = user_frame(2)
         value: Any = flow_value(flow)
-        if isinstance(value, torch.Tensor) and not self._stands_for_number(flow):
-            raise FlowError(tensor_question(site_of(frame), "an integer"))
         self.settle(frame)
         # What is no integer, such as a whole size, has not been poked: torch sees it as what it is.
         answer = 1 if value is UNKNOWN else self._unheard(operator.index, value)
-        self._looks.append(_Look(flow, *instruction_of(frame), is_poke=True))
+        # `torch.zeros(n, 3)` may poke a tensor; it is an error if no torch call explains it.
+        is_tensor = isinstance(value, torch.Tensor) and not self._stands_for_number(flow)
+        error = tensor_question(site_of(frame), "an integer") if is_tensor else ""
+        self._looks.append(_Look(flow, *instruction_of(frame), is_poke=True, error=error))
         return answer
 
     def look(self, flow: Flow) -> None:
@@ -159,6 +161,8 @@ class Guards:
                 raise NeedsValueError
             flow = look.flow
             if isinstance(flow_value(flow), torch.Tensor):
+                if look.error:
+                    raise FlowError(look.error)
                 flow = self._number(flow, "operator.index")
             site = self._tracer.nodes[flow_node(look.flow)].site
             self._guards.append((flow, flow_value(flow), site))

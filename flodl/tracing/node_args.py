@@ -56,7 +56,8 @@ class Encoder:
         self.in_nodes: set[str] = set()
         self.portable = True
         self._paths: dict[int, str] | None = None
-        self._tensor_paths: dict[int, tuple[str, str]] | None = None
+        self._tensor_paths: dict[int, tuple[torch.Tensor, str, str]] = {}
+        self._searched_at = -1
 
     @property
     def _tracer(self) -> Tracer:
@@ -198,16 +199,37 @@ class Encoder:
 
     def tensor_path(self, tensor: torch.Tensor) -> str | None:
         """Return the attribute path of a parameter, buffer or tensor attribute, `None` if it has none."""
-        if self._tensor_paths is None:
-            self._tensor_paths = {}
+        if self._find_tensor(tensor) is None and self._searched_at < len(self._tracer.nodes):
+            # A step may have set it since: weight norm makes its weight in a hook.
+            self._searched_at = len(self._tracer.nodes)
+            self._tensor_paths.clear()
             with self._tracer.paused():
                 self._find_tensors(self._tensor_paths)
-        path, expression = self._tensor_paths.get(id(tensor), (None, ""))
-        if path is not None:
-            self._tracer.sources.found_at(tensor, expression)
+        found = self._find_tensor(tensor)
+        if found is None:
+            return None
+        path, expression = found
+        self._tracer.sources.found_at(tensor, expression)
         return path
 
-    def _find_tensors(self, found: dict[int, tuple[str, str]]) -> None:
+    def _find_tensor(self, tensor: torch.Tensor) -> tuple[str, str] | None:
+        """Return where a tensor was found, unless something else is there by now."""
+        known, path, expression = self._tensor_paths.get(id(tensor), (None, "", ""))
+        if known is not tensor:
+            return None
+        owner, _, name = path.rpartition(".")
+        with self._tracer.paused():
+            holder: nn.Module = self._tracer.module
+            for part in owner.split(".") if owner else ():
+                following = holder._modules.get(part)
+                if following is None:
+                    return None
+                holder = following
+        tables = (holder._parameters, holder._buffers, vars(holder))
+        here = any(table.get(name) is tensor for table in tables)
+        return (path, expression) if here else None
+
+    def _find_tensors(self, found: dict[int, tuple[torch.Tensor, str, str]]) -> None:
         for path, module in self._tracer.module.named_modules(remove_duplicate=False):
             prefix, owner = f"{path}." if path else "", _expression(path)
             tables = {"_parameters": module._parameters, "_buffers": module._buffers}
@@ -215,10 +237,10 @@ class Encoder:
                 for name, value in values.items():
                     if value is not None:
                         place = f"{owner}.{table}[{name!r}]"
-                        found.setdefault(id(value), (prefix + name, place))
+                        found.setdefault(id(value), (value, prefix + name, place))
             for name, value in vars(module).items():
                 if isinstance(value, torch.Tensor):
-                    found.setdefault(id(value), (prefix + name, f"{owner}.{name}"))
+                    found.setdefault(id(value), (value, prefix + name, f"{owner}.{name}"))
 
 
 def _method_name(owner: Any, method: Any) -> str:

@@ -336,8 +336,19 @@ class Flow:
             return hash(self._tracer.guards.ask(self, lambda known: known, "the hash"))
         return id(self)
 
+    def __str__(self) -> str:
+        value = object.__getattribute__(self, "_value")
+        return (
+            str(self._tracer.guards.ask(self, lambda known: known, "the text"))
+            if (type(value) in PLAIN_KINDS)
+            else repr(self)
+        )
+
     def __repr__(self) -> str:
         value = object.__getattribute__(self, "_value")
+        if type(value) in PLAIN_KINDS:
+            # It may become part of a text that the flow makes: `str(tuple(x.shape))`.
+            return repr(self._tracer.guards.ask(self, lambda known: known, "the text"))
         node = self._tracer.nodes[object.__getattribute__(self, "_node")]
         text = "described" if value is UNKNOWN else stages.short(value)
         return f"<Flow {node.name}: {text}>"

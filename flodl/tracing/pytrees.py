@@ -48,9 +48,11 @@ def map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
 
 
 def _mapped_key(key: Any, leaf: Callable[[Any], Any]) -> Any:
-    """Return the key of a dict: one that is a flow, such as a key of a step's result, is a leaf."""
+    """Return the key of a dict: a flow, such as a key of a step's result or a part of a tuple, is a leaf."""
     from flodl.tracing.proxy import Flow
 
+    if type(key) is tuple:
+        return tuple(_mapped_key(part, leaf) for part in key)
     return leaf(key) if type(key) is Flow else key
 
 

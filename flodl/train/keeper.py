@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
+from flodl import log
 from flodl.checkpoint.topology import structural_hash
 from flodl.checkpoint.training import HasState, resume, snapshot_training
 from flodl.errors import CheckpointError, TrainingError
@@ -122,6 +123,7 @@ class Keeper:
         saved = self._writer.result(wait=wait)
         if saved is not None:
             self.last, self.seconds = saved, self._writer.seconds
+            log.verbose("checkpoint of step %s written to %s", saved.step, saved.path)
         return saved
 
     # ---- resuming ----------------------------------------------------------------------------

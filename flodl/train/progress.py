@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol, TextIO, final
 
+from flodl import log
 from flodl.observe.duration import format_duration
 from flodl.train.state import EpochMetrics
 
@@ -40,7 +41,7 @@ class Progress(Protocol):
 def progress_for(wanted: bool, stream: TextIO | None = None) -> Progress:
     """Return what suits a stream: nothing, plain lines, or a moving line."""
     out = stream or sys.stderr
-    if not wanted:
+    if not wanted or not log.enabled(log.Verbosity.NORMAL):
         return Silent()
     return Moving(out) if out.isatty() else Plain(out)
 

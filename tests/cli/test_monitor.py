@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 
-from fdl_cli.commands.monitor import PORT_TAKEN
+from fdl_cli.commands.monitor import CANNOT_WRITE, NO_RUNS, PORT_TAKEN
 from flodl.monitor.monitor import Monitor
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -81,6 +81,72 @@ def test_the_server_ends_with_its_command(runs, number):
         urllib.request.urlopen(url, timeout=10)
 
 
+def test_export_writes_one_page_with_everything(fdl, runs):
+    done = fdl("monitor", "runs", "--export", "page.html", cwd=runs)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{runs}/page.html\n"
+    page = (runs / "page.html").read_text(encoding="utf-8")
+    assert '"first"' in page
+    assert '"second"' in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    done = fdl("monitor", "runs/second", "--export", "one.html", "--json", cwd=runs)
+    data = json.loads(done.stdout)["data"]
+    assert (data["runs"], data["file"], data["url"]) == (["second"], f"{runs}/one.html", None)
+    assert '"first"' not in (runs / "one.html").read_text(encoding="utf-8")
+
+
+def test_export_that_cannot_be_written(fdl, runs):
+    (runs / "file").write_text("")
+    done = fdl("monitor", "runs", "--export", "file/page.html", cwd=runs)
+    assert done.returncode == 1, done.stderr
+    assert "error[export-failed]" in done.stderr
+
+
+def test_records_are_lines_of_json(fdl, runs):
+    done = fdl("monitor", "runs", "--records", cwd=runs)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    epochs = [each for each in found if each["kind"] == "epoch"]
+    assert [(each["run"], each["data"]["metrics"]) for each in epochs] == [
+        ("first", {"loss": 1.0}),
+        ("second", {"loss": 1.0}),
+    ]
+
+
+def test_reader_that_has_seen_enough_of_the_records_is_no_error(runs):
+    command = (
+        f"{sys.executable} -m fdl_cli monitor runs --records | head -n 1; exit ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=runs, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["kind"] == "start"
+
+
+@pytest.mark.parametrize("option", [("--records",), ("--export", "page.html")])
+def test_folder_without_runs_is_named(fdl, tmp_path, option):
+    (tmp_path / "empty").mkdir()
+    done = fdl("monitor", "empty", *option, cwd=tmp_path)
+    assert done.returncode == 4
+    assert "there is no run in `empty`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--records", "--json"), "cannot go with `--json`"),
+        (("--records", "--export", "x"), "cannot go with `--export`"),
+        (("--records", "--port", "0"), "there is no port"),
+        (("--export", "x", "--detach"), "there is no port"),
+    ],
+)
+def test_options_that_do_not_fit_together(fdl, runs, options, message):
+    done = fdl("monitor", "runs", *options, cwd=runs)
+    assert done.returncode == 2
+    assert message in done.stderr + done.stdout
+
+
 def test_a_place_that_is_not_there(fdl, tmp_path):
     done = fdl("monitor", "nowhere", cwd=tmp_path)
     assert done.returncode == 4
@@ -98,7 +164,11 @@ def test_a_port_that_is_taken(fdl, runs, how):
     assert "error[port-taken]" in done.stderr
 
 
-def test_both_sides_know_the_same_code():
-    from flodl.monitor.__main__ import PORT_TAKEN as OTHER
+def test_both_sides_know_the_same_codes():
+    from flodl.monitor import __main__ as child
 
-    assert PORT_TAKEN == OTHER
+    assert (PORT_TAKEN, NO_RUNS, CANNOT_WRITE) == (
+        child.PORT_TAKEN,
+        child.NO_RUNS,
+        child.CANNOT_WRITE,
+    )

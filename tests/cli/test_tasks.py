@@ -292,3 +292,26 @@ def test_the_commit_is_recorded(run, project):
     run("line")
     for record in json.loads(run("runs", "--limit", "2", "--json").stdout)["data"]["runs"]:
         assert record["git"] == head.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("options", "level"),
+    [(["-v"], "verbose"), (["-vv"], "debug"), (["-vvv"], "trace"), (["-q"], "quiet"), ([], None)],
+)
+def test_verbosity_before_a_task_reaches_its_program(run, options, level):
+    for words in ((*options, "echo", "-v"), ("run", *options, "echo", "-v")):
+        given, _, environ = arrived(run(*words))
+        assert given == ["-v"], "what comes after the name is the task's"
+        assert environ.get("FLODL_VERBOSITY") == level
+
+
+def test_verbosity_on_the_command_line_wins_over_manifest_and_environment(run, project):
+    text = (project / "fdl.yml").read_text()
+    text = text.replace("env: {LEVEL: project}", "env: {FLODL_VERBOSITY: quiet}")
+    (project / "fdl.yml").write_text(text)
+    assert arrived(run("echo"))[2]["FLODL_VERBOSITY"] == "quiet"
+    environ = {"FLODL_VERBOSITY": "trace"}
+    assert arrived(run("-vv", "echo", environ=environ))[2]["FLODL_VERBOSITY"] == "debug"
+    plan = json.loads(run("-v", "-n", "--json", "echo").stdout)["data"]["plan"]
+    (variable,) = [each for each in plan["variables"] if each["name"] == "FLODL_VERBOSITY"]
+    assert (variable["value"], variable["reason"]) == ("verbose", "`-v` of fdl")

@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = (
     "mixed_precision",
+    "nested_frozen",
     "observation",
     "quickstart",
     "schedulers",
@@ -82,6 +83,17 @@ def test_transfer_learning_pays(run):
     assert min(head, tuned) > scratch + 2
     assert "4 loaded" in printed
     assert "2 of 6 tensors train" in printed
+
+
+def test_nested_frozen_readers_build_on_each_other(run):
+    printed = run("nested_frozen")
+    letter, word, line = numbers(r"([\d.]+)%", printed)
+    assert min(letter, word) > 95
+    assert line > 75
+    assert "into the word reader: 4 loaded" in printed
+    assert "into the line reader: 6 loaded" in printed
+    assert "6 of 12 tensors frozen, unchanged: True" in printed
+    assert "read: SET ONE ANT TEN" in printed
 
 
 def test_schedulers_show_their_curves_and_train(run):

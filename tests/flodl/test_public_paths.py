@@ -19,7 +19,7 @@ PUBLIC = {
     "tensor": "tensor",
     "autograd": "autograd",
 }
-NOT_GRAPHS = {*PUBLIC, "checkpoint", "errors", "observe", "ops", "runs", "step", "train"}
+NOT_GRAPHS = {*PUBLIC, "checkpoint", "errors", "log", "observe", "ops", "runs", "step", "train"}
 
 
 def homes():

@@ -223,3 +223,68 @@ def test_the_schema_of_the_manifest_agrees_with_the_loader(tmp_path):
         except ConfigError:
             loaded = False
         assert loaded is valid, text
+
+
+SECTIONS = {
+    "commands": {
+        "train": {
+            "entry": ["x"],
+            "training": {"epochs": "100", "batch_size": "64", "seed": "7"},
+            "output": {"dir": "runs/full", "monitor": True},
+            "options": {"lr": "0.1"},
+            "commands": {
+                "quick": {"training": {"epochs": "1"}, "output": {"dir": "runs/quick"}},
+                "odd": {"options": {"batch-size": "8", "output-dir": "here"}},
+            },
+        }
+    }
+}
+INTEGER, TEXT, FLAG = {"type": "integer"}, {"type": "text"}, {"type": "flag"}
+KNOWN = {
+    "epochs": INTEGER, "batch-size": INTEGER, "seed": INTEGER, "lr": {"type": "number"},
+    "monitor": FLAG,
+}  # fmt: skip
+
+
+def arguments(words, options=None, tree=SECTIONS):
+    found = find_task(tree, "/", words)
+    schema = None if options is None else read_schema({"options": options})
+    return entry_arguments(found, schema, divide(found.words), {})
+
+
+@pytest.mark.parametrize("where", ["output-dir", "output_dir", "dir", "output"])
+def test_sections_of_a_preset_become_the_options_of_the_program(where):
+    known = {**KNOWN, where: TEXT}
+    assert arguments(("train",), known) == (
+        "--epochs=100", "--batch-size=64", "--seed=7", f"--{where}=runs/full", "--monitor", "--lr=0.1",
+    )  # fmt: skip
+    assert arguments(("train", "quick", "--seed", "8"), known) == (
+        "--epochs=1", "--batch-size=64", f"--{where}=runs/quick", "--monitor", "--lr=0.1", "--seed", "8",
+    )  # fmt: skip
+
+
+def test_preset_replaces_an_option_whichever_section_and_spelling_it_is_in():
+    found = arguments(("train", "odd"), {**KNOWN, "output-dir": TEXT})
+    assert [word for word in found if "batch" in word or "dir" in word] == [
+        "--batch-size=8",
+        "--output-dir=here",
+    ]
+    without = arguments(("train", "odd"))
+    assert "--batch-size=8" in without
+    assert "--batch-size=64" not in without
+
+
+def test_sections_without_a_schema_are_options_of_the_same_name():
+    assert arguments(("train",))[:4] == (
+        "--epochs=100", "--batch-size=64", "--seed=7", "--dir=runs/full",
+    )  # fmt: skip
+
+
+def test_options_win_over_sections_of_the_same_task():
+    tree = {"commands": {"t": {"entry": ["x"], "options": {"lr": "3"}, "training": {"lr": "1"}}}}
+    assert arguments(("t",), KNOWN, tree) == ("--lr=3",)
+
+
+def test_key_of_a_section_that_the_program_lacks_is_named():
+    with pytest.raises(Trouble, match="sets the option `dir`, which `fdl train` does not have"):
+        arguments(("train",), KNOWN)

@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import importlib.util
 import itertools
+import random
 import sys
 
 import torch
@@ -44,9 +45,14 @@ class Twins:
 
     def call(self, *inputs, seed=3, gradients=True, **named):
         """Call both with copies of the same inputs and require that nothing tells them apart."""
+        sides = [(copied(inputs), copied(named)) for _ in self.models]
+        return self.call_each(sides, seed=seed, gradients=gradients)
+
+    def call_each(self, sides, *, seed=3, gradients=True):
+        """Call each model with inputs of its own."""
         found = [
-            outcome(model, copied(inputs), copied(named), seed, gradients=gradients)
-            for model in self.models
+            outcome(model, inputs, named, seed, gradients=gradients)
+            for model, (inputs, named) in zip(self.models, sides, strict=True)
         ]
         assert found[0] == found[1], (
             f"original and port differ:\n{found[0]}\n{found[1]}\n{self.text}"
@@ -94,13 +100,14 @@ def copied(value):
 def outcome(model, inputs, named, seed, *, gradients):
     """Return all that a call does: result or error, gradients, buffers, inputs, random state."""
     torch.manual_seed(seed)
+    random.seed(seed)
     model.zero_grad(set_to_none=True)
     try:
         result = model(*inputs, **named)
     except Exception as error:
         return "raises", type(error).__name__, str(error)
     seen = seen_in(result)
-    found = [("result", seen), ("random", torch.rand(1).item())]
+    found = [("result", seen), ("random", torch.rand(1).item(), random.random())]
     floats = [each for each in tensors_in(result) if each.requires_grad]
     if gradients and floats:
         torch.manual_seed(seed)
@@ -118,7 +125,8 @@ def seen_in(value, depth=8):
     """Return a value as plain data: of a tensor its bits, strides and type."""
     if isinstance(value, torch.Tensor):
         plain = value.detach()
-        bits = plain.contiguous().flatten()
+        bits = torch.empty(plain.numel(), dtype=plain.dtype)
+        bits = bits.copy_(plain.flatten()) if not plain.is_quantized else plain.flatten()
         bits = bits.view(torch.uint8).tolist() if bits.numel() and not plain.is_quantized else []
         kind = "Parameter" if isinstance(value, nn.Parameter) else "Tensor"
         return (

@@ -126,7 +126,8 @@ WORDS = {
         [
             "x.map((self.a, self.drop, F.relu)).along(1, out_dim=-1)",
             "x.split(self.parts).merge(Cat(dim=-1))",
-            "x.split(self.parts).merge(sum).loop_body(self.a).for_n(self.rounds)",
+            "z = x.split(self.parts).merge(sum)",
+            "for _ in range(self.rounds):\n            z = z.through(self.a)\n",
         ],
     ),
     "EXPERTS": (

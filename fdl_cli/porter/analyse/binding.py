@@ -29,8 +29,7 @@ def element_kind(kind: Kind) -> Kind:
 def bind(env: Environment, target: Expr, value: Expr) -> None:
     """Bind a target of an assignment to a value."""
     if target.op == "name":
-        env.kinds[target.name] = value.kind
-        env.note_binding(target.name, value.kind)
+        env.bind(target.name, value.kind)
     elif target.op == "attribute" and env.is_self(target.parts[0]):
         env.kinds[f"self.{target.name}"] = value.kind
     elif target.op == "starred":
@@ -51,8 +50,7 @@ def bind(env: Environment, target: Expr, value: Expr) -> None:
 def bind_kind(env: Environment, target: Expr, kind: Kind) -> None:
     """Bind a target to a value of which only the kind is known."""
     if target.op == "name":
-        env.kinds[target.name] = kind
-        env.note_binding(target.name, kind)
+        env.bind(target.name, kind)
     elif target.op == "attribute" and env.is_self(target.parts[0]):
         env.kinds[f"self.{target.name}"] = kind
     elif target.op == "starred":

@@ -7,11 +7,17 @@ from typing import final
 
 from fdl_cli.porter.analyse.binding import bind_loop
 from fdl_cli.porter.analyse.environment import FLOWING, Environment, join
-from fdl_cli.porter.analyse.lower import ExpressionReader, operator_symbol
-from fdl_cli.porter.analyse.made import is_formatted, made_call
+from fdl_cli.porter.analyse.lower import ExpressionReader, operator_symbol, places
+from fdl_cli.porter.analyse.made import has_steps, is_formatted, made_call
 from fdl_cli.porter.analyse.names import add_import
 from fdl_cli.porter.analyse.narrowing import narrowed, none_tests
-from fdl_cli.porter.analyse.nested import argument_names, is_called_only, is_plain
+from fdl_cli.porter.analyse.nested import (
+    argument_names,
+    constant_parameters,
+    free_nonlocals,
+    is_called_only,
+    is_plain,
+)
 from fdl_cli.porter.analyse.new_objects import as_new_object
 from fdl_cli.porter.analyse.stores import as_call, is_elsewhere, is_recorded, paired
 from fdl_cli.porter.ir.expressions import Expr, Kind
@@ -67,24 +73,56 @@ class BlockReader:
                 message = () if node.msg is None else (self.expressions.read(node.msg),)
                 return self._make(node, "assert", exprs=(test, *message))
             case ast.Raise():
-                return self._verbatim(node, "raise")
+                return self._raise(node)
             case ast.Delete():
                 if any(isinstance(target, ast.Attribute) for target in node.targets):
                     self.env.refuse(node.lineno, "FDL309", "an attribute is deleted")
                 plain = all(isinstance(target, ast.Name) for target in node.targets)
                 made = self._verbatim(node, "delete")
                 return replace(made, name="variables") if plain else made
+            case ast.Nonlocal():
+                return self._nonlocal(node)
             case ast.Pass():
                 return self._make(node, "pass")
-            case ast.Break():
-                return self._make(node, "break")
-            case ast.Continue():
-                return self._make(node, "continue")
+            case ast.Break() | ast.Continue():
+                return self._make(node, "break" if isinstance(node, ast.Break) else "continue")
             case ast.Import() | ast.ImportFrom():
                 add_import(node, self.env.names.aliases, set())
                 return self._make(node, "other")
             case _:
                 return self._refused(node)
+
+    def _nonlocal(self, node: ast.Nonlocal) -> Stmt:
+        """Note variables that a function sets: it runs where it is called while the flow is traced."""
+        self.env.shared |= set(node.names)
+        self.env.kinds |= dict.fromkeys(node.names, "maybe")
+        return self._make(node, "other", name="nonlocal")
+
+    def _raise(self, node: ast.Raise) -> Stmt:
+        """Read a `raise`; a text that needs the value of a tensor is made by a step."""
+        if isinstance(node.exc, ast.Call) and node.cause is None:
+            refusals = list(self.env.refusals)
+            arguments = [*node.exc.args, *(each.value for each in node.exc.keywords)]
+            read = tuple(self.expressions.read(each) for each in arguments)
+            if any(has_steps(each) for each in read) and self.env.refusals == refusals:
+                callee = self.expressions.verbatim(node.exc.func, "other")
+                parts = (replace(callee, parts=()), *read)
+                labels = (
+                    *("" for _ in node.exc.args),
+                    *(k.arg or "**" for k in node.exc.keywords),
+                )
+                made = Expr(
+                    op="call",
+                    parts=parts,
+                    labels=labels,
+                    role="python",
+                    kind="python",
+                    span=self.env.source.span(node.exc),
+                    holes=places(parts),
+                )
+                return self._make(node, "raise", exprs=(made,))
+            self.env.refusals = refusals
+        return self._verbatim(node, "raise")
 
     def _verbatim(self, node: ast.stmt, op: StmtOp) -> Stmt:
         return self._make(node, op, exprs=(self.expressions.verbatim(node, "other"),))
@@ -159,7 +197,7 @@ class BlockReader:
             kept: Kind = target.kind if target.kind in FLOWING else grown
             if {target.kind, value.kind} == {"flows", "parameters"}:
                 kept = "parameters"
-            self.env.kinds[target.name] = kept
+            self.env.bind(target.name, kept)
         self._check_target(target, value, node.lineno)
         symbol = operator_symbol(node.op)
         return self._make(node, "augment", targets=(target,), exprs=(value,), name=symbol)
@@ -291,9 +329,11 @@ class BlockReader:
         returns, env.returns = env.returns, []
         refusals, opaque = list(env.refusals), dict(env.opaque)
         with env.scope():
+            constant = constant_parameters(env.method, node) if called else set()
             for name in argument_names(node):
-                env.kinds[name] = "maybe"
+                env.kinds[name] = "python" if name in constant else "maybe"
             body = self.read(node.body)
+        env.kinds |= dict.fromkeys(free_nonlocals(node), "maybe")
         result: Kind | None = None
         for kind in env.returns:
             result = kind if result is None else join(result, kind)
@@ -346,8 +386,6 @@ class BlockReader:
     def _while(self, node: ast.While) -> Stmt:
         test = self.expressions.test(node.test)
         before = dict(self.env.kinds)
-        if test.kind == "maybe":
-            self.env.refuse(node.lineno, "FDL302", "`while` on a value that may be a tensor")
         self.read(node.body)
         self.env.kinds = {
             name: join(before.get(name), self.env.kinds.get(name))
@@ -378,7 +416,6 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
     ast.Try: ("FDL304", "a `try` block"),
     ast.TryStar: ("FDL304", "a `try` block"),
     ast.Global: ("FDL311", "a `global` statement"),
-    ast.Nonlocal: ("FDL311", "a `nonlocal` statement"),
     ast.AsyncFunctionDef: ("FDL305", "an async function defined inside"),
     ast.ClassDef: ("FDL318", "a class defined inside"),
     ast.Match: ("FDL318", "a `match` statement"),

@@ -215,6 +215,9 @@ def _number(env: Environment, name: str, arguments: tuple[Expr, ...], line: int)
     if _any(arguments, FLOWING) or runs(arguments, env):
         if any(part.op == "comprehension" for part in arguments):
             env.refuse(line, "FDL303", f"`{name}(...)` asks for the values of several tensors")
+        if name in {"min", "max"} and runs(arguments, env):
+            # `max(boxes, key=score)` gives one of them.
+            return Call(role="function", kind="result")
         return Call(role="function", kind="size")
     return Call(role="python", kind="size" if _any(arguments, MAY_FLOW) else "python")
 
@@ -412,6 +415,9 @@ def _on_container(env: Environment, callee: Expr, arguments: tuple[Expr, ...]) -
     if grows and variable and _any(arguments, MAY_FLOW - {"size"}):
         raw = _any((receiver, *arguments), {"parameter", "parameters"})
         env.kinds[variable] = "parameters" if raw else "flows"
+    if callee.name == "sort" and (receiver.kind in _SEVERAL or runs(arguments, env)):
+        line = callee.span.line if callee.span is not None else 1
+        env.refuse(line, "FDL303", "`.sort(...)` asks for the values of several tensors")
     if callee.name in {"pop", "get"} and receiver.kind in _SEVERAL:
         return Call(role="python", kind=element_kind(receiver.kind))
     kind: Kind = receiver.kind if receiver.kind in _SEVERAL else "python"

@@ -75,8 +75,9 @@ class ClassView:
 class Environment:
     """The state of one abstract interpretation; `kinds` are those of the local names.
 
-    `may_be_none` are the classes of the file whose forward gives nothing in some calls; `optional` are the
-    parameters that are traced values where they are not None.
+    `may_be_none` are the classes of the file whose forward gives nothing in some calls; `shared` are
+    the variables that functions inside of the method set, at whatever time; `optional` are the parameters
+    that are traced values where they are not None.
     """
 
     source: SourceFile
@@ -98,13 +99,15 @@ class Environment:
     method: FunctionNode | None = None
     opaque: dict[int, int] = field(default_factory=dict)
     local_functions: dict[str, Kind] = field(default_factory=dict)
+    shared: set[str] = field(default_factory=set)
     handed: dict[str, Kind] = field(default_factory=dict)
     set_elsewhere: dict[str, int] = field(default_factory=dict)
     given: list[tuple[str, str, bool, tuple[tuple[str, Kind], ...]]] = field(default_factory=list)
 
-    def note_binding(self, name: str, kind: Kind) -> None:
-        """Note what a name is bound to: anything but a traced value leaves it open what it is."""
-        if kind not in {"flow", "none"}:
+    def bind(self, name: str, kind: Kind) -> None:
+        """Note what a variable is bound to; one that is anything but a traced value may be a weight."""
+        self.kinds[name] = "maybe" if name in self.shared else kind
+        if self.kinds[name] not in {"flow", "none"}:
             self.optional.discard(name)
 
     def refuse(self, line: int, code: str, message: str) -> None:

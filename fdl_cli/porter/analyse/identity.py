@@ -7,10 +7,12 @@ _QUESTIONS = {"is": "lambda a, b: a is b", "is not": "lambda a, b: a is not b"}
 
 
 def asks_of_objects(symbol: str, left: Expr, right: Expr) -> bool:
-    """Say whether a comparison asks whether two values that may flow are one object."""
-    return symbol in _QUESTIONS and all(
-        part.op == "name" and part.kind in {"flow", "maybe"} for part in (left, right)
-    )
+    """Return True if a comparison asks whether two values are one object, and the proxies are not."""
+    parts = (left, right)
+    if symbol not in _QUESTIONS or any(part.kind == "none" for part in parts):
+        return False
+    both = all(part.op == "name" and part.kind in {"flow", "maybe"} for part in parts)
+    return both or any(part.kind in {"flow", "result"} for part in parts)
 
 
 def question_of_objects(symbol: str, parts: tuple[Expr, ...], span: Span) -> Expr:

@@ -13,6 +13,7 @@ from fdl_cli.porter.analyse.environment import (
     Environment,
     join,
 )
+from fdl_cli.porter.analyse.given_names import is_given
 from fdl_cli.porter.analyse.identity import asks_of_objects, question_of_objects
 from fdl_cli.porter.analyse.kinds import arithmetic_kind, container_kind, stored_kind
 from fdl_cli.porter.analyse.made import has_steps, is_formatted, is_used_up, made_call
@@ -41,6 +42,8 @@ _OPERATORS: dict[type[ast.AST], str] = {
 _COMPREHENSIONS: dict[type[ast.AST], str] = {
     ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict", ast.GeneratorExp: "generator",
 }  # fmt: skip
+_PLAIN = frozenset({"name", "constant"})
+_LISTS = frozenset({"python", "modules", "flows", "parameters"})
 _IDENTITY = frozenset({"is", "is not", "in", "not in"})
 
 
@@ -55,6 +58,7 @@ class ExpressionReader:
 
     def __init__(self, env: Environment) -> None:
         self.env = env
+        self.in_arguments = False
 
     def read(self, node: ast.expr) -> Expr:
         """Return the IR of an expression."""
@@ -82,16 +86,28 @@ class ExpressionReader:
             # Python asks all of them, as far as it takes.
             parts = tuple(self.test(part) for part in node.values)
             return self._make(node, "boolean", parts, "python", _joint(node))
-        expr = self.read(node)
-        return self._ask(node, expr) if expr.kind in FLOWING else expr
+        expr = self._compare(node) if isinstance(node, ast.Compare) else self.read(node)
+        return self._ask(node, expr) if self._is_asked(node, expr) else expr
+
+    def _is_asked(self, node: ast.expr, expr: Expr) -> bool:
+        """Return True if only a call can tell whether a value is true."""
+        if expr.kind != "maybe":
+            return expr.kind in FLOWING
+        # What is given to a helper may have been computed; what a forward is given is guarded.
+        method = self.env.method
+        is_helper = method is not None and method.name not in {"forward", "__call__"}
+        return (is_helper and bool(self.env.view.methods)) or not is_given(method, node)
 
     def _ask(self, node: ast.expr, expr: Expr) -> Expr:
         """Note that Python needs the truth of a tensor."""
-        chained = expr.op == "compare" and len(expr.parts) > 2
-        if expr.kind in {"flow", "result"} and not chained and not self.env.names.is_own("bool"):
-            return replace(expr, asked="bool")
+        if not self.env.names.is_own("bool"):
+            # In `a < b < c` the middle one is read twice.
+            middle = expr.parts[1:-1] if expr.op == "compare" else ()
+            names = (each.name if each.op in _PLAIN else self._free_name() for each in middle)
+            return replace(expr, asked="bool", labels=tuple(names) or expr.labels)
         text = " ".join(self.env.source.slice(self.env.source.span(node)).split())
-        self.env.refuse(node.lineno, "FDL301", f"`{text}` depends on the value of a tensor")
+        message = f"`{text}` depends on the value of a tensor, and `bool` is a name of the file"
+        self.env.refuse(node.lineno, "FDL301", message)
         return expr
 
     def _make(
@@ -107,7 +123,10 @@ class ExpressionReader:
             case ast.UnaryOp():
                 return self._unary(node)
             case ast.Compare():
-                return self._compare(node)
+                made = self._compare(node)
+                is_chain = len(node.ops) > 1 and made.kind in FLOWING
+                # The value of a chain is that of the pair which ends it.
+                return made_call(self.env, node, "result", hides=True) if is_chain else made
             case ast.BoolOp():
                 return self._boolean(node)
             case ast.IfExp():
@@ -146,6 +165,9 @@ class ExpressionReader:
             read = [self.read(each) for each in inside]
         if any(has_steps(each) for each in read):
             return replace(made_call(self.env, node, "result"), asked="text")
+        if any(each.kind in FLOWING for each in read) and not self.in_arguments:
+            # Only a call knows the value; as an argument, its call as a whole becomes a step.
+            return replace(made_call(self.env, node, "python"), asked="text")
         return self.verbatim(node, "format")
 
     def verbatim(self, node: ast.expr | ast.stmt, op: Op) -> Expr:
@@ -253,6 +275,9 @@ class ExpressionReader:
             kind = "modules" if index.op == "slice" else "module"
         elif kind == "parameter":
             kind = "flow"
+        if value.kind in _LISTS and index.kind == "flow":
+            # A list or a table of Python takes no tensor that is not known yet.
+            index = replace(index, asked="int")
         return self._make(node, "index", (value, index), kind)
 
     def _sequence(self, node: ast.Tuple | ast.List | ast.Set) -> Expr:
@@ -297,6 +322,8 @@ class ExpressionReader:
         kind: Kind = "python"
         if kinds and not identity:
             kind = "result" if kinds == {"result"} else "flow"
+        elif not identity and any(part.kind == "maybe" for part in parts):
+            kind = "python" if any(is_text(part) for part in parts) else "maybe"
         return self._make(node, "compare", parts, kind, " ".join(symbols))
 
     def _boolean(self, node: ast.BoolOp) -> Expr:
@@ -334,8 +361,7 @@ class ExpressionReader:
 
     def _named(self, node: ast.NamedExpr) -> Expr:
         value = self.read(node.value)
-        self.env.kinds[node.target.id] = value.kind
-        self.env.note_binding(node.target.id, value.kind)
+        self.env.bind(node.target.id, value.kind)
         return self._make(node, "assignment", (value,), value.kind, node.target.id)
 
     def _lambda(self, node: ast.Lambda) -> Expr:
@@ -403,14 +429,20 @@ class ExpressionReader:
         positional: tuple[Expr, ...]
         asks = word in {"any", "all"} and callee.name not in env.kinds and len(node.args) == 1
         mapping, env.mapping = env.mapping, None
+        inside, self.in_arguments = self.in_arguments, True
         if asks and isinstance(node.args[0], ast.GeneratorExp | ast.ListComp):
             positional = (self._comprehension(node.args[0], asks=True),)
         elif word == "map" and len(node.args) > 1:
             positional = self._mapped(node)
         else:
             positional = tuple(self.read(argument) for argument in node.args)
+            if word == "range":
+                positional = tuple(
+                    replace(each, asked="int") if each.kind in {"flow", "parameter"} else each
+                    for each in positional
+                )
         keywords = tuple(self.read(keyword.value) for keyword in node.keywords)
-        env.mapping = mapping
+        env.mapping, self.in_arguments = mapping, inside
         return positional, keywords
 
     def _mapped(self, node: ast.Call) -> tuple[Expr, ...]:
@@ -444,6 +476,7 @@ class ExpressionReader:
         speaks = verdict.role == "function" and is_formatted(arguments)
         if verdict.role == "made" or speaks:
             return made_call(env, node, verdict.kind, hides=verdict.kind == "result")
+        self._check_filled(callee, verdict.role, arguments, node.lineno)
         labels = (
             *("*" if part.op == "starred" else "" for part in positional),
             *(keyword.arg or "**" for keyword in node.keywords),
@@ -471,6 +504,17 @@ class ExpressionReader:
         fact = self.env.functions.get(callee.dotted or callee.name)
         return role == "python" and callee.op == "name" and fact is not None and fact.fills
 
+    def _check_filled(
+        self, callee: Expr, role: Role, arguments: tuple[Expr, ...], line: int
+    ) -> None:
+        """Refuse a step that changes a container of the forward: values may decide how, call by call."""
+        fact = self.env.functions.get(callee.dotted or callee.name)
+        if role != "function" or fact is None or not fact.fills or fact.transparent:
+            return
+        if any(part.op == "name" and part.kind in {"flows", "parameters"} for part in arguments):
+            message = f"`{callee.name}` changes a container of the forward by values"
+            self.env.refuse(line, "FDL309", message)
+
     def _as_held(self, part: Expr) -> Expr:
         """Return an argument; what the object holds is read by a step, and changed in every call."""
         held = part.span is not None and is_held(self.env, part, 1)
@@ -492,6 +536,11 @@ class ExpressionReader:
         expr = self.read(target)
         bind(self.env, expr, value)
         return expr
+
+
+def is_text(expr: Expr) -> bool:
+    """Return True if an expression is a text, which no tensor is equal to."""
+    return expr.op == "format" or (expr.op == "constant" and expr.name[:1] in {"'", '"'})
 
 
 def _joint(node: ast.BoolOp) -> str:

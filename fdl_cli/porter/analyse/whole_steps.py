@@ -10,7 +10,7 @@ from fdl_cli.porter.knowledge import torch_names as torch
 from fdl_cli.porter.knowledge.python_names import MUTATORS
 
 # What a method may do when it runs as it is written, with real values, in every call.
-_HARMLESS = frozenset({"FDL301", "FDL302", "FDL303", "FDL304", "FDL306", "FDL308", "FDL309", "FDL311",
+_HARMLESS = frozenset({"FDL301", "FDL303", "FDL304", "FDL306", "FDL308", "FDL309", "FDL311",
                        "FDL312", "FDL313", "FDL318"})  # fmt: skip
 _REGISTERING = frozenset({"register_buffer", "register_parameter", "add_module", "register_module",
                           "setattr", "delattr"})  # fmt: skip

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import final
 
 from fdl_cli.porter.emit.joining import joined
@@ -99,11 +98,6 @@ class Renderer:
     def _over(self, expr: Expr) -> list[tuple[str, list[str]]]:
         """Return the steps of words that run stages several times, or one of several."""
         first, *others = expr.parts[1:]
-        if expr.op == "repeat":
-            rounds, *context = others
-            given = replace(expr, parts=(expr.parts[0], first, *context))
-            body = self.arguments(given, expr.labels)
-            return [("loop_body", body), ("for_n", [self.operand(rounds, 1)])]
         if expr.op == "switch":
             return [("switch", [self.operand(first, 1), *(self.operand(e, 1) for e in others)])]
         named = dict(zip(expr.labels, expr.parts[1:], strict=True))
@@ -151,13 +145,22 @@ class Renderer:
                 test, then, other = expr.parts
                 texts = [self.operand(then, 2), self.operand(test, 2), self.operand(other, 1)]
                 return f"{texts[0]} if {texts[1]} else {texts[2]}"
+            case _:
+                return self._operator(expr)
+
+    def _operator(self, expr: Expr) -> str:
+        level = precedence(expr)
+        match expr.op:
             case "lambda" | "assignment":
                 head = f"lambda {expr.name}:" if expr.op == "lambda" else f"{expr.name} :="
                 return f"{head} {self.operand(expr.parts[0], 1)}"
-            case "binary":
-                level = precedence(expr)
+            case "boolean":
+                return f" {expr.name} ".join(self.operand(part, level + 1) for part in expr.parts)
+            case "binary" | "compare":
+                # A comparison of a comparison would be a chain.
+                first = level + (expr.op == "compare")
                 left, right = expr.parts
-                return f"{self.operand(left, level)} {expr.name} {self.operand(right, level + 1)}"
+                return f"{self.operand(left, first)} {expr.name} {self.operand(right, level + 1)}"
             case _:
                 raise AssertionError(expr.op)
 

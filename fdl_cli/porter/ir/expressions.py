@@ -15,7 +15,7 @@ Op = Literal[
     "boolean", "conditional", "tuple", "list", "set", "dict", "starred", "lambda",
     "comprehension", "format", "assignment", "other",
     # the flow vocabulary
-    "through", "apply", "also", "also_with", "merge", "repeat", "tag", "using",
+    "through", "apply", "also", "also_with", "merge", "tag", "using",
     "scan", "map", "switch",
 ]  # fmt: skip
 
@@ -55,10 +55,9 @@ class Expr:
     stage and further arguments; `also` the value and the stage; `also_with` and `merge` the value
     and the branches (`labels` are the keywords); `tag` and `using` the value and the names, in
     quotes; a stage that is a chain is a tuple without span.
-    `repeat` has the value, the stage, the number of turns and further arguments; `scan` the value,
-    the cell, the state and by its labels `dim`, `out_dim` and `readout`, and is named by its result
-    (`along` or `last`); `map` the value, the stage and the same labels; `switch` the value, the index
-    and the list of branches.
+    `scan` has the value, the cell, the state and by its labels `dim`, `out_dim` and `readout`, and is
+    named by its result (`along` or `last`); `map` the value, the stage and the same labels; `switch`
+    the value, the index and the list of branches.
     A comprehension is named by what it makes (`list`, `generator` ...); its labels say what each
     part is: `in` (iterable), `for` (target), `if`, `key`, and empty for the element.
     `format`, `lambda` and `other` stay verbatim; their parts are the names that they read.
@@ -91,7 +90,6 @@ FLOW_WORDS: frozenset[str] = frozenset(
         "also",
         "also_with",
         "merge",
-        "repeat",
         "tag",
         "using",
         "scan",

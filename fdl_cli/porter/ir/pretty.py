@@ -182,10 +182,6 @@ def _steps(expr: Expr) -> str:
             text = " | ".join(_steps(part) for label, part in ways if not label)
             split = f" · split {text}" if text else ""
             return f"{_steps(expr.parts[0])}{split} · merge {expr.name}"
-        case "repeat":
-            start, stage, rounds, *context = expr.parts
-            given = ", ".join((_steps(stage), *map(_steps, context)))
-            return f"{_steps(start)} · loop {given} · for_n {_steps(rounds)}"
         case "scan" | "map" | "switch":
             given = ", ".join(map(_steps, expr.parts[1:]))
             result = " · last" if expr.name == "last" else ""

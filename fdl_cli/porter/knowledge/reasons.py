@@ -49,13 +49,8 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "FDL301",
-        "a chain of comparisons, or a container, asks for the truth of tensors",
-        "compare one pair at a time, and join the answers with `and`",
-    ),
-    (
-        "FDL302",
-        "a `while` loop on a value that may be a tensor",
-        "compare the value with something, so that it is clear what is asked",
+        "the truth of a tensor is asked where `bool` is a name of the file",
+        "give it another name: the port asks by `.through(bool)`",
     ),
     (
         "FDL303",
@@ -84,7 +79,7 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
         "a function that is handed on, or a decorated helper, stays one opaque step",
         "hand on a module, or call the function in the flow, to see what is inside",
     ),
-    ("FDL311", "`global` or `nonlocal` in forward", "pass the value as an argument"),
+    ("FDL311", "`global` in forward", "pass the value as an argument"),
     (
         "FDL312",
         "a function defined inside forward is handed on, and changes what is around it",

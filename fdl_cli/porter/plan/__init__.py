@@ -7,11 +7,9 @@ from fdl_cli.porter.plan import (
     chain,
     choice,
     excite,
-    fixed_loop,
     inline,
     kept,
     module_branches,
-    module_loop,
     optional,
     residual,
     returned,
@@ -24,8 +22,6 @@ from fdl_cli.porter.plan.pattern import Pattern
 
 # Tried in this order at the end of a block, again and again, until none matches.
 STRUCTURE: Final[tuple[Pattern, ...]] = (
-    module_loop,
-    fixed_loop,
     scan,
     module_branches,
     slice_map,

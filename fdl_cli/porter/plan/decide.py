@@ -17,7 +17,7 @@ from fdl_cli.porter.ir.edits import (
 from fdl_cli.porter.ir.expressions import FLOW_WORDS, Expr
 from fdl_cli.porter.ir.findings import ClassStatus, Reason
 from fdl_cli.porter.ir.pretty import reading
-from fdl_cli.porter.ir.statements import Block, Stmt, expressions
+from fdl_cli.porter.ir.statements import Block, Stmt, expressions, statements
 from fdl_cli.porter.ir.symbols import MethodIR, ModelIR, ScriptIR, ValueFact
 from fdl_cli.porter.knowledge.torch_names import SUBFLOW_BELOW
 from fdl_cli.porter.plan import NAMELESS, PATTERNS, STRUCTURE
@@ -43,6 +43,8 @@ IMPORTABLE = (
     "on_forward",
     "subflow",
 )
+
+_OPERATORS = frozenset({"binary", "unary", "compare", "boolean", "conditional", "assignment"})
 
 
 def decide(script: ScriptIR, demoted: Mapping[str, Reason]) -> PortPlan:
@@ -163,6 +165,9 @@ def describe(method: MethodIR) -> Block:
     written = write_words(method.body)
     if method.name == "forward" or block_words(written):
         written = without_deletes(written)
+    if any(stmt.name == "nonlocal" for stmt in statements(written)):
+        # A call may set variables: nothing is moved.
+        return written
     patterns = PATTERNS if _runs_once(method) else NAMELESS
     structured = shorten(written, STRUCTURE)
     return shorten(join_residuals(structured, method.params), patterns)
@@ -259,12 +264,18 @@ def _statement_edits(before: Stmt, after: Stmt) -> Iterator[Edit]:
 
 def _expression_edits(old: Expr, new: Expr) -> Iterator[Edit]:
     assert old.span is not None, "what was read from the source has a place"
-    if new.span is None or old.op != new.op or len(old.parts) != len(new.parts):
+    differs = new.span is None or old.op != new.op or len(old.parts) != len(new.parts)
+    if differs or (new.op in _OPERATORS and any(_is_loose(part) for part in new.parts)):
         yield ReplaceExpression(span=old.span, expr=new)
         return
     for before, after in zip(old.parts, new.parts, strict=True):
         if after is not before:
             yield from _expression_edits(before, after)
+
+
+def _is_loose(expr: Expr) -> bool:
+    """Return True if an operand is one that we made, which may need parentheses that the source has not."""
+    return expr.span is None and expr.op in _OPERATORS
 
 
 def block_words(block: Block) -> set[str]:

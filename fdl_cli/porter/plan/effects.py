@@ -9,7 +9,7 @@ from fdl_cli.porter.ir.statements import Stmt
 from fdl_cli.porter.plan.stages import is_choice
 
 _QUIET = frozenset({"name", "constant", "tuple", "list", "slice", "starred", "attribute"})
-_WITH_STAGES = frozenset({"also", "also_with", "merge", "repeat", "scan", "map", "switch"})
+_WITH_STAGES = frozenset({"also", "also_with", "merge", "scan", "map", "switch"})
 
 
 def effects(expr: Expr) -> Iterator[Span]:

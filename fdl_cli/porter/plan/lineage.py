@@ -136,7 +136,7 @@ def _flowing(expr: Expr) -> Iterator[Expr]:
     """Yield the parts that hand values on: stages are not among them."""
     every = len(expr.parts)
     stages = {
-        "also": 2, "also_with": 3, "merge": every, "repeat": 3, "scan": 2, "map": every, "switch": 1,
+        "also": 2, "also_with": 3, "merge": every, "scan": 2, "map": every, "switch": 1,
     }  # fmt: skip
     if expr.op in stages:
         yield expr.parts[0]

@@ -86,7 +86,7 @@ def _routed(expr: Expr, earlier: Block) -> Expr:
     if inner.op != "through" or len(inner.parts) != 2 or inner.parts[1].op != "index":
         return inner
     value, chosen = inner.parts
-    modules, index = chosen.parts
+    modules, index = chosen.parts[0], _as_tensor(chosen.parts[1])
     if modules.maker != "torch.nn.ModuleList" or not _is_choice(index, earlier):
         return inner
     # The index is found before the value is made: only a variable is the same before and after.
@@ -99,6 +99,15 @@ def _routed(expr: Expr, earlier: Block) -> Expr:
         kind="flow",
         origin=place(inner),
     )
+
+
+def _as_tensor(index: Expr) -> Expr:
+    """Return the tensor that an index turns into an integer for a list of Python: `i.through(int)`."""
+    asked = index.op in {"through", "apply"} and len(index.parts) == 2
+    if not asked or "int" not in {part.name for part in index.parts if part.op == "name"}:
+        return index
+    place_of_value = 0 if index.op == "through" else 1
+    return index.parts[place_of_value]
 
 
 def _is_choice(index: Expr, earlier: Block) -> bool:

@@ -5,6 +5,7 @@ After:  x.through(self.conv), x.through(rearrange, "b c -> c b"), call(self.enco
 A call of the forward above is a call of the flow above: super().flow(x).
 """
 
+import re
 from dataclasses import replace
 
 from fdl_cli.porter.ir.expressions import FLOW_WORDS, Expr, place, rebuilt, walk
@@ -14,6 +15,9 @@ from fdl_cli.porter.plan.spine import straighten
 
 _COMPUTING = frozenset({"torch", "method", "submodule", "function"})
 _ASKED = frozenset({"flow", "result"})
+_FLOWS = frozenset({"flow", "result", "flows", "parameter", "parameters"})
+_SYMBOLS = re.compile(r"is not|not in|\S+")
+_PAIR = 2
 _VERBATIM = frozenset({"format", "other"})
 
 
@@ -68,6 +72,8 @@ def _copied_set(expr: Expr) -> Expr:
 
 def _asked(expr: Expr) -> Expr:
     """Write that a value is needed: `(x.sum() > 0).through(bool)`."""
+    if expr.op == "compare" and len(expr.parts) > _PAIR:
+        return _chained(expr)
     inner = to_words(replace(expr, asked=""))
     answer = Expr(op="name", name=expr.asked, kind="python")
     computed = any(node.role in _COMPUTING or node.op in FLOW_WORDS for node in walk(inner))
@@ -80,6 +86,31 @@ def _asked(expr: Expr) -> Expr:
         kind="size",
         origin=place(expr),
     )
+
+
+def _chained(expr: Expr) -> Expr:
+    """Write `a < f(x) < b`: each pair is asked by itself, `f(x)` is computed once."""
+    first, *others = expr.parts
+    names = (*expr.labels, "")
+    pairs: list[Expr] = []
+    for symbol, right, name in zip(_SYMBOLS.findall(expr.name), others, names, strict=True):
+        held, after = right, right
+        if name and right.op not in {"name", "constant"}:
+            held = Expr(
+                op="assignment", name=name, parts=(right,), kind=right.kind, origin=place(right)
+            )
+            after = Expr(op="name", name=name, kind=right.kind)
+        kinds = {first.kind, right.kind}
+        pair = Expr(
+            op="compare",
+            name=symbol,
+            parts=(first, held),
+            kind="flow" if kinds & _FLOWS else "python",
+            origin=place(right),
+        )
+        pairs.append(to_words(replace(pair, asked="bool") if kinds & _FLOWS else pair))
+        first = after
+    return Expr(op="boolean", name="and", parts=tuple(pairs), kind="python", origin=place(expr))
 
 
 def _which(expr: Expr) -> Expr:

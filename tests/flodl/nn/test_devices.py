@@ -1,7 +1,9 @@
 """Questions about devices and memory, with and without a GPU."""
 
 import gc
+import inspect
 import os
+import re
 
 import pytest
 import torch
@@ -172,3 +174,57 @@ def test_a_captured_training_step_learns():
 def test_streams_and_events_are_torchs():
     assert flodl.CudaStream is torch.cuda.Stream
     assert flodl.CudaEvent is torch.cuda.Event
+
+
+QUERIES = sorted(name for name in vars(devices) if re.match(r"(usable_)?cuda_", name))
+
+
+def test_every_query_has_a_device_neutral_name():
+    neutral = {name.replace("cuda_", "gpu_", 1) for name in QUERIES}
+    assert len(QUERIES) > 12
+    public = {name for name in vars(flodl) if re.match(r"(usable_)?gpu_", name)}
+    assert public == neutral
+    assert flodl.GpuDevice is flodl.CudaDevice
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_device_neutral_query_is_the_query(monkeypatch, name):
+    neutral = getattr(flodl, name.replace("cuda_", "gpu_", 1))
+    assert (
+        inspect.signature(neutral).parameters
+        == inspect.signature(getattr(devices, name)).parameters
+    )
+    given = (1,) if inspect.signature(neutral).parameters else ()
+    answer = object()
+    called = []
+    monkeypatch.setattr(devices, name, lambda *a: called.append(a) or answer)
+    found = neutral(*given)
+    assert called == [given]
+    assert found is (None if inspect.signature(neutral).return_annotation == "None" else answer)
+
+
+@without_gpu
+@pytest.mark.parametrize(
+    ("cuda", "hip", "build"),
+    [(None, None, "a build for CPUs"), ("12.6", None, "CUDA 12.6"), (None, "6.2", "ROCm 6.2")],
+)
+def test_without_a_gpu_the_error_names_the_build(monkeypatch, cuda, hip, build):
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    with pytest.raises(DeviceError, match=rf"the name of a GPU .*\({build}\) finds no GPU"):
+        flodl.gpu_device_name()
+
+
+@pytest.mark.gpu
+def test_device_neutral_queries_answer_on_a_gpu():
+    assert flodl.gpu_available()
+    assert flodl.gpu_device_count() == len(flodl.gpu_devices()) >= 1
+    assert flodl.gpu_device_name() == flodl.cuda_device_name()
+    assert flodl.usable_gpu_devices()[0]
+    used, total = flodl.gpu_memory_info()
+    assert 0 < used <= total
+    before = flodl.gpu_active_bytes()
+    kept = torch.zeros(1 << 20, device="cuda")
+    flodl.gpu_synchronize()
+    assert flodl.gpu_active_bytes() - before >= kept.nbytes
+    assert flodl.gpu_peak_active_bytes() >= flodl.gpu_active_bytes()

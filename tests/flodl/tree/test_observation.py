@@ -13,7 +13,7 @@ from torch import nn
 from flodl import Flow, FlowBuilder, FlowModule, GraphError
 from flodl.errors import UnknownNameError
 from flodl.graph import observation as obs
-from flodl.graph import timing
+from flodl.graph import profiling, timing
 
 pytestmark = pytest.mark.torch
 
@@ -397,3 +397,116 @@ def test_on_a_gpu_times_come_from_events():
     assert found.clock == "cuda events"
     assert found.timing("heavy") > 0.5 * found.total
     assert found.total == pytest.approx(whole, rel=0.5)
+
+
+@pytest.fixture
+def ticks(monkeypatch):
+    """Let the clock of profiles show given seconds: each mark is one reading."""
+    readings = []
+    monkeypatch.setattr(profiling.time, "perf_counter", lambda: readings.pop(0))
+
+    def passes(*durations):
+        for one in durations:
+            now = 100.0
+            readings.append(now)
+            for took in one:
+                now += took
+                readings.append(now)
+
+    return passes
+
+
+def two_steps():
+    return FlowBuilder.from_(torch.relu).tag("first").through(torch.tanh).tag("second").build()
+
+
+def test_profile_stats_are_minimum_and_mean_without_warm_up(ticks):
+    net, x = two_steps(), torch.ones(2)
+    net.enable_profiling()
+    assert net.profile_stats() is None
+    ticks((90, 80), (70, 60), (50, 40))
+    for _ in range(3):
+        net(x)
+    assert net.profile_stats() is None, "the first three are warm-up"
+    ticks((1, 8), (3, 4), (2, 6))
+    for _ in range(3):
+        net(x)
+    stats = net.profile_stats()
+    assert (stats.passes, stats.warm_up, stats.clock) == (3, 3, "host")
+    first, second = stats.node("first"), stats.node("second")
+    assert (first.min, first.mean, first.passes) == (1, 2, 3)
+    assert (second.min, second.mean) == (4, 6)
+    assert stats.mean == 8
+    assert [node.level for node in stats.nodes] == [1, 2]
+    assert net.profile_stats() == stats, "reading does not count a pass twice"
+    ticks((5, 6))
+    net(x)
+    assert net.profile_stats().node("first").mean == 2.75
+    assert net.profile().timing("first") == 5, "the last forward is still there"
+    net.disable_profiling()
+    assert net.profile_stats() is None
+
+
+def test_profile_stats_of_two_plans_are_kept_apart(ticks):
+    class Modes(FlowModule):
+        def flow(self, x: Flow) -> Flow:
+            return x.through(torch.relu) if self.training else x.through(torch.tanh).tag("out")
+
+    net, x = Modes(), torch.ones(2)
+    for mode in (True, False):
+        net.train(mode)(x)
+    net.enable_profiling()
+    ticks(*[(each,) for each in (9, 9, 9, 1, 3)], *[(each,) for each in (9, 9, 9, 5)])
+    for mode, times in ((True, 5), (False, 4)):
+        net.train(mode)
+        for _ in range(times):
+            net(x)
+    evaluated = net.profile_stats()
+    assert [(node.tags, node.min, node.mean) for node in evaluated.nodes] == [(("out",), 5, 5)]
+    ticks((5,))
+    net.train()(x)
+    (trained,) = net.profile_stats().nodes
+    assert (trained.min, trained.mean, trained.passes) == (1, 3, 3)
+
+
+def test_profile_stats_wait_for_no_device_until_they_are_read(monkeypatch):
+    class Event:
+        made, done = 0, False
+
+        def __init__(self, **_):
+            self.number = Event.made = Event.made + 1
+
+        def record(self):
+            pass
+
+        def query(self):
+            return Event.done
+
+        def synchronize(self):
+            assert Event.done, "a forward waits for the device"
+
+        def elapsed_time(self, other):
+            return 1e3 * (other.number - self.number)
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    profiler = profiling.Profiler("cuda events")
+    mark = profiler.marker(two_steps().spec)
+    for _ in range(10):
+        for node in (-1, 1, 2):
+            mark(node)
+    Event.done = True
+    stats = profiler.stats()
+    assert (stats.passes, stats.clock) == (7, "cuda events")
+    assert [(node.min, node.mean) for node in stats.nodes] == [(1, 1), (1, 1)]
+
+
+@pytest.mark.gpu
+def test_profile_stats_on_a_gpu_use_its_clock():
+    net = FlowBuilder.from_(nn.Linear(256, 256)).tag("lin").build().to("cuda")
+    net.enable_profiling()
+    x = torch.randn(64, 256, device="cuda")
+    for _ in range(20):
+        net(x)
+    stats = net.profile_stats()
+    assert (stats.passes, stats.clock) == (17, "cuda events")
+    assert 0 < stats.node("lin").min <= stats.node("lin").mean

@@ -231,3 +231,35 @@ def test_summaries():
     assert lines[0] == ["part", "tensors", "elements", "frozen"]
     assert lines[1] == ["encoder", "4", "56", "4"]
     assert lines[-1] == ["total", "6", "74", "4"]
+
+
+def walked(net):
+    found = []
+    tree.walk_modules(net, lambda path, module: found.append((path, module)))
+    return found
+
+
+def test_walk_modules_visits_every_module_once_with_its_path():
+    net = Net()
+    net.again = net.head
+    found = walked(net)
+    assert found[0] == ("", net)
+    assert {id(module) for _, module in found} == {id(module) for module in net.modules()}
+    assert len({id(module) for _, module in found}) == len(found)
+    assert all(net.get_submodule(path) is module for path, module in found)
+    assert "again" not in dict(found)
+    assert list(dict(found)).index("blocks.1") < list(dict(found)).index("blocks.1.inner")
+
+
+def test_walk_modules_of_a_graph_may_change_the_tree():
+    net = model()
+    seen = []
+
+    def freeze_norms(path, module):
+        seen.append(path)
+        if isinstance(module, nn.BatchNorm1d):
+            net.subgraph(path.rpartition(".")[0]).add_module("extra", nn.ReLU())
+
+    net.walk_modules(freeze_norms)
+    assert not any(path.endswith("extra") for path in seen)
+    assert any(path.endswith("extra") for path, _ in walked(net))

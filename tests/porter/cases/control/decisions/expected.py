@@ -42,7 +42,7 @@ class Decides(FlowModule):
         width = call(np.sqrt, x.size(1))
         call(print, "seen", x.shape, file=quiet)
         call(logger.info, "a call")
-        assert (y == y).all().through(bool), f"bad {y}"
+        assert (y == y).all().through(bool), call(lambda y: f"bad {y}", y)
         if call(bool, self.seen == 0):
             self.seen += 1
         return z + torch.stack(parts).sum() + k * width, y.detach().sum().through(float)

@@ -1,7 +1,7 @@
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from flodl import FlowModule
+from flodl import FlowModule, subflow
 
 
 class Attention(FlowModule):
@@ -39,10 +39,11 @@ class Careful(FlowModule):
             self.failures += 1
             return self.b(x)
 
+    @subflow
     def biggest(self, x):
         best = None
         for row in x.unbind(0):
-            if best is None or 0 < best.sum() < row.sum():
+            if best is None or (0 < (value_ := best.sum())).through(bool) and (value_ < row.sum()).through(bool):
                 best = row
         assert best is not None
         return best
@@ -50,7 +51,7 @@ class Careful(FlowModule):
     def flow(self, x):
         before = self.failures
         y = torch.relu(x.through(self.either)) * (self.failures + 1)
-        return y + y.through(self.biggest), self.failures - before
+        return y + self.biggest(y), self.failures - before
 
 
 class Heir(Careful):

@@ -42,7 +42,9 @@ class Doubled(FlowModule):
 
 class DoubledChain(Doubled, nn.Sequential):
     def flow(self, x):
-        return super().flow(x.through(tuple(self)))
+        for module in self:
+            x = x.through(module)
+        return super().flow(x)
 
 
 class Net(FlowModule):

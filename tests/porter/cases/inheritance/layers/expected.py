@@ -50,7 +50,9 @@ class Table(nn.Embedding, FlowModule):
 
 class Stack(nn.ModuleList, FlowModule):
     def flow(self, x):
-        return x.through(tuple(self))
+        for layer in self:
+            x = x.through(layer)
+        return x
 
 
 class Net(FlowModule):

@@ -13,13 +13,13 @@ class Stages(FlowModule):
         self.named = nn.ModuleDict({"h": nn.ModuleList([nn.Linear(4, 4)])})
 
     def flow(self, x):
-        x = (
-            x.through(self.stem)
-            .through(self.blocks)
-            .loop_body((self.cell, torch.tanh))
-            .for_n(2)  # nested
-            .through(self.named.h)
-        )
+        x = x.through(self.stem)
+        for block in self.blocks:
+            x = x.through(block)
+        for _ in range(2):
+            x = x.through(self.cell).through(torch.tanh)
+        for layer in self.named.h:  # nested
+            x = x.through(layer)
         feats = []
         for i, block in enumerate(self.blocks[:-1]):
             x = x.through(block).through(F.relu)

@@ -7,6 +7,10 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 
+def bool(value):
+    return value is True
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
