@@ -54,6 +54,9 @@ from flodl.vocabulary.control_flow import keep
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+# Torch's stack of modes has no public way to leave one for a while, and no types.
+_MODES: Any = overrides
+
 
 @final
 class Tracer(TorchFunctionMode):
@@ -272,9 +275,9 @@ class Tracer(TorchFunctionMode):
         objects = OwnObjects(compute, theirs, (*values, *named.values()))
         self.listening = False
         # Torch leaves its fast paths, such as that of `nn.MultiheadAttention`, while a mode is entered.
-        is_on_top = overrides._get_current_function_mode() is self
+        is_on_top = _MODES._get_current_function_mode() is self
         if is_on_top:
-            overrides._pop_mode()
+            _MODES._pop_mode()
         try:
             value = compute(*values, **named)
         except Exception as error:
@@ -284,7 +287,7 @@ class Tracer(TorchFunctionMode):
             raise
         finally:
             if is_on_top:
-                overrides._push_mode(self)
+                _MODES._push_mode(self)
             self.listening = True
         self._changed = [each for each in containers if each.is_other()]
         objects.require_unchanged((self.encoder.constants, args, kwargs, theirs, values, named))
