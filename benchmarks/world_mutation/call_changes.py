@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map
 
 from benchmarks.world_mutation.changes import Found, aside, given, one_of_each_kind
 from benchmarks.world_mutation.families import Shape
@@ -190,7 +191,8 @@ def _alone(side: Side) -> None:
     for path, module in one_of_each_kind(side.model, side.home.__name__)[1:]:
 
         def hook(_: nn.Module, args: Any, kwargs: Any, p: str = path) -> None:
-            caught.setdefault(p, (args, kwargs))
+            # A list that the model fills later is what it is now.
+            caught.setdefault(p, tree_map(lambda item: item, (args, kwargs)))
 
         handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
     side.model.eval()(**side.arguments())

@@ -1,12 +1,10 @@
 """A file of an installed library, its port by `fdl port`, and both as modules of one process.
 
-Relative imports are made absolute before the file is ported: `fdl port` knows the classes of transformers
-by their full names.  The port is loaded beside the original, in the same package.
+The port is loaded beside the original, as a module of the same package.
 """
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import json
@@ -36,11 +34,9 @@ def ported(module: str, work: Path) -> tuple[Path, dict[str, str]]:
             f"world: `{module}` is not installed; pip install -r benchmarks/requirements.txt"
         )
     name = module.rpartition(".")[2]
-    source, target = work / f"{name}.py", work / f"{name}{SUFFIX}.py"
+    target = work / f"{name}{SUFFIX}.py"
     work.mkdir(parents=True, exist_ok=True)
-    text = Path(spec.origin).read_text(encoding="utf-8")
-    source.write_text(absolute(text, module), encoding="utf-8")
-    argv = [sys.executable, "-m", "fdl_cli", "port", str(source), "-o", str(target)]
+    argv = [sys.executable, "-m", "fdl_cli", "port", spec.origin, "-o", str(target)]
     done = subprocess.run(
         [*argv, "--no-verify", "--force", "--json"],
         capture_output=True,
@@ -49,22 +45,9 @@ def ported(module: str, work: Path) -> tuple[Path, dict[str, str]]:
         env={**os.environ, "PYTHONHASHSEED": "0"},
     )
     if done.returncode != 0:
-        raise SystemExit(f"world: fdl port {source}: {done.stderr.decode()[-2000:]}")
+        raise SystemExit(f"world: fdl port {spec.origin}: {done.stderr.decode()[-2000:]}")
     report = json.loads(done.stdout)["data"]["files"][0]
     return target, {each["name"]: each["status"] for each in report["classes"]}
-
-
-def absolute(text: str, module: str) -> str:
-    """Return a text with the relative imports of a module made absolute, line for line."""
-    lines = text.split("\n")
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            package = module.split(".")[: -node.level]
-            full = ".".join([*package, *([node.module] if node.module else [])])
-            before = f"from {'.' * node.level}{node.module or ''} import"
-            line = lines[node.lineno - 1]
-            lines[node.lineno - 1] = line.replace(before, f"from {full} import", 1)
-    return "\n".join(lines)
 
 
 def loaded(module: str, file: Path) -> tuple[ModuleType, ModuleType]:

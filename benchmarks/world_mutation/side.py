@@ -93,6 +93,7 @@ def seed_all(number: int) -> None:
 
 # The modes of a probe, and how often each is called.
 EVAL, GRADIENTS, TRAIN = "eval", "gradients", "train"
+STATE = "state"
 PROBE = (EVAL, EVAL, GRADIENTS, TRAIN, TRAIN)
 WARM = (EVAL, EVAL, GRADIENTS, GRADIENTS, TRAIN, TRAIN)
 
@@ -103,7 +104,7 @@ def probe(side: Side, modes: tuple[str, ...] = PROBE) -> Iterator[Seen]:
         yield _seen(f"{mode} call {number + 1}", lambda m=mode: _called(side, m))
     for number, each in enumerate(side.further):
         yield _seen(f"use {number + 1}", lambda f=each: _used(side, f))
-    yield _seen("state", lambda: _state(side))
+    yield _seen(STATE, lambda: _state(side))
 
 
 def _seen(what: str, action: Callable[[], Any]) -> Seen:

@@ -18,6 +18,7 @@ from benchmarks.world_mutation.trial import (
 
 Result = dict[str, Any]
 _TITLES = ("equal", "silent", "raises", "both raise", "not applied")
+_KEPT = ("family", "module", "model", "commit", "seconds", "error")
 _ROW = "{:34} {:>7} {:>7} {:>7} {:>7} {:>10} {:>11} {:>7}"
 
 
@@ -72,6 +73,36 @@ def summary(results: list[Result]) -> dict[str, Any]:
     }
 
 
+def compact(result: Result) -> Result:
+    """Return what is kept of the result of one family: sums, classes, and each change that differs."""
+    kept = {key: result[key] for key in _KEPT if key in result}
+    statuses = result.get("classes", {})
+    named = {
+        status: sorted(name for name, each in statuses.items() if each == status)
+        for status in sorted(set(statuses.values()))
+    }
+    differing = [
+        {"change": name, **each}
+        for name, each in result.get("changes", {}).items()
+        if each["status"] in (SILENT, RAISES, NOT_APPLIED)
+    ]
+    found = counts(result)
+    sums = {each: found[each] for each in (*STATUSES, NO_CASE, NOT_RUN)}
+    return {**kept, "classes": named, "counts": sums, "differing": differing}
+
+
+def lost_graphs(results: list[Result], known: list[Result]) -> list[str]:
+    """Return the classes that were graphs in a committed result and are none any more."""
+    before = {each["family"]: each["classes"].get("graph", ()) for each in known}
+    return [
+        f"{result['family']}: {name}"
+        for result in results
+        if "error" not in result
+        for name in before.get(result["family"], ())
+        if result["classes"].get(name) != "graph"
+    ]
+
+
 def is_good(results: list[Result]) -> bool:
     """Return True if nothing is silently different, and little raises or cannot be done."""
     total = summary(results)["total"]
@@ -84,4 +115,14 @@ def is_good(results: list[Result]) -> bool:
     )
 
 
-__all__ = ["BOTH", "EQUAL", "counts", "is_good", "line", "summary", "text"]
+__all__ = [
+    "BOTH",
+    "EQUAL",
+    "compact",
+    "counts",
+    "is_good",
+    "line",
+    "lost_graphs",
+    "summary",
+    "text",
+]

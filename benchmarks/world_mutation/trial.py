@@ -21,7 +21,7 @@ from benchmarks.world_mutation.changes import Change, MissingError, all_changes
 from benchmarks.world_mutation.compare import UncomparedError, difference
 from benchmarks.world_mutation.families import FAMILIES, Family
 from benchmarks.world_mutation.flags import configurations, setting_changes
-from benchmarks.world_mutation.side import PROBE, WARM, Seen, Side, probe, seed_all
+from benchmarks.world_mutation.side import PROBE, STATE, WARM, Seen, Side, probe, seed_all
 
 EQUAL, SILENT, RAISES, BOTH, NOT_APPLIED = (
     "equal", "silently different", "raises instead", "both raise", "not applied",
@@ -148,6 +148,8 @@ def _judge(one: list[Seen], two: list[Seen]) -> tuple[str, str]:
     details: dict[str, str] = {}
     for left, right in zip(one, two, strict=True):
         status, detail = _judge_call(left, right)
+        if status == SILENT and left.what == STATE and found[RAISES]:
+            status = RAISES  # a call that raises leaves another state behind, and is no silent difference
         found[status] += 1
         details.setdefault(status, f"{left.what}: {detail}")
     for status in (SILENT, RAISES):
@@ -195,6 +197,7 @@ def main(words: list[str]) -> int:
     """Run one family and write its result: the body of a process of its own."""
     name, target, work, options = words
     settings = json.loads(options)
+    commit = settings.pop("commit", "")
     family = next(each for each in FAMILIES if each.name == name)
     started = time.monotonic()
     try:
@@ -206,6 +209,7 @@ def main(words: list[str]) -> int:
 
         where = traceback.format_exc()[-1500:]
         result = {"family": name, "error": f"{type(error).__name__}: {error}", "where": where}
+    result["commit"] = commit
     result["wall"] = round(time.monotonic() - started, 1)
     Path(target).write_text(json.dumps(result, indent=1), encoding="utf-8")
     return 0

@@ -114,8 +114,9 @@ def entry_nodes(spec: GraphSpec, metadata: frozenset[int]) -> frozenset[int]:
 _DATA_SIZED = frozenset({"nonzero", "masked_select", "argwhere", "unique", "unique_consecutive",
                          "repeat_interleave", "bincount", "where", "item", "tolist"})  # fmt: skip
 _TORCH = ("torch.", "F.", "math.", "operator.")
-# Sizes follow from the sizes of the inputs.  A dtype does not: `.half()` and autocast change it inside.
-_SIZES = frozenset({"shape", "ndim", "size", "dim", "numel", "nelement", "ndimension", "__len__"})
+# Sizes follow from the sizes of the inputs.  A dtype does not: `.half()` and autocast change it inside;
+# nor does a length: a module may give a list, as long as it has layers.
+_SIZES = frozenset({"shape", "ndim", "size", "dim", "numel", "nelement", "ndimension"})
 
 
 def shaped_nodes(

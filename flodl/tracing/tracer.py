@@ -8,7 +8,7 @@ from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, final
 
 import torch
-from torch import nn
+from torch import nn, overrides
 from torch.overrides import TorchFunctionMode
 
 from flodl.errors import FlowError
@@ -54,6 +54,9 @@ from flodl.vocabulary.control_flow import keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+# Torch's stack of modes has no public way to leave one for a while, and no types.
+_MODES: Any = overrides
 
 
 @final
@@ -273,6 +276,10 @@ class Tracer(TorchFunctionMode):
         containers = handed(theirs, values, named)
         objects = OwnObjects(compute, theirs, (*values, *named.values()))
         self.listening = False
+        # Torch leaves its fast paths, such as that of `nn.MultiheadAttention`, while a mode is entered.
+        is_on_top = _MODES._get_current_function_mode() is self
+        if is_on_top:
+            _MODES._pop_mode()
         try:
             value = compute(*values, **named)
         except Exception as error:
@@ -281,6 +288,8 @@ class Tracer(TorchFunctionMode):
             error.add_note(describe_failure(spec, node, known, self.module))
             raise
         finally:
+            if is_on_top:
+                _MODES._push_mode(self)
             self.listening = True
         changes = bool(containers) and may_change(compute)
         self._changed = [each for each in containers if changes or each.is_other()]

@@ -257,3 +257,29 @@ def test_how_many_parts_an_object_holds_is_asked_in_every_call(ask):
         )
         assert number == expected == count
         assert [each.tolist() for each in ours] == [each.tolist() for each in theirs]
+
+
+class Stack(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+
+    def forward(self, x):
+        return {"parts": tuple(layer(x) for layer in self.layers)}
+
+
+class Joined(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.stack = Stack()
+
+    def flow(self, x):
+        return torch.cat([part * 2 for part in x.through(self.stack)["parts"]])
+
+
+def test_list_of_a_module_that_becomes_shorter_is_traced_again():
+    joined, x = Joined(), torch.ones(2, 4)
+    for count in (3, 2, 3, 1):
+        joined.stack.layers = nn.ModuleList([joined.stack.layers[0]] * count)
+        for _ in range(2):
+            assert joined(x).shape == (2 * count, 4)

@@ -7,15 +7,20 @@ buffers, helpers, methods and globals.  One text makes both classes: its functio
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import dataclasses
+import enum
 import functools
 import math
+import operator
 import pickle
 import sys
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -61,6 +66,20 @@ class Config:
         self.table = {"a": 2.0, "b": 3.0}
         self.steps = OrderedDict(first=torch.tanh, second=torch.relu)
         self.tensor = torch.linspace(0, 1, WIDTH)
+        self.tensors = [torch.linspace(1, 2, WIDTH)]
+        self.by_name = {"t": torch.linspace(2, 3, WIDTH)}
+        self.deep = {"x": [{"y": 1.25}]}
+        self.array = np.linspace(1, 2, WIDTH)
+        self.ids = {1, 2}
+
+    def __len__(self):
+        return len(self.factors)
+
+    def __getitem__(self, index):
+        return self.factors[index]
+
+    def __contains__(self, key):
+        return key in self.table
 
     @property
     def depth(self):
@@ -86,12 +105,34 @@ BASE = torch.linspace(-1, 1, 4)
 SHARED = Config()
 HOOKS = [torch.tanh]
 
+class Kind(enum.Enum):
+    PLAIN, ODD, B = 1.5, 2.5, 3.5
+
+class Box:
+    level = 2.0
+    def __init__(self):
+        self.items = [1.0, 2.0, 3.0]
+    def __getitem__(self, index):
+        return self.items[index] * self.level
+    def __call__(self, by):
+        return by * self.level
+
+def doubled(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs) * SCALE
+    return wrapper
+@doubled
+def scaled_by(x, by=2.0):
+    return x * by
+def scaler(by):
+    def scale(config):
+        return config.scale * by + LIMIT
+    return scale
 def rate_of(config):
     return config.inner.rate + SCALE
-
 def shift(x, config, by=SHARED):
     return x + config.scale * by.scale
-
 def bounded(x, low=-3.0, high=3.0):
     return x.clamp(low, high)
 
@@ -119,6 +160,8 @@ class Net({base}):
     def __init__(self):
         super().__init__()
         self.cfg = Config()
+        self.cfg.mode = Kind.PLAIN
+        self.box = Box()
         self.width = 3
         self.ratio = 0.5
         self.extra = None
@@ -128,6 +171,8 @@ class Net({base}):
         self.register_buffer("buf", torch.linspace(0.5, 1, 4))
         self.register_buffer("mask", None)
         self.lin = nn.Linear(4, 4)
+        self.tied = nn.Linear(4, 4)
+        self.tied.weight = self.lin.weight
         self.norm = nn.BatchNorm1d(4)
         self.drop = nn.Dropout(0.4)
         self.layers = nn.ModuleList([nn.Linear(4, 4), Block(self.cfg), FlowBlock(self.cfg)])
@@ -137,7 +182,6 @@ class Net({base}):
 
     def half(self):
         return self.width / 2
-
     def step(self, x, by=2.0):
         return x * by if self.cfg.flag else x - by
 
@@ -154,7 +198,7 @@ class Net({base}):
         return cls.gain
 
     def {method}(self, x):
-        cfg = self.cfg
+        cfg, box = self.cfg, self.box
 {body}
         return x
 """
@@ -166,14 +210,26 @@ NUMBERS = (
     "len(self.layers)", "len(cfg.factors)", "rate_of(cfg)", "rate_of(self.cfg)", "self.half()",
     "type(self).gain", "self.of_class()", "self.gain", "self.lin.out_features", "cfg.table['b']",
     "cfg.table.get('k', 3.0)", "getattr(cfg, 'more', 1.5)", "getattr(self.cfg, 'sca' + 'le')",
-    "vars(cfg)['scale']", "float(cfg.flag)", "(lambda: self.cfg.scale)()", "next(iter(cfg.table.values()))",
-    "cfg.twice()", "self.factor", "cfg.pair[1]", "min(v for v in cfg.table.values())", "self.drop.p",
-    "self.beta.shape[0]", "self.layers[0].in_features", "self.layers[1].config.scale",
+    "vars(cfg)['scale']", "float(cfg.flag)", "(lambda: self.cfg.scale)()",
+    "next(iter(cfg.table.values()))", "cfg.twice()", "self.factor", "cfg.pair[1]",
+    "min(v for v in cfg.table.values())", "self.drop.p", "self.beta.shape[0]",
+    "self.layers[0].in_features", "self.layers[1].config.scale",
     "functools.reduce(lambda a, b: a * b, cfg.factors)", "int(cfg.kind == 'plain')", "len(cfg.kind)",
-    "math.sqrt(abs(cfg.scale))", "cfg.kinds.index(cfg.kind)", "(cfg.maybe or 1.75)", "len(self._modules)",
-    "sum(p.numel() for p in self.lin.parameters())", "len(list(self.children()))",
-    "torch.finfo(x.dtype).max ** 0",
-    "sorted(cfg.table)[0].__len__()", "[each.rate for each in (cfg.inner,)][0]", "cfg.__dict__['scale']",
+    "math.sqrt(abs(cfg.scale))", "cfg.kinds.index(cfg.kind)", "(cfg.maybe or 1.75)",
+    "len(self._modules)", "sum(p.numel() for p in self.lin.parameters())", "len(list(self.children()))",
+    "torch.finfo(x.dtype).max ** 0", "operator.attrgetter('scale')(cfg)",
+    "operator.itemgetter('a')(cfg.table)", "dataclasses.asdict(cfg.inner)['rate']",
+    "copy.copy(cfg).scale", "float(cfg.inner == Inner())", "vars(self)['width']",
+    "self.__dict__.get('ratio', 9.0)", "cfg.inner.sizes[-1]", "sum(1 for _ in self.modules())",
+    "len(repr(cfg.pair))", "sum(map(float, cfg.factors))",
+    "next(filter(lambda v: v > 1, cfg.factors), 4.0)", "[*reversed(cfg.factors)][0]",
+    "sum(cfg.factors[1:])", "max(cfg.table, key=cfg.table.get).__len__()", "scaler(2.0)(cfg)",
+    "(lambda by=SCALE: by)()", "box[1]", "box.level", "box(3)", "Kind[cfg.kind.upper()].value",
+    "cfg.deep['x'][0]['y']", "rate_of(**dict(config=cfg))", "rate_of(*[cfg])", "float(cfg.array[1])",
+    "float(1 in cfg.ids)", "(cfg.table | dict(a=2.5))['a']", "cfg[0]", "float('a' in cfg)",
+    "f'{cfg.scale:.1f}'.count('.')", "self.get_buffer('buf').numel()", "len(cfg)",
+    "sorted(cfg.table)[0].__len__()", "[each.rate for each in (cfg.inner,)][0]",
+    "cfg.__dict__['scale']",
 )  # fmt: skip
 CONDITIONS = (
     "cfg.flag", "self.cfg.flag and self.active", "cfg.kind == 'plain'", "cfg.kind in cfg.kinds",
@@ -182,13 +238,18 @@ CONDITIONS = (
     "x.size(0) > 2", "torch.is_grad_enabled()", "self.beta.requires_grad", "not cfg.factors",
     "callable(self.act)", "self.lin.bias is None", "cfg.depth > 2", "LIMIT < cfg.depth", "self.layers",
     "any(cfg.factors)", "self.drop.training", "isinstance(self.layers[0], nn.Linear)",
-    "x.dtype == self.beta.dtype",
-    "self.cfg is SHARED", "type(cfg.scale) is float", "issubclass(type(self), nn.Module)",
+    "x.dtype == self.beta.dtype", "bool(cfg)", "cfg.inner == Inner()", "1 < cfg.scale < 4", "cfg.ids",
+    "cfg.mode is Kind.PLAIN", "'scale' in vars(cfg)", "any(v > 2 for v in cfg.table.values())",
+    "self.lin.weight is self.tied.weight", "self.lin(x).dtype == torch.float32", "self.cfg is SHARED",
+    "type(cfg.scale) is float", "issubclass(type(self), nn.Module)",
 )  # fmt: skip
 TENSORS = (
     "self.buf", "self.beta", "self.lin.weight[0]", "cfg.tensor", "BASE", "self.buf.flip(0)",
     "(self.mask if self.mask is not None else 0.5)", "self._buffers['buf']", "getattr(self, 'beta')",
-    "self.layers[0].weight.sum(0)", "next(self.parameters())", "(0.25 if self.extra is None else self.extra)",
+    "self.layers[0].weight.sum(0)", "next(self.parameters())",
+    "(0.25 if self.extra is None else self.extra)", "self.tied.weight[0]",
+    "dict(self.named_parameters())['beta']", "self.get_buffer('buf')", "self.tied(x)",
+    "sum(b.sum() for b in self.lin.parameters())", "cfg.tensors[0]", "cfg.by_name['t']",
     "self.state_dict()['buf']", "torch.stack([self.buf, self.beta])[1]",
 )  # fmt: skip
 LINES = (
@@ -203,6 +264,33 @@ LINES = (
     "x = self.lin(x)",
     "x = self.norm(x)",
     "x = self.drop(x)",
+    "x = self.tied(x)",
+    "x = self.get_submodule('lin')(x)",
+    "x = dict(self.named_children())['lin'](x)",
+    "x = [*self.layers.children()][0](x)",
+    "x = shift(*[x, cfg])",
+    "x = shift(x, **dict(config=cfg))",
+    "x = scaled_by(x)",
+    "x = scaler({n})(cfg) * x",
+    "x = getattr(F, 'relu' if cfg.flag else 'tanh')(x)",
+    "try:\n    x = x * cfg.table['k']\nexcept KeyError:\n    x = -x",
+    "with contextlib.suppress(AttributeError):\n    x = x * cfg.more",
+    "for factor, size in zip(cfg.factors, cfg.inner.sizes):\n    x = x * factor + size",
+    "for factor in sorted(cfg.factors, reverse=cfg.flag):\n    x = x * 0.5 + factor",
+    "for layer in reversed(self.layers):\n    x = layer(x)",
+    "for layer in self.layers[:2]:\n    x = layer(x)",
+    "h = self.lin(x)\nif h.dtype == torch.float32:\n    h = h * {n}\nx = x + h.to(x.dtype)",
+    "x = x * torch.tensor({n})",
+    "x = torch.where(x > {n}, x, -x)",
+    "x = x.mul(other={n})",
+    "del cfg.table['a']\nx = x * {n}",
+    "cfg.items = [{n}]\nx = x * cfg.items[0]",
+    "def total(level):\n    return level if level < 1 else level + total(level - 1)\nx = x * total({n})",
+    "x = x + sum(layer(x).mean() for layer in self.layers)",
+    "x = torch.stack([layer(x) for layer in self.layers]).sum(0) if len(self.layers) else x",
+    "states = dict()\nstates['x'] = x\nx = states['x'] * {n}",
+    "x = self.lin(x) if self.lin.weight.requires_grad else x",
+    "x = x.expand(len(cfg.factors), *x.shape).sum(0) if cfg.factors else x",
     "x = self.seq(x)",
     "for layer in self.layers:\n    x = layer(x)",
     "for i in range(len(self.layers)):\n    x = self.layers[i](x) + i",
@@ -320,6 +408,26 @@ CHANGES = {
     "table order": do(moved_to_end),
     "steps": do(lambda m: m.cfg.steps.pop("first")),
     "step exchanged": do(lambda m: m.cfg.steps.update(second=torch.sigmoid)),
+    "deep": do(lambda m: m.cfg.deep["x"].append({"y": 3.0})),
+    "deep value": do(lambda m: m.cfg.deep["x"][0].update(y=3.0)),
+    "array": do(lambda m: m.cfg.array.__setitem__(1, 9.0)),
+    "ids": do(lambda m: m.cfg.ids.discard(1)),
+    "mode": do(lambda m: setattr(m.cfg, "mode", type(m.cfg.mode).ODD)),
+    "list of tensors": do(lambda m: m.cfg.tensors.__setitem__(0, torch.ones(4))),
+    "dict of tensors": do(lambda m: m.cfg.by_name.update(t=torch.ones(4))),
+    "box": put("box.level", 5.0),
+    "items of the box": do(lambda m: m.box.items.reverse()),
+    "item of the class of the box": do(lambda m: setattr(type(m.box), "__getitem__", lambda b, i: 7.0)),
+    "call of the class of the box": do(lambda m: setattr(type(m.box), "__call__", lambda b, by: 7.0)),
+    "item of the class of the config": do(lambda m: setattr(type(m.cfg), "__getitem__", lambda c, i: 7.0)),
+    "length of the class of the config": do(lambda m: setattr(type(m.cfg), "__len__", lambda c: 0)),
+    "tied weight": do(lambda m: setattr(m.tied, "weight", nn.Parameter(torch.ones(4, 4)))),
+    "weight that is tied": do(lambda m: setattr(m.lin, "weight", nn.Parameter(torch.ones(4, 4)))),
+    "wrapped helper": world_set("scaled_by", lambda x: x * 9),
+    "factory of helpers": world_set("scaler", lambda by: lambda config: 7.0),
+    "gradients off": do(lambda m: torch.set_grad_enabled(False)),
+    "autocast": do(lambda m: torch.set_autocast_enabled("cpu", True)),
+    "default dtype": do(lambda m: torch.set_default_dtype(torch.float64)),
     "tensor of the config": put("cfg.tensor", torch.ones(4)),
     "tensor written": do(lambda m: m.cfg.tensor.add_(1)),
     "config exchanged": do(lambda m: setattr(m, "cfg", copy.deepcopy(m.cfg))),
@@ -406,8 +514,8 @@ class Side:
         config = type("Config", (), {k: v for k, v in vars(Config).items() if k not in _OWN})
         config.__module__ = self.world.__name__
         vars(self.world).update(
-            torch=torch, nn=nn, F=F, math=math, functools=functools, FlowModule=FlowModule, Config=config,
-            Inner=Inner,
+            torch=torch, nn=nn, F=F, math=math, functools=functools, operator=operator, copy=copy, enum=enum,
+            dataclasses=dataclasses, contextlib=contextlib, FlowModule=FlowModule, Config=config, Inner=Inner,
         )  # fmt: skip
         lines = "".join(f"        {line}\n" for line in body.splitlines())
         exec(SOURCE.format(base=base, method=method, body=lines), vars(self.world))
@@ -421,7 +529,8 @@ class Side:
         self.module.zero_grad()
         try:
             y = self.module(x)
-            y.sum().backward()
+            if y.requires_grad:
+                y.float().sum().backward()
         except Exception as error:
             return [type(error)]
         grads = [p.grad for p in self.module.parameters()]
@@ -451,6 +560,17 @@ def same(one, two):
     )
 
 
+@contextlib.contextmanager
+def same_modes():
+    try:
+        yield
+    finally:
+        torch.set_grad_enabled(True)
+        torch.set_autocast_enabled("cpu", False)
+        torch.set_default_dtype(torch.float32)
+
+
+@same_modes()
 def require_equal_in_a_changing_world(body, names, copied):
     plain = Side("plain", "nn.Module", "forward", body)
     flow = Side("flow", "FlowModule", "flow", body)

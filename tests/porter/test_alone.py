@@ -205,6 +205,36 @@ def test_a_circle_of_imports_ends(tmp_path):
     assert "FlowModule" not in alone(tmp_path / "pkg" / "model.py").text
 
 
+LAYER = """
+from torch import nn
+from ...modeling_layers import GradientCheckpointingLayer
+
+class Layer(GradientCheckpointingLayer):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.lin(x)
+"""
+
+
+def test_base_of_a_known_package_is_not_looked_at(tmp_path):
+    call = "    def __call__(self, *args):\n        return super().__call__(*args)\n"
+    base = f"class GradientCheckpointingLayer(nn.Module):\n{call}"
+    files = {
+        "setup.py": "",
+        "transformers/__init__.py": "",
+        "transformers/modeling_layers.py": f"from torch import nn\n{base}",
+        "transformers/models/__init__.py": "",
+        "transformers/models/m/__init__.py": "",
+        "transformers/models/m/modeling_m.py": LAYER,
+    }
+    write(tmp_path, files)
+    made = alone(tmp_path / "transformers" / "models" / "m" / "modeling_m.py")
+    assert statuses(made) == {"Layer": ("graph", 1)}
+
+
 def read_with(folder, monkeypatch, name):
     """Return the files that a port of one file alone reads besides it."""
     read = []

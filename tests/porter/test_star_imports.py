@@ -87,3 +87,11 @@ def test_a_class_of_the_project_is_still_found_through_stars():
     assert "class Base(FlowModule)" in flow_of(project, "base.py")
     found = project.draft(Path("/p/pkg/model.py")).plan.classes
     assert [(item.name, item.status) for item in found] == [("Net", "graph")]
+
+
+def test_star_under_type_checking_is_not_followed():
+    lazy = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .more import *\n"
+    files = {"utils.py": lazy, "more.py": UTILS.replace(".more", ".utils"), "model.py": MODEL}
+    assert flow_of(ported(files)) == MODEL
+    runs = lazy.replace("if TYPE_CHECKING", "if True")
+    assert "class Net(FlowModule):" in flow_of(ported({**files, "utils.py": runs}))

@@ -21,6 +21,10 @@ def soft(t, bound):
     return torch.clamp(t, max=bound)
 
 
+def bounded(t):
+    return t.sum() if t.sum().item() < 0 else -t.sum()
+
+
 def nothing(x):
     print(end="")
 
@@ -111,6 +115,29 @@ CASES = {
     "weight inside": (
         "return self.lin(x) @ self.head(x)",
         "def head(self, x):\n    w = self.emb.weight\n    return self.two(w).t() * x.sum()",
+    ),
+    "weight or nothing": (
+        "w = self.head()\nreturn self.lin(x) @ w.t()",
+        ("def head(self):\n    w = self.emb.weight if self.scale > 1 else None\n"
+         "    if w is not None:\n        w = self.two(w)\n    return w"),
+    ),
+    "weight that may be left out": (
+        "return self.lin(x) @ self.head(self.emb.weight).t() + self.head(x).sum() + self.head()",
+        ("def head(self, w=None):\n    if w is not None:\n        w = self.two(w)\n        return w\n"
+         "    return 1.0"),
+    ),
+    "weight in the place of nothing": (
+        "return self.lin(x) @ self.head().t() + self.head(x).sum()",
+        "def head(self, w=None):\n    if w is None:\n        w = self.emb.weight\n    return self.two(w)",
+    ),
+    "function that a property gives": (
+        "return self.lin(x) * self.loss(x)",
+        ("@property\ndef loss(self):\n    return self.own if self.none else bounded\n"
+         "@loss.setter\ndef loss(self, value):\n    self.own = value"),
+    ),
+    "layer that a property gives": (
+        "return self.lin(x) * self.part(x)",
+        "@property\ndef part(self):\n    return self.two",
     ),
     "weight given": (
         "return self.lin(x) @ self.head(self.emb.weight).t()",
@@ -338,3 +365,11 @@ def test_forward_of_a_base_that_is_given_a_parameter_computes_the_same(porter, t
 def test_parameter_of_a_helper_is_what_its_calls_give(porter, name, written):
     own = ("return self.go(self.lin(x))", "def go(self, t):\n    return self.two(t)")
     assert written in porter.text(text_with(*CASES.get(name, own)))
+
+
+def test_layer_that_a_tensor_chooses_is_kept(porter):
+    body = "for i in (x.sum(0) > 0).nonzero():\n    x = self.ps[0] * self.layers[i](x)\nreturn x"
+    text = text_with(body, "").replace(
+        "self.scale = 2.0", "self.layers = nn.ModuleList([self.lin] * 4)"
+    )
+    assert [reason.code for reason in porter.reasons(text)] == ["FDL301"]

@@ -289,7 +289,8 @@ class BlockReader:
             return
         for name, present in none_tests(self.env, test, False):
             replaced = any(t.name == name for stmt in body for t in stmt.targets if t.op == "name")
-            if present and self.env.kinds.get(name) == "maybe" and (_leaves(body) or replaced):
+            known = name in self.env.optional and self.env.kinds.get(name) == "maybe"
+            if present and known and (_leaves(body) or replaced):
                 self.env.kinds[name] = "flow"
 
     def _for(self, node: ast.For) -> Stmt:

@@ -301,6 +301,9 @@ def _attribute(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line
 
 
 def _on_self(env: Environment, name: str, arguments: tuple[Expr, ...], line: int) -> Call:
+    if name in env.view.properties:
+        # It calls what the property gives, which may be anything.
+        return Call(role="submodule", kind=_result(arguments))
     if name in env.view.methods:
         env.own_calls.append(name)
         return Call(role="own", kind=env.view.results.get(name, "maybe"))

@@ -76,7 +76,8 @@ class Environment:
     """The state of one abstract interpretation; `kinds` are those of the local names.
 
     `may_be_none` are the classes of the file whose forward gives nothing in some calls; `shared` are
-    the variables that functions inside of the method set, at whatever time.
+    the variables that functions inside of the method set, at whatever time; `optional` are the parameters
+    that are traced values where they are not None.
     """
 
     source: SourceFile
@@ -91,6 +92,7 @@ class Environment:
     own_calls: list[str] = field(default_factory=list)
     returns: list[Kind] = field(default_factory=list)
     parameters: list[str] = field(default_factory=list)
+    optional: set[str] = field(default_factory=set)
     cautious: bool = False
     mapping: Kind | None = None
     in_context: bool = False
@@ -103,8 +105,10 @@ class Environment:
     given: list[tuple[str, str, bool, tuple[tuple[str, Kind], ...]]] = field(default_factory=list)
 
     def bind(self, name: str, kind: Kind) -> None:
-        """Note what a variable is bound to."""
+        """Note what a variable is bound to; one that is anything but a traced value may be a weight."""
         self.kinds[name] = "maybe" if name in self.shared else kind
+        if self.kinds[name] not in {"flow", "none"}:
+            self.optional.discard(name)
 
     def refuse(self, line: int, code: str, message: str) -> None:
         """Note why the method cannot be described; each place once."""

@@ -267,6 +267,11 @@ class ExpressionReader:
         elif kind == "parameters":
             kind = "parameters" if index.op == "slice" else "parameter"
         elif kind == "modules":
+            if index.op == "name" and index.kind in FLOWING:
+                text = self.env.source.slice(self.env.source.span(node))
+                self.env.refuse(
+                    node.lineno, "FDL301", f"`{text}` depends on the value of a tensor"
+                )
             kind = "modules" if index.op == "slice" else "module"
         elif kind == "parameter":
             kind = "flow"
@@ -356,7 +361,7 @@ class ExpressionReader:
 
     def _named(self, node: ast.NamedExpr) -> Expr:
         value = self.read(node.value)
-        self.env.kinds[node.target.id] = value.kind
+        self.env.bind(node.target.id, value.kind)
         return self._make(node, "assignment", (value,), value.kind, node.target.id)
 
     def _lambda(self, node: ast.Lambda) -> Expr:

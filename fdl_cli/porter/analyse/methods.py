@@ -84,6 +84,11 @@ class MethodReader:
         env.kinds |= {
             name: narrowed_kind(kind, given.get(name)) for name, kind in env.kinds.items()
         }
+        env.optional = {
+            name
+            for name in env.parameters
+            if env.kinds.get(name) == "maybe" and given.get(name, "flow") in {"flow", "none"}
+        }
         body = BlockReader(env).read(node.body)
         self.given += (
             OwnCall(owner=owner, name=name, above=above, arguments=arguments)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import final
 
 STAR_MODULES = ("torch", "torch.nn", "torch.nn.functional")
+_TYPE_CHECKING = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -63,9 +64,11 @@ def collect(tree: ast.Module, brought: Mapping[str, str] = MappingProxyType({}))
     functions: dict[str, FunctionNode] = {}
     classes: dict[str, ast.ClassDef] = {}
     assigned: set[str] = set()
+    unread: set[str] = set()
+    for_types = set(_only_for_types(tree.body))
     for node in module_level(tree.body):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            add_import(node, aliases, stars)
+            add_import(node, aliases, unread if node in for_types else stars)
         elif isinstance(node, FunctionNode):
             functions[node.name] = node
         elif isinstance(node, ast.ClassDef):
@@ -86,6 +89,16 @@ def module_level(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
         yield node
         for inner in _inner_blocks(node):
             yield from module_level(inner)
+
+
+def _only_for_types(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
+    """Yield the statements under `if TYPE_CHECKING:`, which never run.
+
+    A package that loads its parts on demand has a star for each of them there: they may be hundreds of files.
+    """
+    for node in module_level(body):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in _TYPE_CHECKING:
+            yield from module_level(node.body)
 
 
 def _inner_blocks(node: ast.stmt) -> list[list[ast.stmt]]:

@@ -1,4 +1,12 @@
-"""What a comparison with `None` shows of a name, for the block that it decides about."""
+"""What a comparison with `None` shows of a name, for the block that it decides about.
+
+def forward(self, x, mask=None):
+    scale = self.embedding.weight if self.scaled else None
+    if mask is not None:                # a parameter of the call: a traced value
+    if scale is not None:               # a raw parameter of the module: it has no `through`
+
+A parameter of the method is a traced value as long as no other value is bound to its name.
+"""
 
 from typing import final
 
@@ -18,7 +26,7 @@ class narrowed:  # noqa: N801 - reads as a statement about the block it opens
     def __enter__(self) -> None:
         for name in self._names:
             kind = self._env.kinds.get(name)
-            if kind == "maybe":
+            if kind == "maybe" and name in self._env.optional:
                 self._saved[name] = kind
                 self._env.kinds[name] = "flow"
 

@@ -213,7 +213,7 @@ class _Script:
                 name
                 for owner in lineage
                 for name, node in self.syntax.get(owner.name, {}).items()
-                if any(ast.unparse(each).endswith("property") for each in node.decorator_list)
+                if any(_makes_property(each) for each in node.decorator_list)
             ),
             fillers=frozenset(
                 name
@@ -370,6 +370,11 @@ def _makes_module(facts: ClassFacts) -> bool:
         base.kind in {"module", "flow", "layer"} or torch.is_foreign_module(base.name)
         for base in facts.bases
     )
+
+
+def _makes_property(decorator: ast.expr) -> bool:
+    """Return True for `@property`, `@cached_property` and `@name.setter`."""
+    return ast.unparse(decorator).endswith(("property", ".setter", ".getter", ".deleter"))
 
 
 def _called_on_self(node: FunctionNode) -> set[str]:
