@@ -52,6 +52,8 @@ def _has_flow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 def _intercepted_call(module: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
     tracer = current_tracer()
     if tracer is None or not _has_flow(args, kwargs):
+        if tracer is not None and tracer.listening:
+            tracer.sources.called(module)
         return _call(module, *args, **kwargs)
     return call_module(tracer, module, args, kwargs)
 

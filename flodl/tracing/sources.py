@@ -87,6 +87,9 @@ if TYPE_CHECKING:
 
 # Items of a container of more are guarded together, by one call.
 _FEW_ITEMS: Final = 8
+_HOOKS: Final = (
+    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
+)  # fmt: skip
 _CALLED_BY_PYTHON: Final = (
     "__call__", "__getitem__", "__len__", "__iter__", "__contains__", "__bool__", "__getattr__",
     "__eq__", "__add__", "__mul__", "__next__", "__enter__", "__exit__",
@@ -431,6 +434,20 @@ class Sources:
             self.found(found, f"{self._key(kind, kind.__name__)}.{name}")
             if isinstance(found, FunctionType):
                 self.class_reads(found, owner)
+
+    def called(self, module: nn.Module) -> None:
+        """Guard the hooks of a module that the flow calls in place, such as a parametrization."""
+        place = self.source_of(module)
+        if place is None:
+            path = self._tracer.encoder.module_path(module)
+            place = None if path is None else f"self.get_submodule({path!r})"
+        if place is not None:
+            for name in _HOOKS:
+                hooks = vars(module)[name]
+                if hooks:
+                    self.found(hooks, f"{place}.{name}")
+                else:
+                    self._check(f"not {place}.{name}")
 
     # ---- functions ------------------------------------------------------------------------------
 
