@@ -7,7 +7,6 @@ return positional and named arguments, and `CHANGES`: functions of a model, by t
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from tests.porter.port_twins import Twins
 
@@ -33,9 +32,9 @@ def loaded_state(net):
 
 
 def hooked(net):
-    """Hook containers and leaves, so that their results grow."""
-    for module in net.modules():
-        if type(module) in {nn.Linear, nn.LayerNorm, nn.ModuleList, nn.Sequential}:
+    """Hook every module inside, parametrizations included, so that their results grow."""
+    for path, module in net.named_modules():
+        if path:
             module.register_forward_hook(_grown)
 
 

@@ -367,9 +367,11 @@ def test_parameter_of_a_helper_is_what_its_calls_give(porter, name, written):
     assert written in porter.text(text_with(*CASES.get(name, own)))
 
 
-def test_layer_that_a_tensor_chooses_is_kept(porter):
+def test_layer_that_a_tensor_chooses_is_chosen_in_every_call(porter, tmp_path):
     body = "for i in (x.sum(0) > 0).nonzero():\n    x = self.ps[0] * self.layers[i](x)\nreturn x"
     text = text_with(body, "").replace(
         "self.scale = 2.0", "self.layers = nn.ModuleList([self.lin] * 4)"
     )
-    assert [reason.code for reason in porter.reasons(text)] == ["FDL301"]
+    twins = Twins(porter, tmp_path, text)
+    assert "self.layers[call(int, i)]" in twins.text
+    twins.repeat()

@@ -267,11 +267,6 @@ class ExpressionReader:
         elif kind == "parameters":
             kind = "parameters" if index.op == "slice" else "parameter"
         elif kind == "modules":
-            if index.op == "name" and index.kind in FLOWING:
-                text = self.env.source.slice(self.env.source.span(node))
-                self.env.refuse(
-                    node.lineno, "FDL301", f"`{text}` depends on the value of a tensor"
-                )
             kind = "modules" if index.op == "slice" else "module"
         elif kind == "parameter":
             kind = "flow"
