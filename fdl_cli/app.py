@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from fdl_cli import __version__
 
-# What people and shells ask for most is answered before anything else is imported.
+# The most frequent requests of people and shells are answered before anything else is imported.
 _FAST_HELP = ((), ("--help",), ("-h",))
 _HELP = ("--help", "-h")
 _FAST_VERSION = (("--version",), ("-V",))

@@ -23,7 +23,7 @@ NO_PARSER = 3
 
 
 def answer_schema(parser: Any, words: Sequence[str] | None = None) -> None:
-    """Print the options of a parser and end the program, if `--fdl-schema` is asked for.
+    """Print the options of a parser and end the program, if `--fdl-schema` is given.
 
     Args:
         parser: an `argparse.ArgumentParser`, a `typer.Typer` or a click command.

@@ -64,7 +64,7 @@ class FdlError(Exception):
 
 @final
 class OperationFailedError(FdlError):
-    """What was asked for was tried and did not succeed."""
+    """The requested action was tried and did not succeed."""
 
     exit_code = 1
 
@@ -115,7 +115,7 @@ def storage_error(problem: OSError, own_folders: Sequence[str]) -> FdlError | No
     """Return the error for a disk that is full or a place that may not be used; None for other problems.
 
     Args:
-        problem: what the operating system said.
+        problem: the operating system's message.
         own_folders: the folders of fdl itself, in which nothing but fdl decides what exists.
     """
     place = problem.filename if isinstance(problem.filename, str) else ""

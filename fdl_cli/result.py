@@ -1,4 +1,4 @@
-"""What a command returns, and the one place that turns it into a JSON envelope."""
+"""Result of a command, and the one place that turns it into a JSON envelope."""
 
 import json
 from collections.abc import Mapping

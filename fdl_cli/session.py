@@ -25,7 +25,7 @@ from fdl_cli.terminal import is_terminal, line_width, may_ask, point_at_nothing,
 
 @final
 class Session:
-    """One run of `fdl`: what is known so far, so that an error can be shown in the right form."""
+    """One run of `fdl`: the facts known so far, so that an error can be shown in the right form."""
 
     def __init__(self, arguments: tuple[str, ...], environ: Mapping[str, str]) -> None:
         self.arguments = arguments
@@ -245,7 +245,7 @@ def _open_stream(stream: TextIO | None) -> TextIO:
         return Path(os.devnull).open("w", encoding="utf-8")
     # An odd encoding or file name must cost one character, not the whole output.
     if isinstance(stream, io.TextIOWrapper):
-        # What an earlier write left behind cannot be written now either.
+        # The rest of an earlier write cannot be written now either.
         with contextlib.suppress(OSError):
             stream.reconfigure(errors="replace")
     return stream

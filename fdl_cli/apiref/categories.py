@@ -65,6 +65,6 @@ def category_of(module: str) -> str:
 
 
 def category_order(title: str) -> int:
-    """Return where a group stands in a listing."""
+    """Return the position of a group in a listing."""
     titles = [name for name, _ in CATEGORIES]
     return titles.index(title) if title in titles else len(titles)

@@ -166,7 +166,7 @@ class _Reader:
 
 
 def _text_after(tree: ast.Module, node: ast.stmt) -> str | None:
-    """Return the string that stands right after a value, which is how values are documented."""
+    """Return the string that directly follows a value, which is how values are documented."""
     index = tree.body.index(node) + 1
     if index < len(tree.body):
         after = tree.body[index]

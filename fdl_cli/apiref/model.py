@@ -1,4 +1,4 @@
-"""What the reference knows: public names, their members, and the words of their docstrings."""
+"""Data model of the API reference: public names, their members, and the words of their docstrings."""
 
 from dataclasses import dataclass
 from typing import Literal, final

@@ -12,7 +12,7 @@ _CUT: Final = "\n... cut here; `--max-chars 0` prints all of it"
 
 
 def entry_text(index: ApiIndex, entry: Entry, most: int) -> str:
-    """Return the reference of one name: signature, meaning, parts, examples, where it stands."""
+    """Return the reference of one name: signature, meaning, parts, examples and location."""
     doc = entry.doc
     sections = [entry.signature, _indented(doc.summary)]
     if doc.body:

@@ -38,7 +38,7 @@ class SourceTree:
         self.modules = modules
 
     def exports(self) -> Iterator[tuple[str, Found]]:
-        """Yield every public name: what a package re-exports as `from a import X as X`."""
+        """Yield every public name, that is, each name a package re-exports as `from a import X as X`."""
         for module in self.modules.values():
             if not module.file.endswith("__init__.py"):
                 continue

@@ -1,4 +1,4 @@
-"""What becomes of each PyTorch name in a flow graph: most stay, some have a flow word."""
+"""Map from PyTorch names to flow graphs: most names stay, some have a flow word."""
 
 import difflib
 import json

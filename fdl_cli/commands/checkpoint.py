@@ -1,4 +1,4 @@
-"""`fdl checkpoint`: what is in a checkpoint, whether it is whole, how two differ, and new names for old."""
+"""`fdl checkpoint`: inspect, verify, compare and migrate checkpoint files."""
 
 import math
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ class TensorLine:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowData:
-    """What a file says about itself."""
+    """The description of a file, as the file gives it."""
 
     file: Path
     version: int
@@ -282,7 +282,7 @@ def show_diff(result: CommandResult[DiffData], console: Console) -> None:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrateOptions:
-    """What to convert, into what, and who decides about names."""
+    """The files to convert, the target, and the source of the names."""
 
     source: Path
     target: Path
@@ -315,9 +315,9 @@ def parse_migrate(
         ),
     ] = None,
 ) -> MigrateOptions:
-    """Write a checkpoint anew: in today's format, and with the names of another model if asked.
+    """Rewrite a checkpoint in today's format, with the names of another model if requested.
 
-    Without --like only the names given change. What could be matched in several ways is an error.
+    Without --like only the names given change. An ambiguous match is an error.
     """
     return MigrateOptions(
         source=source,

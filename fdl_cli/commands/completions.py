@@ -36,7 +36,7 @@ def parse(
 ) -> CompletionsOptions:
     """Print the completion script of a shell; `fdl autocomplete` puts it in its place.
 
-    The script asks fdl at TAB only, so a new shell starts no slower.
+    The script calls fdl at TAB only, so a new shell starts no slower.
     """
     return CompletionsOptions(shell=shell)
 

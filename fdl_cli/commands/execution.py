@@ -54,7 +54,7 @@ def choose(entry: CommandEntry, arguments: tuple[str, ...], console: Console) ->
 
 
 def prepare(chosen: Chosen, console: Console) -> Execution | None:
-    """Parse the arguments; nothing when they asked for help or for the JSON Schema."""
+    """Parse the arguments; return None for a request of help or of the JSON Schema."""
     try:
         parsed = parse(chosen.prog, chosen.command.parse, chosen.arguments)
     except SchemaRequest:

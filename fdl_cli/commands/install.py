@@ -45,7 +45,7 @@ class InstallOptions:
 class InstallData:
     """The launcher and what it starts, and which `fdl` a shell would find.
 
-    `newest` is the newest version on pip's indexes, null when nobody asked for it.
+    `newest` is the newest version on pip's indexes, null when it was not requested.
     """
 
     path: Path
@@ -103,7 +103,7 @@ def run(context: Context, options: InstallOptions) -> CommandResult[InstallData]
         UsageError: the options contradict each other, or there is no home or no checkout.
         ConflictError: a program that is not ours is in the way.
         OperationFailedError: the folder cannot be written.
-        EnvironmentLackingError: the indexes cannot be asked.
+        EnvironmentLackingError: the indexes cannot be queried.
     """
     _check_options(options)
     windows = sys.platform == "win32"

@@ -25,7 +25,7 @@ _LOUDER: Final = ("verbose", "debug", "trace")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The task's words, exactly as given, and what was asked before them."""
+    """The task's words, exactly as given, and the options before them."""
 
     words: tuple[str, ...]
     flags: Flags
@@ -71,7 +71,7 @@ def parse(
 ) -> RunOptions:
     """Run a task of `fdl.yml`, from any folder of the project.
 
-    `fdl TASK` is the same, unless TASK is also a command of fdl. Options for fdl stand before the
+    `fdl TASK` is the same, unless TASK is also a command of fdl. Options for fdl come before the
     task's name; everything after `--` goes to the task, byte for byte.
     """
     place = "native" if native else "docker" if docker else None

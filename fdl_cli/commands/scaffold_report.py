@@ -1,4 +1,4 @@
-"""What `fdl init` and `fdl add` report: every file with what happened to it."""
+"""Report of `fdl init` and `fdl add`: every file with what happened to it."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -29,7 +29,7 @@ class EntryOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntriesData:
-    """What is known of each entry after the command; `cleared` names those forgotten by it."""
+    """The known state of each entry after the command; `cleared` names those forgotten by it."""
 
     entries: tuple[EntryState, ...]
     cleared: tuple[str, ...]

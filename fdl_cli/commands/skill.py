@@ -86,7 +86,7 @@ class SkillFileReport:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeData:
-    """What a change did, or with `dry_run` would do."""
+    """The effect of a change, or with `dry_run` its plan."""
 
     name: str
     root: Path

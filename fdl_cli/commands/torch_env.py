@@ -60,7 +60,7 @@ class ListData:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfoData:
-    """What is in one build, or the newest torch of every variant for this machine."""
+    """The contents of one build, or the newest torch of every variant for this machine."""
 
     name: str | None
     folder: str | None

@@ -16,7 +16,7 @@ from fdl_cli.torchenv.source_build import SourceBuild
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What to build, how and where."""
+    """The build to make, how and where."""
 
     torch: str
     arch: str | None

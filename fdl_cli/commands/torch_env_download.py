@@ -31,7 +31,7 @@ class DownloadOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadData:
-    """What was fetched; `install` is the command for the other machine."""
+    """The fetched files; `install` is the command for the other machine."""
 
     name: str
     why: str

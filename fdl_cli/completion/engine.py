@@ -1,4 +1,4 @@
-"""Find what may stand at the end of a command line, from the table of options.
+"""Completions for the end of a command line, from the table of options.
 
 On the path of every TAB: named tuples and plain containers only.
 """
@@ -37,7 +37,7 @@ class CommandFacts(NamedTuple):
 
 @final
 class Completion(NamedTuple):
-    """What fits; `files` asks the shell for its own file names, `prefix` stays before a value.
+    """The candidates; `files` requests the shell's own file names, `prefix` stays before a value.
 
     `wanted` names the argument to be completed, for candidates that only the caller knows.
     """

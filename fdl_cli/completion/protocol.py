@@ -1,4 +1,4 @@
-"""How shells ask and are answered: words in, one candidate per line out."""
+"""Protocol between shells and `fdl`: words in, one candidate per line out."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, final
@@ -38,7 +38,7 @@ def answer_text(shell: str, completion: Completion) -> str:
     lines = [FILES] if completion.files else []
     prefix = completion.prefix
     if shell == "bash":
-        # bash replaces only what stands after the last `=`.
+        # bash replaces only the text after the last `=`.
         prefix = ""
     for item in completion.candidates:
         value = f"{prefix}{item.value}"

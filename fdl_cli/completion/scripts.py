@@ -8,7 +8,7 @@ from typing import Final, Literal, final
 Shell = Literal["bash", "zsh", "fish", "powershell"]
 SHELLS: Final[tuple[Shell, ...]] = ("bash", "zsh", "fish", "powershell")
 
-# Every script asks `fdl` at TAB only, so a shell starts no process because of it.
+# Every script calls `fdl` at TAB only, so a shell starts no process because of it.
 _BASH: Final = r"""# bash completion for fdl
 _fdl() {
     local line files=0

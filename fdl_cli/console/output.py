@@ -155,7 +155,7 @@ class Console:
         )
         with rich.capture() as capture:
             rich.print(table)
-        # rich fills lines with blanks up to the column's width; nobody wants those in a pipe.
+        # rich fills lines with blanks up to the column's width, which are unwanted in a pipe.
         self.write("".join(f"{text.rstrip()}\n" for text in capture.get().splitlines()))
 
     def diff(self, text: str) -> None:
@@ -181,7 +181,7 @@ class Console:
         """Ask a yes-or-no question on stderr; `FDL_YES=1` has answered all of them with yes.
 
         Raises:
-            NeedsTerminalError: nobody can be asked; the error names the flag to pass.
+            NeedsTerminalError: no terminal to prompt on; the error names the flag to pass.
         """
         if self.assume_yes:
             return True

@@ -138,7 +138,7 @@ class DockerEngine:
                     stdin = None if sys.stdin is None else 0
                     Wire(connection, tty=request.tty, stdin=stdin).pump()
                 except ReaderLeftError:
-                    # The engine would wait for ever to deliver what nobody reads.
+                    # The engine would wait for ever to deliver output without a reader.
                     connection.shutdown(socket.SHUT_RDWR)
                     self._kill(container, "SIGKILL")
                     return EXIT_BROKEN_PIPE

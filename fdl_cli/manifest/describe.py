@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 
 def rows(tree: Tree, *, hidden: bool = False) -> Iterator[Row]:
-    """Yield the tasks of a manifest in its order; hidden ones only if asked for."""
+    """Yield the tasks of a manifest in its order; hidden ones only on request."""
     for name, task in table(tree, "commands").items():
         if isinstance(task, dict) and (hidden or not task.get("hidden")):
             group = text(task, "group") or DEFAULT_GROUP

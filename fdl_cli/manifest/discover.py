@@ -38,7 +38,7 @@ def other_manifest_hint(folder: str) -> str | None:
 
 
 def in_project() -> bool:
-    """Say whether the working folder belongs to a project."""
+    """Return True if the working folder belongs to a project."""
     try:
         return find_root(os.getcwd()) is not None
     except FileNotFoundError:

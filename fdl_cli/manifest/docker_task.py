@@ -61,7 +61,7 @@ def run_in_service(
 
 
 def require_engine(facts: DockerFacts, invocation: Invocation) -> None:
-    """Refuse to go on without an engine, and say which part of it is missing.
+    """Refuse to continue without an engine, and say which part of it is missing.
 
     Raises:
         EnvironmentLackingError: with what to do.
@@ -111,7 +111,7 @@ def container_run(
     environment = dict(pairs(settings.get("environment")))
     environment["FDL_IN_CONTAINER"] = "1"
     if os.getuid() != 0:
-        # The caller's uid has no home in the image; what insists on one gets a writable folder.
+        # The caller's uid has no home in the image; programs that insist on one get a writable folder.
         environment.setdefault("HOME", "/tmp")
     for change in invocation.changes:
         value = change.value

@@ -1,6 +1,6 @@
 """Turn the text of one YAML file into nodes that know their place, with every problem found.
 
-`fdl.yml:7:5` can only be said of a key if the line is kept: PyYAML's constructor throws it away,
+An error can name `fdl.yml:7:5` only if the line is kept: PyYAML's constructor throws it away,
 so its node tree is read instead.
 """
 
@@ -19,7 +19,7 @@ _SPLIT = "write what is meant, or split the file over `path:` tasks"
 
 @final
 class Place(NamedTuple):
-    """Where a key or value stands; lines and columns count from one."""
+    """The place of a key or value; lines and columns count from one."""
 
     file: str
     line: int
@@ -113,7 +113,7 @@ class _Reader:
         return Place(self.file, mark.line + 1, mark.column + 1)
 
     def table(self, node: "yaml.MappingNode", place: Place) -> Table:
-        """Read a mapping; keys are text, and none stands twice."""
+        """Read a mapping; keys are text, and none occurs twice."""
         entries: dict[str, Node] = {}
         self._require_unique(node)
         self._loader.flatten_mapping(node)

@@ -29,7 +29,7 @@ class EntryState:
 
 
 def entries(stored: Stored) -> Iterator[Found]:
-    """Yield every task with an entry of its own."""
+    """Yield every task that has an `entry`."""
     for names in _names(stored.tree, ()):
         found = find_task(stored.tree, stored.root, names)
         if found is not None and "entry" in found.task:

@@ -1,4 +1,4 @@
-"""Where folders of this machine are in the container of a service."""
+"""Map from folders of this machine to the container of a service."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a task would do, as data for people and programs: `-n`, `fdl why` and their JSON."""
+"""Plan of a task, as data for people and programs: `-n`, `fdl why` and their JSON."""
 
 import json
 import os

@@ -34,7 +34,7 @@ from fdl_cli.manifest.words import Words, read_flags
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A task that was asked for: the project, the task, the flags, and the task's own words."""
+    """A requested task: the project, the task, the flags, and the task's own words."""
 
     project: Project
     found: Found
@@ -104,7 +104,7 @@ def prepare(request: Request, around: Surroundings) -> Invocation:
 
 
 def task_path(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return where a task stands in the manifest.
+    """Return the path of a task in the manifest.
 
     Example:
         >>> task_path(("train", "quick"))

@@ -11,7 +11,7 @@ from fdl_cli.manifest.schema import Option, Schema
 
 @final
 class Given(NamedTuple):
-    """What a command line gives: the names of its options, and its positional arguments."""
+    """The contents of a command line: the names of its options, and its positional arguments."""
 
     names: frozenset[str]
     positional: tuple[str, ...]

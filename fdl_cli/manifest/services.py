@@ -41,7 +41,7 @@ class Service:
 
     @property
     def from_compose(self) -> bool:
-        """Say whether a compose file describes it."""
+        """Return True if a compose file describes it."""
         return self.file.name in COMPOSE_FILES
 
 
@@ -172,7 +172,7 @@ def _unknown(name: str, known: list[str], file: Path) -> ConfigError:
 
 
 def _is_mount(volume: object) -> bool:
-    """Say whether an item of `volumes` is a folder or a named volume, in the short or the long form."""
+    """Return True if an item of `volumes` is a folder or a named volume, in the short or the long form."""
     if not isinstance(volume, Mapping):
         return True
     keys = {"type", "source", "target", "read_only"}

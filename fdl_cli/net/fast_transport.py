@@ -168,7 +168,7 @@ class _Backend(httpcore.NetworkBackend):
 
 @final
 class _Stream(httpcore.NetworkStream):
-    """A connection that hands out the head of an answer and keeps what comes after it."""
+    """A connection that returns the head of an answer and keeps what comes after it."""
 
     def __init__(self, inner: httpcore.NetworkStream) -> None:
         self._inner = inner
@@ -208,7 +208,7 @@ class _Stream(httpcore.NetworkStream):
         return data[:end]
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Write; what is read next is the head of an answer."""
+        """Write; the next bytes read are the head of an answer."""
         self._in_head = True
         self._inner.write(buffer, timeout)
 

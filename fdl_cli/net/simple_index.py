@@ -39,7 +39,7 @@ class IndexLink:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelName:
-    """The parts of a wheel's file name; `local` is what stands after `+`."""
+    """The parts of a wheel's file name; `local` is the part after `+`."""
 
     project: str
     version: str

@@ -1,4 +1,4 @@
-"""The cache: finished files by checksum, unfinished ones with what is needed to go on.
+"""The cache: finished files by checksum, unfinished ones with the state to resume them.
 
 A file is either complete and verified under `files/`, or a part under `parts/`. Nothing else
 exists in between: the last step is one rename.
@@ -20,7 +20,7 @@ BLOCK: Final = 1024 * 1024
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartNote:
-    """What a server said about a file that is not complete yet."""
+    """A server's description of a file that is not complete yet."""
 
     url: str
     validator: str | None

@@ -1,4 +1,4 @@
-"""One request for one file: what to ask for, and how far to believe the answer."""
+"""One request for one file: its headers, and how far to believe the answer."""
 
 import re
 import time
@@ -220,12 +220,12 @@ class _Watch:
 
 
 def _is_encoded(response: "httpx.Response") -> bool:
-    # Some servers compress although identity was asked for.
+    # Some servers compress although the request wants identity.
     return response.headers.get("Content-Encoding", "identity").lower() not in ("identity", "")
 
 
 def _validator(response: "httpx.Response") -> str | None:
-    """Return what may stand in If-Range: a strong ETag, else the date; never a weak ETag."""
+    """Return the value for If-Range: a strong ETag, else the date; never a weak ETag."""
     if _is_encoded(response):
         return None
     tag = response.headers.get("ETag")

@@ -15,7 +15,7 @@ from typing import Final, final
 
 from fdl_cli.porter.analyse.names import Names
 
-# What marks the top of a project: above it nothing is looked for.
+# Marks for the top of a project: the search ends there.
 _MARKS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "fdl.yml", "requirements.txt")
 _INSTALL_FOLDERS: Final = frozenset({"site-packages", "dist-packages"})
 _INSTALLED: Final = frozenset({"torch", "torchvision", "numpy", "flodl", *sys.stdlib_module_names})
@@ -92,7 +92,7 @@ class ModuleMap:
 
 @final
 class _Disk:
-    """What is on disk around the files, each place looked at once."""
+    """The files on disk around the given ones, each place looked at once."""
 
     def __init__(self) -> None:
         self._files: dict[Path, bool] = {}
@@ -148,7 +148,7 @@ def _top(file: Path) -> str:
 def imports_first(
     files: Iterable[Path], imported: Callable[[Path], Iterable[Path]]
 ) -> tuple[Path, ...]:
-    """Return files in an order in which those that a file imports stand before it.
+    """Return files in an order in which each file follows those that it imports.
 
     The order of the files themselves decides where imports do not, also in a circle of imports.
     """

@@ -50,7 +50,7 @@ def port_member(
 
 
 def outcome_of(project: Project, path: Path, proof: Proof, *, asked: bool) -> FileOutcome:
-    """Report on the port of a file as it stands now; `asked` is whether a proof was asked for."""
+    """Report on the present port of a file; `asked` is whether a proof was requested."""
     made = project.draft(path)
     loops = loop_findings(made, project.training, proof.script, proof.differed)
     return FileOutcome(

@@ -25,7 +25,7 @@ from fdl_cli.system.atomic import write_whole
 def port_tree(
     request: TreeRequest, note: Callable[[str], None]
 ) -> tuple[PortData, tuple[Notice, ...]]:
-    """Port everything that was asked for.
+    """Port every requested file.
 
     Raises:
         UsageError: a path is missing or unreadable, or the options do not fit together.

@@ -1,4 +1,4 @@
-"""Say what became of every training loop of a file, and why one did not move as far as was asked."""
+"""Report on every training loop of a file, and why one did not move as far as requested."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a project is made of: its name, its mode and its parts."""
+"""Parts of a project: its name, its mode and its components."""
 
 import keyword
 import re

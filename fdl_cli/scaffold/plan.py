@@ -11,7 +11,7 @@ from fdl_cli.scaffold.rendering import ProjectFile
 
 Action = Literal["create", "same", "update", "merge", "conflict", "skip", "remove"]
 
-# What people write themselves: an update never touches it.
+# Files that people write themselves: an update never touches them.
 OWNED: Final = ("src/*/model.py", "src/*/data.py", "src/*/encoder.py", "configs/*")
 
 
@@ -29,7 +29,7 @@ class PlannedFile:
 def plan_new(
     root: Path, files: tuple[ProjectFile, ...], *, force: bool, skip_existing: bool
 ) -> tuple[PlannedFile, ...]:
-    """Plan a new project; what exists already conflicts, unless told otherwise."""
+    """Plan a new project; an existing file conflicts, unless told otherwise."""
     planned = []
     for file in files:
         ours = read_text(root / file.path)

@@ -20,7 +20,7 @@ def create_project(
     """Write a project into a folder that does not exist yet, or is empty.
 
     It is built beside its place, `prepare` (version control) is done there, and one rename puts
-    it into place, so that nobody ever sees half a project.
+    it into place, so that half a project is never visible.
 
     Raises:
         ConflictError: something took the place in the meantime.

@@ -1,4 +1,4 @@
-"""What was installed where, with the hash of every file: how an edited file is recognised."""
+"""Record of installed skills, with the hash of every file, so that an edited file is recognised."""
 
 import json
 from collections.abc import Mapping

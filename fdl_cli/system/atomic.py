@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-# What mkstemp gives is private; a project's files are as open as the user's umask allows.
+# mkstemp gives private files; a project's files are as open as the user's umask allows.
 _OPEN_FILE = 0o666
 
 

@@ -10,7 +10,7 @@ from typing import Final
 Capability = tuple[int, int]
 
 # Checked from top to bottom: the first pattern found in the name decides, so longer and more
-# special names stand before the shorter ones that they contain.
+# special names precede the shorter ones that they contain.
 _NAMES: Final[tuple[tuple[str, Capability], ...]] = (
     (r"\bGB10\b", (12, 1)),
     (r"\bThor\b", (11, 0)),

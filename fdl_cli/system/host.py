@@ -76,7 +76,7 @@ def read_container(environ: Mapping[str, str], root: Path = Path("/")) -> str | 
 
 
 def read_host(folder: Path) -> HostFacts:
-    """Read sizes and limits; `folder` is where disk space is asked for."""
+    """Read sizes and limits; `folder` selects the disk whose space is read."""
     return HostFacts(
         cpus=os.cpu_count(),
         cpu_quota=_cpu_quota(),

@@ -19,7 +19,7 @@ _MARK = re.compile(r"fdl-launcher (?P<mode>environment|checkout) (?P<version>\S+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
-    """What a launcher starts: a Python that has `fdl`, or the `fdl` script of a checkout."""
+    """The target of a launcher: a Python that has `fdl`, or the `fdl` script of a checkout."""
 
     mode: Mode
     version: str

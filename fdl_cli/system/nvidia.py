@@ -69,7 +69,7 @@ def interpret(words: NvidiaWords) -> NvidiaFacts:
 
 
 def is_dropped(pci: tuple[str, ...], driver: str | None) -> bool:
-    """Say whether every NVIDIA device on the bus is too old for this driver branch.
+    """Return True if every NVIDIA device on the bus is too old for this driver branch.
 
     Example:
         >>> is_dropped(("10de:1c8d",), "595.71.05"), is_dropped(("10de:1c8d",), "580.95.05")

@@ -136,7 +136,7 @@ def _kernel_log(run: Runner, reports: list[ProbeReport]) -> str:
 
 
 def _library(name: str) -> bool:
-    """Say whether the loader would find a library, without loading it."""
+    """Return True if the loader would find a library, without loading it."""
     extra = (Path(part) for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part)
     if any((folder / name).exists() for folder in (*_LIBRARY_FOLDERS, *extra)):
         return True

@@ -31,7 +31,7 @@ class PciDevice:
 
     @property
     def is_gpu(self) -> bool:
-        """Say whether this is a display or compute device."""
+        """Return True if this is a display or compute device."""
         return self.kind[:2] in _GPU_CLASSES
 
     @property

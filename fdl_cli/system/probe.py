@@ -9,7 +9,7 @@ from fdl_cli.errors import EnvironmentLackingError, OperationFailedError
 from fdl_cli.system.facts import ProbeReport, Verdict
 from fdl_cli.system.process import run as run_process
 
-# What a source said is kept for people and for `--facts`; a listing of 16 GPUs fits.
+# The output of a source is kept for people and for `--facts`; a listing of 16 GPUs fits.
 KEPT_CHARACTERS: Final = 4000
 
 # (source, argv, seconds) -> (report, stdout and stderr together)
@@ -44,7 +44,7 @@ def found_file(source: str, path: Path, said: str) -> ProbeReport:
 
 
 def skipped(source: str, asked: str, reason: str) -> ProbeReport:
-    """Report a source that was not asked, and why."""
+    """Report a source that was not probed, and why."""
     return ProbeReport(
         source=source, asked=asked, verdict="skipped", exit_code=None, seconds=0.0, said=reason
     )

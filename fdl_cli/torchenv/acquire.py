@@ -84,7 +84,7 @@ def find_closure(plan: SetupPlan, request: SetupRequest, pip: Pip, console: Cons
 
 
 def requirement_of(plan: SetupPlan) -> str:
-    """Return what pip is asked for; PyPI's own wheels carry no variant in their version."""
+    """Return the requirements for pip; PyPI's own wheels carry no variant in their version."""
     choice = plan.choice
     held = plan.view.held or ()
     tagged = any(

@@ -85,7 +85,7 @@ class Build:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBuild:
-    """A build that an index holds; what the index does not tell is None.
+    """A build that an index holds; facts that the index does not tell are None.
 
     `tagged` says whether the file's version carries the variant, as in `2.14.1+cu126`.
     """

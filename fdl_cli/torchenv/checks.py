@@ -91,7 +91,7 @@ def _drift(seen: Inspection) -> Check:
 
 
 def _coverage(seen: Inspection) -> Check:
-    """Say whether the installed build has machine code for every GPU."""
+    """Return True if the installed build has machine code for every GPU."""
     gpus = seen.facts.nvidia.gpus
     installed = seen.installed
     assert installed is not None

@@ -1,4 +1,4 @@
-"""Which torch an environment holds, read from its files: importing torch takes seconds."""
+"""Torch of an environment, read from its files: importing torch takes seconds."""
 
 import json
 import re

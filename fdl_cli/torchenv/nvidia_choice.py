@@ -19,7 +19,7 @@ JETSON_INDEX = "https://pypi.jetson-ai-lab.io"
 
 @final
 class Outcome(NamedTuple):
-    """What one vendor came to: a build or none, and warnings either way."""
+    """The result for one vendor: a build or none, and warnings either way."""
 
     build: Build | None
     warnings: tuple[ChoiceWarning, ...]

@@ -34,7 +34,7 @@ PROJECT: Final = "flodl"
 VENDOR: Final = "vendor"
 SECONDS: Final = 600.0
 _PACKAGES: Final = ("fdl_cli", "flodl")
-# What an installer adds to the files of a wheel.
+# Files that an installer adds to those of a wheel.
 _ADDED: Final = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json"})
 _LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 

@@ -1,4 +1,4 @@
-"""Ask pip: what its configured indexes hold, and which files an installation needs."""
+"""Queries to pip: the contents of its configured indexes, and the files of an installation."""
 
 import importlib.util
 import json

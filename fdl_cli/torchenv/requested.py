@@ -20,7 +20,7 @@ def choose_requested(
     catalogue: Catalogue,
     key: PlatformKey,
 ) -> Outcome:
-    """Return the newest build of the asked variant that fits the hardware, if there is any.
+    """Return the newest build of the requested variant that fits the hardware, if there is any.
 
     Raises:
         EnvironmentLackingError: there is no such build, or it cannot work on this hardware.

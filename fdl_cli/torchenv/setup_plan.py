@@ -197,7 +197,7 @@ def find_source(
 
 
 def _may_hold(view: IndexView, wishes: Wishes) -> bool:
-    """Say whether a kept reading is enough: a wished version may be newer than the reading."""
+    """Return True if a kept reading is enough: a wished version may be newer than the reading."""
     return wishes.torch is None or any(
         f"{item.version}.".startswith(f"{wishes.torch}.") for item in view.held or ()
     )

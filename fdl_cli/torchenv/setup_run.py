@@ -38,7 +38,7 @@ LOCK_SECONDS: Final = 600.0
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupOutcome:
-    """What came of a setup: whether anything changed, the proof, and where things are."""
+    """The result of a setup: whether anything changed, the proof, and where things are."""
 
     changed: bool
     proof: Proof | None
@@ -129,7 +129,7 @@ def prepare_in(build: KeptBuild, environment: Environment, console: Console) -> 
 
 
 def _active_build(environment: Environment) -> str | None:
-    """Return the build that the environment holds, unless somebody changed torch since."""
+    """Return the build that the environment holds, unless torch was changed since."""
     record = read_record(environment) or {}
     installed = read_installed(environment)
     if installed is None or record.get("name") != installed.name or not record.get("build"):

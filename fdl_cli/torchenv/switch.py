@@ -39,7 +39,7 @@ KEPT: Final = ".fdl-kept"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchPlan:
-    """What comes, what goes and what may stay, by distribution name."""
+    """The changes by distribution name: those that come, go, or may stay."""
 
     incoming: tuple[Dist, ...]
     outgoing: tuple[SiteDist, ...]
@@ -101,7 +101,7 @@ def switch(
 ) -> SwitchPlan:
     """Exchange the torch of an environment for a build.
 
-    `previous` is the build that is there now; what is taken out of it is kept, so that
+    `previous` is the build that is there now; the files taken out of it are kept, so that
     switching back needs no linking. None throws it away.
     """
     finish_interrupted(environment)
@@ -139,7 +139,7 @@ def _link(build: KeptBuild, plan: SwitchPlan, target: Path, interpreter: Path) -
 
 
 def _holds(folder: Path, build: KeptBuild, plan: SwitchPlan) -> bool:
-    """Say whether a prepared folder holds exactly the distributions that are to come in."""
+    """Return True if a prepared folder holds exactly the distributions that are to come in."""
     wanted = {dist.info for dist in plan.incoming}
     found = {path.name for path in (folder / packages_folder(build.python)).glob("*.dist-info")}
     return bool(wanted) and found == wanted

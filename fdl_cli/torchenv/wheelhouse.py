@@ -41,7 +41,7 @@ class Target:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelhouseData:
-    """What `download --to` answers."""
+    """The answer of `download --to`."""
 
     torch: str
     variant: str

@@ -1,4 +1,4 @@
-"""What names are bound to: targets of assignments, loops and comprehensions get kinds."""
+"""Kinds of bound names: targets of assignments, loops and comprehensions."""
 
 from fdl_cli.porter.analyse.environment import Environment
 from fdl_cli.porter.ir.expressions import Expr, Kind

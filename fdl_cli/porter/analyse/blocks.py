@@ -240,7 +240,7 @@ class BlockReader:
         return self._make(node, "expr", exprs=(value,))
 
     def _speaks(self, callee: Expr) -> bool:
-        """Say whether calling something for nothing but its effect is a step of its own."""
+        """Return True if a call whose result is unused is a separate step."""
         root = callee
         while root.op == "attribute":
             root = root.parts[0]
@@ -361,7 +361,7 @@ class BlockReader:
         body = self.read(node.body)
         made = any(manager.role in {"function", "method"} for manager in managers)
         if made and len(self.env.refusals) == refusals and any(x.asked for x in expressions(body)):
-            # The block would be entered twice, once for each way to go on.
+            # The block would be entered twice, once for each branch after it.
             self.env.refuse(node.lineno, "FDL306", "a decision inside a `with` block")
         span = self.env.source.span(node)
         return Stmt(
@@ -397,7 +397,7 @@ class BlockReader:
 
 
 def _swallows(callee: Expr) -> bool:
-    """Say whether a context manager is there to end errors."""
+    """Return True if a context manager is there to end errors."""
     return callee.op in {"name", "attribute"} and callee.name in {"suppress", "raises"}
 
 

@@ -38,7 +38,7 @@ def understand_functions(
                 found[name] = fact
         reader.functions.update(found)
         waiting = {name: node for name, node in waiting.items() if name not in found}
-        # What a function is changes only with those that it mentions.
+        # Whether a function is plain changes only with the functions that it mentions.
         todo = {name for name in waiting if mentioned[name] & found.keys()}
     for name, node in waiting.items():
         reader.functions.setdefault(name, _function_fact(reader, node))
@@ -53,7 +53,7 @@ def _function_fact(reader: MethodReader, node: FunctionNode) -> FunctionFact:
     ast.copy_location(plain, node)
     method, result = reader.read(plain, _NO_CLASS)
     roles = {expr.role for expr in expressions(method.body)}
-    # What asks for the value of a tensor is written anew in a flow, but not in a function.
+    # Code that reads a tensor's value is rewritten in a flow, but not in a function.
     asks = any(expr.asked or expr.role == "value" for expr in expressions(method.body))
     transparent = not (method.refusals or asks or roles & {"submodule", "function", "own"})
     return FunctionFact(

@@ -44,7 +44,7 @@ def training_blocks(
 
 
 def _is_model(names: Names, node: ast.ClassDef) -> bool:
-    """Say whether a class is a model; the methods of a trainer class are training code."""
+    """Return True if a class is a model; the methods of a trainer class are training code."""
     if any(
         isinstance(item, ast.FunctionDef) and item.name in {"forward", "flow"}
         for item in node.body
@@ -89,7 +89,7 @@ def _method(kind: str, callee: ast.Attribute) -> str:
 
 
 def _counts_steps(node: ast.If) -> bool:
-    """Say whether an `if` lets the optimizer step in some turns only."""
+    """Return True if an `if` lets the optimizer step in some turns only."""
     modulo = any(isinstance(item, ast.Mod) for item in ast.walk(node.test))
     return modulo and any(
         isinstance(item, ast.Call)

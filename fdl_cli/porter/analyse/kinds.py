@@ -1,4 +1,4 @@
-"""What kind of value comes out: of an operator, of a container, of an attribute that changes."""
+"""Kind of a result: of an operator, of a container, of an attribute that changes."""
 
 from fdl_cli.porter.analyse.environment import FLOWING
 from fdl_cli.porter.ir.expressions import Expr, Kind

@@ -1,4 +1,4 @@
-"""Classes that stand in other files: what a file needs to know of the bases that it imports."""
+"""Classes in other files: the facts that a file needs about the bases that it imports."""
 
 import ast
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class SurveyedClass:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What one file offers to others, before any of its methods is understood.
+    """The exports of one file to others, before any of its methods is understood.
 
     `drawing` are its functions that draw random numbers, and what they return.
     """
@@ -102,7 +102,7 @@ def method_nodes(node: ast.ClassDef, *, module: bool = False) -> dict[str, Funct
 
 
 def _is_left_out(node: FunctionNode) -> bool:
-    """Say whether a function is no step of a forward: a setter, or the text of a context manager."""
+    """Return True if a function is no step of a forward: a setter, or the text of a context manager."""
     return any(
         (isinstance(each, ast.Attribute) and each.attr in {"setter", "deleter", "contextmanager"})
         or (isinstance(each, ast.Name) and each.id == "contextmanager")

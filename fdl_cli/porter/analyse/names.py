@@ -1,4 +1,4 @@
-"""Resolve the names of a module: what an import, a function or a class of the file stands for."""
+"""Names of a module, resolved to the imports, functions and classes of the file."""
 
 import ast
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ class Names:
         return ""
 
     def is_own(self, name: str) -> bool:
-        """Say whether the module itself defines the name."""
+        """Return True if the module itself defines the name."""
         return name in self.functions or name in self.classes or name in self.assigned
 
     def _from_star(self, name: str) -> str:

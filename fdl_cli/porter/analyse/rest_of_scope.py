@@ -1,4 +1,4 @@
-"""What of a program may read the names of a loop once the loop is a set of functions."""
+"""Readers of a loop's names in the rest of a program, once the loop is a set of functions."""
 
 import ast
 from collections.abc import Iterator

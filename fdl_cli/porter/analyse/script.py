@@ -151,7 +151,7 @@ class _Script:
         return method_nodes(node, module=node.name in self.module_classes)
 
     def _is_ported(self, facts: ClassFacts) -> bool:
-        """Say whether a class is on the runtime already, by itself or through one above it."""
+        """Return True if a class is on the runtime already, by itself or through one above it."""
         if any(base.kind == "flow" for base in facts.bases):
             return True
         done = {*self.ported, *(name for name, item in self.relatives.items() if item.on_flodl)}
@@ -225,7 +225,7 @@ class _Script:
         )
 
     def _is_wrapped(self, above: list[ClassFacts]) -> bool:
-        """Say whether the forward that some classes give has decorators that run at every call."""
+        """Return True if the forward that some classes give has decorators that run at every call."""
         owner = next((each for each in above if "forward" in each.methods), None)
         node = self.syntax.get(owner.name, {}).get("forward") if owner is not None else None
         return node is not None and self.reader.is_wrapped(node)
@@ -333,7 +333,7 @@ class _Script:
                     if not each.owner
                     and (below and name != facts.name if each.above else each.name != "forward")
                 )
-        # Who calls the others stands in a file below this one.
+        # The caller of the others is in a file below this one.
         elsewhere = self.kinship.reached.get(facts.name, frozenset()) - {"forward"}
         return given_kinds(calls, nodes, elsewhere - {each.name for each in calls})
 

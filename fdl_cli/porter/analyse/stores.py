@@ -16,7 +16,7 @@ _TENSOR_DATA = frozenset({"data", "requires_grad", "grad"})
 
 
 def is_recorded(env: Environment, target: Expr) -> bool:
-    """Say whether setting an attribute as it is written is a step of the graph."""
+    """Return True if setting an attribute as it is written is a step of the graph."""
     owner = target.parts[0]
     if target.name in _TENSOR_DATA and owner.kind in {"flow", "parameter", "maybe"}:
         return True
@@ -30,7 +30,7 @@ def is_recorded(env: Environment, target: Expr) -> bool:
 
 
 def is_elsewhere(env: Environment, owner: Expr) -> bool:
-    """Say whether the owner of an attribute is a layer, something the object holds, or a library."""
+    """Return True if the owner of an attribute is a layer, something the object holds, or a library."""
     if owner.kind == "module" or owner.dotted:
         return True
     root, depth = owner, 0
@@ -62,7 +62,7 @@ def as_call(target: Expr, value: Expr, span: Span) -> Expr:
 
 
 def as_read(owner: Expr, name: str, span: Span) -> Expr:
-    """Return `call(getattr, owner, "name")`: what it is in that very call."""
+    """Return `call(getattr, owner, "name")`, which reads the attribute in that very call."""
     word = Expr(op="constant", name=f'"{name}"', kind="python")
     return Expr(
         op="call",

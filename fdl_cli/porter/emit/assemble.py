@@ -24,7 +24,7 @@ def assemble(source: SourceFile, patches: Sequence[Patch]) -> libcst.Module:
     """Return the tree of the port: the tree of the source with its changed parts exchanged.
 
     Raises:
-        UnsoundError: what the patches make of a statement is not that statement, changed.
+        UnsoundError: the patched text of a statement is not that statement, changed.
     """
     body: list[Statement] = []
     ends = source.statement_ends

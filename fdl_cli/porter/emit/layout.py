@@ -69,7 +69,7 @@ def chain_of(renderer: Renderer, expr: Expr, *, ends: bool = True) -> tuple[str,
         low, high = _extent(expr, expr.parts[1:])
         made = renderer.step(expr)
         if steps and expr.op == "tag":
-            # The name stands on the line of what it names.
+            # The name is on the line of the value that it names.
             return base, [*steps[:-1], replace(steps[-1], tail=steps[-1].tail + _text(made))]
         return base, _joined([*steps, *_steps(made, low, high)])
     value = _receiver(expr)
@@ -164,7 +164,7 @@ def _chain(
         start = base if index == 0 and joined else ""
         made = _call(inner, start, step)
         if index in behind:
-            # A line has one comment: the others stand above it.
+            # A line has one comment: the others go above it.
             *others, last = behind[index]
             lines += [inner.indent + comment.text for comment in others]
             made[-1] += "  " + last.text
@@ -206,7 +206,7 @@ def _call(frame: Frame, start: str, step: Step) -> list[str]:
 
 
 def _spread(frame: Frame, callee: str, arguments: Sequence[str], tail: str) -> list[str]:
-    """Return a call with its arguments on a line of their own, or on one each."""
+    """Return a call with its arguments on a separate line, or on one each."""
     inner = frame.deeper()
     lines = [f"{frame.indent}{callee}("]
     together = inner.indent + ", ".join(arguments)

@@ -1,4 +1,4 @@
-"""Write an expression: source text where it stands as it was, flow words where they were put."""
+"""Text of an expression: unchanged parts as in the source, flow words where they were added."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _STRING = re.compile(
 class Renderer:
     """Writes expressions of one file; `names` says how our own names are written in it.
 
-    With `joins`, what stands on several lines in the source is written on one, if nothing is lost.
+    With `joins`, an expression of several source lines is written on one, if nothing is lost.
     """
 
     def __init__(self, text: str, names: Mapping[str, str], *, joins: bool = False) -> None:
@@ -183,7 +183,7 @@ class Renderer:
         return "".join(pieces)
 
     def _level(self, expr: Expr, part: Expr) -> int:
-        """Return how tightly a new part must bind where it now stands."""
+        """Return how tightly a new part must bind at its new place."""
         match expr.op:
             case "attribute":
                 return _ATOM
@@ -241,7 +241,7 @@ def _is_number(expr: Expr) -> bool:
 
 
 def _is_enclosed(text: str) -> bool:
-    """Say whether a pair of brackets holds the whole text: `(a, b)`, but not `(a), (b)`."""
+    """Return True if a pair of brackets holds the whole text: `(a, b)`, but not `(a), (b)`."""
     depth = 0
     bare = _STRING.sub(_blank, text)
     for position, char in enumerate(bare):
@@ -259,7 +259,7 @@ def _blank(found: "re.Match[str]") -> str:
 
 
 def breaks_outside(text: str) -> bool:
-    """Say whether a text has a line break outside all brackets."""
+    """Return True if a text has a line break outside all brackets."""
     if "\n" not in text and "\r" not in text:
         return False
     depth = 0

@@ -62,7 +62,7 @@ def _fields(kind: type[libcst.CSTNode]) -> tuple[str, ...]:
 
 
 def _unpatched(after: str, patches: Sequence[Patch]) -> str:
-    """Take the patches back: what is between them must be what it was."""
+    """Take the patches back: the text between them must be unchanged."""
     pieces: list[str] = []
     at = 0
     shift = 0

@@ -1,4 +1,4 @@
-"""What is reported: reasons, the outcome of each class and of each file."""
+"""Findings of a port: reasons, the outcome of each class and of each file."""
 
 from dataclasses import dataclass
 from typing import Literal, final
@@ -27,7 +27,7 @@ class VerifyFinding:
     """How far a class is proved equal, and in words.
 
     `reason` says why the status is `not-run`. It is None for a class that was kept, and for one that has
-    no forward of its own: it is proved with those that extend it.
+    no own forward: it is proved with those that extend it.
     """
 
     status: VerifyStatus
@@ -38,7 +38,7 @@ class VerifyFinding:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassOutcome:
-    """What became of one class or module-level value."""
+    """The outcome of one class or module-level value."""
 
     name: str
     line: int
@@ -54,7 +54,7 @@ class ClassOutcome:
 class TrainingFinding:
     """One recognised block of training code (`name` is what it calls), and what was done with it.
 
-    `reasons` say why a loop was not moved as far as was asked for.
+    `reasons` say why a loop was not moved as far as requested.
     """
 
     kind: str
@@ -67,7 +67,7 @@ class TrainingFinding:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptFinding:
-    """What running the whole script and its port showed: `losses` are those of its first steps.
+    """The result of running the whole script and its port: `losses` are those of its first steps.
 
     `source_runs` is False when the script itself ends with an error before it trains.
     """
@@ -103,7 +103,7 @@ class FileError:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOutcome:
-    """What became of one file; `text` is the port, equal to the input when nothing changed.
+    """The outcome of one file; `text` is the port, equal to the input when nothing changed.
 
     `on_flodl` are the classes that were on the runtime already; `evidence` has every check.
     `sufficient_timeout` are seconds that are enough for the proof, where the given ones were not.

@@ -34,7 +34,7 @@ LOGGING_PREFIXES: Final = ("logging.", "warnings.", "logger.", "tqdm.", "sys.", 
 MUTATORS: Final = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "update",
                              "setdefault", "popitem", "appendleft", "popleft", "add", "discard",
                              "sort", "reverse"})  # fmt: skip
-# What these make or are asked is plain Python; the first ones take a place in a container.
+# The results of these are plain Python; the first ones take a place in a container.
 CONTAINER_METHODS: Final = MUTATORS | {
     "get", "items", "keys", "values", "index", "count", "copy", "most_common", "elements", "move_to_end",
     "rotate", "extendleft", "union", "intersection", "difference", "symmetric_difference", "issubset",

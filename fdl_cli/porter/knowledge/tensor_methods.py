@@ -2,7 +2,7 @@
 
 from typing import Final
 
-# The value of the tensor itself is asked for: a graph cannot describe that.
+# These read the value of the tensor itself, which a graph cannot describe.
 VALUE_METHODS: Final = frozenset({"item", "tolist", "numpy", "__array__", "nonzero_static"})
 HOOK_METHODS: Final = frozenset({"register_hook"})
 

@@ -17,7 +17,7 @@ from fdl_cli.porter.ir.source import Comment, Span
 from fdl_cli.porter.parse.buffers import settle_buffers
 from fdl_cli.porter.parse.last_lines import with_last_lines
 
-# libcst takes quadratic time for chains, and Python frames for every level; nobody reads so far.
+# libcst takes quadratic time for chains, and Python frames for every level: too deep for a reader.
 _MAX_DEPTH = 200
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _INDENT = re.compile(r"[ \t\f]*")
@@ -42,7 +42,7 @@ class UnreadableError(Exception):
 @final
 @dataclass(frozen=True)
 class SourceFile:
-    """One file, read once: what is written, and two trees of it.
+    """One file, read once: its text, and two trees of it.
 
     `module` is libcst's concrete tree: it renders the very bytes of the file, and a port is made
     out of it. `tree` is Python's own abstract tree of the same text, from which meaning is taken.
@@ -102,7 +102,7 @@ class SourceFile:
         return found.group()
 
     def is_alone(self, span: Span) -> bool:
-        """Say whether nothing else stands on the lines of a place, a comment behind it excepted."""
+        """Return True if the lines of a place hold nothing else, a comment behind it excepted."""
         before = self.text[self.line_start(span.start) : span.start]
         after = self.text[span.end : self.line_end(span.end)].strip()
         return not before.strip() and (not after or after.startswith("#"))
@@ -197,7 +197,7 @@ def read(data: bytes) -> SourceFile:
 def _syntax_tree(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
-            # Invalid escapes in somebody's strings are their matter, not a warning of ours.
+            # Invalid escapes in the author's strings are not a warning of ours.
             warnings.simplefilter("ignore")
             try:
                 return ast.parse(text, type_comments=True)

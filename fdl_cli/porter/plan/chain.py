@@ -1,4 +1,4 @@
-"""One step after the other: values that are only handed on become one chain.
+"""One step after the other: values that are only passed on become one chain.
 
 Before: x = self.conv(x); x = self.bn(x); return F.relu(x)
 After:  return x.through(self.conv).through(self.bn).through(F.relu)
@@ -126,7 +126,7 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
 
 
 def says_skip(name: str) -> bool:
-    """Say whether a value is a skip connection by its name."""
+    """Return True if a value is a skip connection by its name."""
     return any(word in name for word in SKIP_WORDS)
 
 

@@ -75,12 +75,12 @@ class _Joiner:
 
 
 def _is_source(expr: Expr, own: Lineage, other: Lineage) -> bool:
-    """Say whether the other value was made of this one, which is nothing but a name here."""
+    """Return True if the other value was made of this one, which is nothing but a name here."""
     return expr.op == "name" and bool(own.same & other.by_stage)
 
 
 def _is_skip(expr: Expr, own: Lineage, other: Lineage) -> bool:
-    """Say whether both values come from one, and this one is the skip by its name."""
+    """Return True if both values come from one, and this one is the skip by its name."""
     return (
         expr.op == "name"
         and says_skip(expr.name)

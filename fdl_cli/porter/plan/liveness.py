@@ -1,4 +1,4 @@
-"""Which variables are still read after each statement; when in doubt, all of them."""
+"""Variables that are still read after each statement; when in doubt, all of them."""
 
 from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, read_names, statements
 
@@ -39,7 +39,7 @@ def live_before(stmt: Stmt, live: Names, around: Names) -> Names:
 def loop_reads(stmt: Stmt) -> Names:
     """Return what a loop may read of what was bound before it, or in an earlier round.
 
-    Its own target is bound anew in every round.
+    Its own target is bound again in every round.
     """
     inner = tuple(statements((*stmt.body, *stmt.orelse)))
     every = NOTHING.union(*(read_names(each) for each in inner))

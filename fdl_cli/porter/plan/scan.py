@@ -221,7 +221,7 @@ def _slices(item: Expr, index: Expr, iterable: Expr, earlier: Block) -> tuple[Ex
 
 
 def _is_state(call: Expr) -> bool:
-    """Say whether the second argument is handed over as such; cells of torch call it `hx`."""
+    """Return True if the second argument is passed as such; cells of torch call it `hx`."""
     label = call.labels[0]
     return label == "" or (label == "hx" and call.parts[1].maker in _CELLS)
 

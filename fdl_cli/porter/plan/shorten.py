@@ -34,7 +34,7 @@ class _Shortener:
         inside = around
         after = live
         if stmt.op in {"for", "while"}:
-            # What any round reads may be read after the last statement of a round.
+            # A variable that any round reads may be read after the last statement of a round.
             inside = around | loop_reads(stmt) | live
             after = inside
         body = self.block(stmt.body, after, inside)

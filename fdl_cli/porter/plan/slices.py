@@ -44,7 +44,7 @@ def unbound(iterable: Expr) -> tuple[Expr, int] | None:
 
 
 def counts_slices(iterable: Expr, sliced: Sliced, earlier: Block) -> bool:
-    """Say whether a `range` counts all slices of a value along a dimension.
+    """Return True if a `range` counts all slices of a value along a dimension.
 
     `earlier` are the statements of the same block before the loop.
     """
@@ -124,7 +124,7 @@ def _definition(stmt: Stmt, name: str) -> Sliced | None:
 
 
 def _changes(stmt: Stmt, owner: str) -> bool:
-    """Say whether a statement calls a method of the value that works in place."""
+    """Return True if a statement calls a method of the value that works in place."""
     return any(
         node.op == "attribute" and node.name.endswith("_") and node.parts[0].name == owner
         for expr in expressions((stmt,))

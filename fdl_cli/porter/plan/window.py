@@ -74,7 +74,7 @@ class Window:
 
 
 def open_window(tail: Block, live: frozenset[str]) -> Window | None:
-    """Start a window at the last statement of a block; what works in place stays a statement."""
+    """Start a window at the last statement of a block; an in-place operation stays a statement."""
     last = tail[-1]
     if last.op not in {"assign", "return"} or not last.exprs:
         return None

@@ -1,4 +1,4 @@
-"""How far the classes of a port are proved: the words for one class, the totals, and what to type next."""
+"""Degree of proof of the classes of a port: words for a class, the totals, and the next command."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -173,7 +173,7 @@ class Connection:
         judge, *workers = dict.fromkeys(self._pids)
         for pid in workers:
             _signal(pid, signal.SIGKILL)
-        # The judge alone can find what the workers started in sessions of their own.
+        # The judge alone can find processes that the workers started in new sessions.
         deadline = time.monotonic() + _END_S
         while _signal(judge, signal.SIGTERM) and time.monotonic() < deadline:
             time.sleep(0.02)

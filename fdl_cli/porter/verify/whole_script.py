@@ -21,7 +21,7 @@ SLACK = 1.5
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Curve:
-    """What one run wrote down; see `flodl.verify.curve`."""
+    """The record of one run; see `flodl.verify.curve`."""
 
     losses: tuple[str, ...]
     values: tuple[float, ...]
