@@ -1,4 +1,4 @@
-"""Write the report of a bug in `fdl` to a file: versions, command line, traceback."""
+"""Report of a bug in `fdl`, written to a file: versions, command line, traceback."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""Tell `fdl` the options of a program: for programs that parse with argparse, typer or click.
+"""Options of a program, reported to `fdl`: for programs that parse with argparse, typer or click.
 
 A program can answer by itself:
 

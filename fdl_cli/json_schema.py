@@ -1,4 +1,4 @@
-"""Describe a frozen dataclass as JSON Schema, for `fdl <command> --json-schema`."""
+"""JSON Schema of a frozen dataclass, for `fdl <command> --json-schema`."""
 
 import types
 from collections.abc import Mapping

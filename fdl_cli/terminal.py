@@ -1,4 +1,4 @@
-"""Decide colour, width and whether questions are possible, from flags, environment and streams."""
+"""Colour, width and whether prompts are possible, from flags, environment and streams."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Build the index of public names from the source of the runtime, without running any of it."""
+"""Index of public names, built from the source of the runtime without running it."""
 
 import ast
 from collections.abc import Iterator, Mapping

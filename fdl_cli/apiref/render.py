@@ -1,4 +1,4 @@
-"""Write the reference for people and assistants, as text or Markdown, within a budget."""
+"""Text of the reference for people and assistants, plain or Markdown, within a budget."""
 
 from itertools import groupby
 from typing import Final

@@ -1,4 +1,4 @@
-"""Write the signature of a class or function as people read it, from its syntax tree."""
+"""Readable signature of a class or function, from its syntax tree."""
 
 import ast
 

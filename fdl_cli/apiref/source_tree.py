@@ -1,4 +1,4 @@
-"""Read the modules of a package as syntax trees and follow names through their imports."""
+"""Syntax trees of a package's modules, and the path of a name through their imports."""
 
 import ast
 import zipfile

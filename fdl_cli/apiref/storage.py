@@ -1,4 +1,4 @@
-"""Load the index of the reference: stored where it is still true, else built and stored."""
+"""Storage of the reference's index: loaded where it is still true, else rebuilt."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Migrates a checkpoint in a child process, because matching and writing is the runtime's work."""
+"""Migration of a checkpoint in a child process, because matching and writing is the runtime's work."""
 
 import json
 import tempfile

@@ -1,4 +1,4 @@
-"""Opens a checkpoint of any kind: ours, plain safetensors, or the Rust framework's, also gzipped."""
+"""Reader of any checkpoint: ours, plain safetensors, or the Rust framework's, also gzipped."""
 
 import gzip
 import mmap

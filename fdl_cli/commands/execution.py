@@ -1,4 +1,4 @@
-"""Find a command's module, parse its arguments, run it and show what it returned."""
+"""Execution of a command: find its module, parse its arguments, run it, show its result."""
 
 import difflib
 import importlib

@@ -1,4 +1,4 @@
-"""Turn the words after a command's name into its options, with typer."""
+"""Parsing of the words after a command's name into its options, with typer."""
 
 import difflib
 import inspect

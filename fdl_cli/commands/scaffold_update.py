@@ -1,4 +1,4 @@
-"""Bring a project up to other templates: newer ones, or those of one part more."""
+"""Update of a project to other templates: newer ones, or those of one part more."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The completion script of each shell, and where the shell looks for it."""
+"""The completion script of each shell, and its place for the shell."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

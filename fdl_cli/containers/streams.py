@@ -1,4 +1,4 @@
-"""Connect this process's streams with a container: bytes both ways, terminal or not."""
+"""Connection of this process's streams with a container: bytes both ways, terminal or not."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""Run a task through `docker compose run`, with what compose leaves to its user: signals and leftovers.
+"""Tasks through `docker compose run`, with the two duties of its caller: signals and leftovers.
 
 A signal ends `docker compose run` at once and leaves the container running (seen in 2.26). So compose
 makes the container under a name of ours, and signals go to the container itself, through the engine, which

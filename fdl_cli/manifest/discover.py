@@ -1,4 +1,4 @@
-"""Find the files of a project's manifest and read them; on the path of `fdl <task>`."""
+"""Search for the files of a project's manifest, and their text; on the path of `fdl <task>`."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Run a task in its Docker service: through compose where that exists, else through the engine."""
+"""Tasks in their Docker service: through compose where that exists, else through the engine."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Turn the text of one YAML file into nodes that know their place, with every problem found.
+"""Parser of one YAML file into nodes with their places; every problem is found.
 
 An error can name `fdl.yml:7:5` only if the line is kept: PyYAML's constructor throws it away,
 so its node tree is read instead.

@@ -1,4 +1,4 @@
-"""Become the task: change the folder and the environment, and replace this process.
+"""Start of a task: change the folder and the environment, and replace this process.
 
 On the path of `fdl <task>`. After the replacement no Python is left, so signals, exit code and
 memory are the task's own.

@@ -1,4 +1,4 @@
-"""Load a manifest: read every layer, check each, merge them, check the whole."""
+"""Loading of a manifest: read every layer, check each, merge them, check the whole."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Ask an entry for its options: `--fdl-schema`, or its argparse or typer parser, once per change."""
+"""Query of an entry's options: `--fdl-schema`, or its argparse or typer parser, once per change."""
 
 import json
 import os

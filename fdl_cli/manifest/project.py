@@ -1,4 +1,4 @@
-"""Open the project around a folder: which manifest, with which overlay."""
+"""The project around a folder: its manifest and overlay."""
 
 import os
 from collections.abc import Mapping

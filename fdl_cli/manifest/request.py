@@ -1,4 +1,4 @@
-"""From the words of `fdl TASK ...` to what will run: the long way, which can explain itself."""
+"""The long way from the words of `fdl TASK ...` to a task, which can explain itself."""
 
 import difflib
 import os

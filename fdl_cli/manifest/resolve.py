@@ -1,4 +1,4 @@
-"""From a manifest and the words of a command line to the exact program; pure.
+"""Resolution of a command line's words to the exact program, by the manifest alone; pure.
 
 On the path of `fdl <task>`: everything it needs comes in as arguments, nothing is read.
 """

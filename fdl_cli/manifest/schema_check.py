@@ -1,4 +1,4 @@
-"""Check the arguments of an entry against its schema, before the entry starts.
+"""Check of an entry's arguments against its schema, before the entry starts.
 
 On the path of `fdl <task>`.
 """

@@ -1,4 +1,4 @@
-"""Keep a merged manifest between runs, so that `fdl <task>` need not parse YAML again.
+"""Store of merged manifests between runs, so that `fdl <task>` need not parse YAML again.
 
 On the path of `fdl <task>`. An entry is used only if every file it came from still has the very
 same text, and every file that was absent still is: no clock decides.

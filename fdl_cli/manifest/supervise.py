@@ -1,4 +1,4 @@
-"""Run a task as a child, for `--wait`: hand signals on, learn the exit code, then end the same way.
+"""Tasks as children, for `--wait`: forward signals, learn the exit code, then end the same way.
 
 Without it a task replaces this process, and its exit code stays unknown here.
 """

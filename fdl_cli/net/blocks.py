@@ -1,4 +1,4 @@
-"""Receive a body into a few buffers, write each to the file and hand it to the checksum.
+"""Transfer of a body through a few buffers, each for the file and for the checksum.
 
 The buffers are used again and again: fresh memory for every piece costs more than receiving it.
 """

@@ -1,4 +1,4 @@
-"""Make the HTTP client: time limits, proxies and certificates from the environment."""
+"""The HTTP client: time limits, proxies and certificates from the environment."""
 
 from typing import TYPE_CHECKING, Final
 from urllib.request import getproxies

@@ -1,4 +1,4 @@
-"""Fetch files: in parallel, resumable across runs, verified, and never a wrong file.
+"""Downloads: in parallel, resumable across runs, verified, and never a wrong file.
 
 Every file goes through the store: lock, part, checksum, rename. A server's answer is
 believed only as far as it can be checked.

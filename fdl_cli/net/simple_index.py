@@ -1,4 +1,4 @@
-"""Read a package index: the simple API as HTML or JSON, and flat listings of files."""
+"""Reader of package indexes: the simple API as HTML or JSON, and flat listings of files."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Ask servers how large files are, before the first byte is fetched."""
+"""Sizes of files, as servers report them, before the first byte is fetched."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

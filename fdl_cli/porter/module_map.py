@@ -1,4 +1,4 @@
-"""Finds the file that an import means, without running anything.
+"""Map from imports to their files, without running anything.
 
 The files that are ported are known; others are looked for on disk, from the folder of the importing file up
 to the top of its project. A file alone so sees what it sees in a port of its whole folder. An installed

@@ -1,4 +1,4 @@
-"""Writes all ports of a run or none of them, and never over something that would be lost."""
+"""Output of a run: all ports or none, and never over a file that would be lost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

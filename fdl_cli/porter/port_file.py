@@ -1,4 +1,4 @@
-"""Port one file to the end: draft, verify, keep what is not proved, draft again, and report."""
+"""The whole port of one file: draft, verify, keep what is not proved, draft again, and report."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Ports the files of one project together: drafts all, proves each, and again what that changed."""
+"""The port of one project's files together: draft all, prove each, and again those that changed."""
 
 import time
 from collections import defaultdict

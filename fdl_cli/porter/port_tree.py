@@ -1,4 +1,4 @@
-"""Port files and folders: read them as one project, port and prove each, write what came out."""
+"""The port of files and folders: read them as one project, port and prove each, write the results."""
 
 import tempfile
 from collections.abc import Callable, Iterator

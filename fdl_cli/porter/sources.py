@@ -1,4 +1,4 @@
-"""Finds the files that are to be ported, reads them, and says where their ports go."""
+"""The files to port: search, text, and the place of each port."""
 
 import os
 from collections.abc import Iterator, Mapping

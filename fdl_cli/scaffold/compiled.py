@@ -1,4 +1,4 @@
-"""Keep compiled templates between runs: to compile them takes a fifth of `fdl init`."""
+"""Cache of compiled templates between runs: to compile them takes a fifth of `fdl init`."""
 
 import contextlib
 import hashlib

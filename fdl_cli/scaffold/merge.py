@@ -1,4 +1,4 @@
-"""Merge two descendants of one text, line by line, with marked conflicts."""
+"""Merge of two descendants of one text, line by line, with marked conflicts."""
 
 import difflib
 from dataclasses import dataclass

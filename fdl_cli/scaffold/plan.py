@@ -1,4 +1,4 @@
-"""Decide what happens to each file of a project, before anything is written."""
+"""Decisions about each file of a project, before anything is written."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Write a planned project: a new folder appears whole, an existing one changes at once."""
+"""Output of a planned project: a new folder appears whole, an existing one changes at once."""
 
 import os
 import shutil

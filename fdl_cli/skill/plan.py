@@ -1,4 +1,4 @@
-"""Decide what installing, updating or removing a skill does to each file; edited files stop it."""
+"""Plan of installing, updating or removing a skill, file by file; edited files stop it."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

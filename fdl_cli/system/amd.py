@@ -1,4 +1,4 @@
-"""Find AMD GPUs: the kernel's KFD topology, `rocminfo` and `rocm_agent_enumerator`."""
+"""AMD GPUs: the kernel's KFD topology, `rocminfo` and `rocm_agent_enumerator`."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Write files whole or not at all: a reader, or a killed process, sees the old or the new one."""
+"""Atomic writes: a reader, or a killed process, sees the old file or the new one."""
 
 import os
 import tempfile

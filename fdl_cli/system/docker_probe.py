@@ -1,4 +1,4 @@
-"""Ask the Docker engine over its socket: program, permission, daemon, compose, GPU runtime.
+"""Probe of the Docker engine over its socket: program, permission, daemon, compose, GPU runtime.
 
 The docker program is not started for this: it takes longer than everything else together.
 """

@@ -1,4 +1,4 @@
-"""Know a GPU's compute capability from its name or PCI id, for drivers that do not say it.
+"""Compute capability of a GPU from its name or PCI id, for drivers that do not report it.
 
 A name table can be wrong for a card that is newer than the table, so whoever uses it must say
 that the value was inferred.

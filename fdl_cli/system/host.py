@@ -1,4 +1,4 @@
-"""Read the machine itself: system, C library, container, WSL, Jetson, memory, limits."""
+"""Facts of the machine itself: system, C library, container, WSL, Jetson, memory, limits."""
 
 import os
 import platform

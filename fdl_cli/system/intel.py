@@ -1,4 +1,4 @@
-"""Find Intel GPUs on the PCI bus and name the family of their device id."""
+"""Intel GPUs on the PCI bus, and the family of their device id."""
 
 from pathlib import Path
 from typing import Final

@@ -1,4 +1,4 @@
-"""Tell what the NVIDIA driver says, and which of the many ways of saying nothing it was.
+"""State of the NVIDIA driver, including the many ways in which it gives no answer.
 
 `interpret` is pure: it turns the words of all sources into facts. `nvidia_probe` collects them.
 """

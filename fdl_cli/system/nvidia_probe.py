@@ -1,4 +1,4 @@
-"""Collect the words of every NVIDIA source on this machine, each with a time limit."""
+"""Output of every NVIDIA source on this machine, each with a time limit."""
 
 import os
 import shutil

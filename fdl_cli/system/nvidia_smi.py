@@ -1,4 +1,4 @@
-"""Read what `nvidia-smi` prints: the query, the old query, the header, `-L` and its exit codes.
+"""Parser of `nvidia-smi`: the query, the old query, the header, `-L` and its exit codes.
 
 Before:  0, GPU-1, Tesla T4, 580.95.05, 7.5, 15360, [N/A]
 After:   NvidiaGpu(index=0, name="Tesla T4", compute_cap=(7, 5), memory_mib=15360, mig=False)

@@ -1,4 +1,4 @@
-"""Ask NVML for driver, CUDA version and GPUs, and print the answer as one JSON line.
+"""NVML's driver, CUDA version and GPUs, printed as one JSON line.
 
 Run as a separate program: NVML is native code that can hang or crash with a sick driver.
 """

@@ -1,4 +1,4 @@
-"""Read the PCI bus: vendor, device, class and bound driver of every display device."""
+"""The PCI bus: vendor, device, class and bound driver of every display device."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Ask one source of facts and keep its words, exit code and time, whatever happens."""
+"""Run of one source of facts: its words, exit code and time, whatever happens."""
 
 import time
 from collections.abc import Callable, Sequence

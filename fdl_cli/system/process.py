@@ -1,4 +1,4 @@
-"""Start other programs: the only user of `subprocess` in `fdl`."""
+"""Child processes: the only user of `subprocess` in `fdl`."""
 
 import os
 import re

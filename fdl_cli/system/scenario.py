@@ -1,4 +1,4 @@
-"""Turn a recorded scenario into facts, through the parsers wherever it holds probe output."""
+"""Facts of a recorded scenario, through the parsers wherever it holds probe output."""
 
 from collections.abc import Mapping
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Get a build: resolve, check the disk, download, unpack, prove; then it is kept whole."""
+"""Acquisition of a build: resolve, check the disk, download, unpack, prove; then it is kept whole."""
 
 import shutil
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Make the files of a build appear in a folder: hard links, programs, and a RECORD of them."""
+"""Links to the files of a build in a folder: hard links, programs, and a RECORD of them."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Write the choice where the next `uv sync` or `pip install` keeps it.
+"""Record of the choice where the next `uv sync` or `pip install` keeps it.
 
 `fdl.local.yml` belongs to one machine and is not committed; `pyproject.toml` gets an explicit
 index for the torch packages; a project without `[tool.uv]` gets a constraints file for pip.

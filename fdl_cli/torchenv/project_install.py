@@ -1,4 +1,4 @@
-"""Install the project that `fdl setup` runs in: itself in place, flodl, and the tools of `dev`.
+"""Installation of the project that `fdl setup` runs in: itself in place, flodl, and the tools of `dev`.
 
 Example:
     In a project of `fdl init`, after torch is proved:

@@ -1,4 +1,4 @@
-"""Prove an installed torch in a child process: versions, machine code, kernels on every device."""
+"""Proof of an installed torch in a child process: versions, machine code, kernels on every device."""
 
 import json
 import os

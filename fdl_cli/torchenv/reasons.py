@@ -1,4 +1,4 @@
-"""Say why a choice is not the newest torch: relax one constraint at a time and solve again."""
+"""Reasons why a choice is not the newest torch: relax one constraint at a time and solve again."""
 
 from collections.abc import Iterator
 from dataclasses import replace

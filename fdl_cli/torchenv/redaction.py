@@ -1,4 +1,4 @@
-"""Remove what identifies a person or opens a door from a report that is pasted in public."""
+"""Redaction of personal data and secrets in a report that is pasted in public."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Pick one build: newest torch first, then the rules inside one version.
+"""Selection of one build: newest torch first, then the rules inside one version.
 
 A `Problem` holds every constraint as a value, so that the explanation can relax one of them and
 solve again: the relaxation that helps is the reason.

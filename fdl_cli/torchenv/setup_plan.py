@@ -1,4 +1,4 @@
-"""Plan `fdl setup`: facts and wishes in, choice and actions out; nothing is changed."""
+"""Plan of `fdl setup`: facts and wishes in, choice and actions out; nothing is changed."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

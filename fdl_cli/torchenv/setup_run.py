@@ -1,4 +1,4 @@
-"""Carry out a setup plan: get the build, put it into the environment, record what was proved."""
+"""Execution of a setup plan: get the build, put it into the environment, record the proof."""
 
 import json
 import os

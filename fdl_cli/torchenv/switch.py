@@ -1,4 +1,4 @@
-"""Put a build into an environment: prepared beside it, then exchanged in one short step.
+"""Switch of an environment to a build: prepared beside it, then exchanged in one short step.
 
 Everything slow happens in a hidden folder of the environment. The exchange is a handful of
 renames after a journal; if it is cut off, the next run finishes it, because the new tree is

@@ -1,4 +1,4 @@
-"""Fill a folder with wheels for another machine, which then needs no network."""
+"""A folder of wheels for another machine, which then needs no network."""
 
 import hashlib
 import shutil

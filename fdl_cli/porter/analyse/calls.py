@@ -1,4 +1,4 @@
-"""Classify a call: whom it calls, and what kind of value comes out."""
+"""Classification of calls: the target, and the kind of the result."""
 
 from dataclasses import dataclass
 from typing import final

@@ -1,4 +1,4 @@
-"""Recognise the blocks of a training script by the library calls that they are made of."""
+"""Recognition of the blocks of a training script by their library calls."""
 
 import ast
 from collections.abc import Mapping

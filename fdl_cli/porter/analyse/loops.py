@@ -1,4 +1,4 @@
-"""Recognise training loops, and say of each how its step or the whole of it can move, or why not."""
+"""Recognition of training loops, and for each the possible move of its step or its whole, or the refusal."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Read one method (or function): its signature, its body, and why it cannot be described."""
+"""Reader of one method (or function): its signature, its body, and why it cannot be described."""
 
 import ast
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Turn the edits of a plan into new text for places of the source; the rest is not touched."""
+"""New text of a plan's edits for places of the source; the rest is not touched."""
 
 import re
 from collections.abc import Iterator, Mapping

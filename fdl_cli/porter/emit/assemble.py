@@ -1,4 +1,4 @@
-"""Put the new definitions into the concrete tree of the file; every other node stays itself."""
+"""The file's concrete tree with the new definitions; every other node stays itself."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Write a training loop as functions and a `Trainer.builder`; its lines keep their text."""
+"""Text of a training loop as functions and a `Trainer.builder`; its lines keep their text."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

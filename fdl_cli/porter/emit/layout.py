@@ -1,4 +1,4 @@
-"""Lay out a statement: on one line if it fits, else one step per line, with its comments."""
+"""Layout of a statement: on one line if it fits, else one step per line, with its comments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

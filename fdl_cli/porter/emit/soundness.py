@@ -1,4 +1,4 @@
-"""Check a written port against its source, by other means than those that wrote it."""
+"""Check of a written port against its source, by other means than those that wrote it."""
 
 import ast
 import warnings

@@ -1,4 +1,4 @@
-"""Write recognised training loops with `Trainer.setup` or `Trainer.builder`; all other lines stay."""
+"""Recognised training loops with `Trainer.setup` or `Trainer.builder`; all other lines stay."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Break an expression that is too long for its line where a formatter would break it."""
+"""Line breaks of an expression that is too long for its line, where a formatter would put them."""
 
 import io
 import keyword

@@ -1,4 +1,4 @@
-"""Write the port of one file: new text for each edit, the new tree, its bytes, and the checks."""
+"""The port of one file as bytes: new text for each edit, the new tree, and the checks."""
 
 from dataclasses import dataclass
 from typing import final

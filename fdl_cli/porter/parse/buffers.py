@@ -1,4 +1,4 @@
-"""Reads `self.register_buffer("mask", value, False)` in a method as the assignment that it is there."""
+"""`self.register_buffer("mask", value, False)` in a method, read as the assignment that it is there."""
 
 from __future__ import annotations
 

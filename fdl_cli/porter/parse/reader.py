@@ -1,4 +1,4 @@
-"""Read one Python file: bytes become a concrete tree, text, a syntax tree and a map of places."""
+"""Reader of one Python file: bytes become a concrete tree, text, a syntax tree and a map of places."""
 
 import ast
 import io

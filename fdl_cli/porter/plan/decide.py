@@ -1,4 +1,4 @@
-"""Decide about a whole file: which classes become graphs, and every edit that makes them so."""
+"""Decisions about a whole file: which classes become graphs, and every edit that makes them so."""
 
 from collections.abc import Iterator, Mapping
 

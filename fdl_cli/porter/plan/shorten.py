@@ -1,4 +1,4 @@
-"""Apply the patterns to every block of a method, from the first statement to the last."""
+"""Application of the patterns to every block of a method, from the first statement to the last."""
 
 from dataclasses import dataclass, replace
 from typing import final

@@ -1,4 +1,4 @@
-"""Write every call of a submodule or of a plain function as a flow word.
+"""Flow words for every call of a submodule or of a plain function.
 
 Before: self.conv(x), rearrange(x, "b c -> c b"), self.encoder(input_ids=ids)
 After:  x.through(self.conv), x.through(rearrange, "b c -> c b"), call(self.encoder, input_ids=ids)

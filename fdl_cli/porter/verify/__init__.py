@@ -1,4 +1,4 @@
-"""Has a port compared with its original, in a child process that knows torch.
+"""Comparison of a port with its original, in a child process that knows torch.
 
 This room starts the child, limits it and reads its answer. It must not know torch or flodl.
 """

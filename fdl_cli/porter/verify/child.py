@@ -1,4 +1,4 @@
-"""Runs one task of a proof in a server, and reads its answer, of which nothing is believed unchecked."""
+"""One task of a proof in a server; every part of its answer is checked before use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares two whole scripts: the losses and weights of their first steps under one seed."""
+"""Comparison of two whole scripts: the losses and weights of their first steps under one seed."""
 
 from __future__ import annotations
 
