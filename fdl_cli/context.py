@@ -17,7 +17,7 @@ MANIFEST_NAME = "fdl.yml"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directories:
-    """Where this user's configuration, caches, state and data live; none need exist yet."""
+    """The user's folders for configuration, caches, state and data; none need exist yet."""
 
     config: Path
     cache: Path

@@ -19,7 +19,7 @@ class Notice:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitCode:
-    """One number a shell may see after `fdl`, and what it means."""
+    """One number a shell may see after `fdl`, and its meaning."""
 
     code: str
     name: str
@@ -106,7 +106,7 @@ class ConflictError(FdlError):
 
 @final
 class NeedsTerminalError(FdlError):
-    """A question must be answered and there is no terminal to ask on."""
+    """A prompt must be answered and there is no terminal for it."""
 
     exit_code = 7
 

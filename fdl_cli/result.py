@@ -30,7 +30,7 @@ class CommandResult(Generic[Payload]):
 
 
 def to_json(value: object) -> Json:
-    """Turn frozen values into what `json` can write.
+    """Turn frozen values into plain ones that `json` can write.
 
     Example:
         >>> to_json((Notice(id="a", message="b", hint="c"), PurePath("x")))

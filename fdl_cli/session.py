@@ -37,7 +37,7 @@ class Session:
         self.console = self._console()
 
     def run(self) -> int:
-        """Do what the arguments say and return the exit code."""
+        """Carry out the arguments and return the exit code."""
         leading = read_leading(self.arguments)
         self._use(leading.options)
         if leading.version:
@@ -70,13 +70,13 @@ class Session:
         except BrokenPipeError:
             point_at_nothing(1)
         except OSError:
-            # There is no room for the message; the exit code still says what it was.
+            # There is no room for the message; the exit code still tells the error.
             point_at_nothing(1)
             point_at_nothing(2)
         return error.exit_code
 
     def stopped_by_disk(self, problem: OSError) -> int:
-        """Say which place cannot be used or is full; other problems of the system are bugs of fdl."""
+        """Name the place that cannot be used or is full; other problems of the system are bugs of fdl."""
         from fdl_cli.errors import storage_error
 
         own = directories(self.environ)

@@ -51,7 +51,7 @@ OTHER: Final = "Other"
 
 
 def category_of(module: str) -> str:
-    """Return the purpose of what a module defines.
+    """Return the purpose of a module's definitions.
 
     Example:
         >>> category_of("flodl.nodes.merge")

@@ -49,7 +49,7 @@ def _shortest(tree: SourceTree) -> Iterator[tuple[str, Found]]:
 
 @final
 class _Reader:
-    """Reads one public name; holds what every entry of it shares."""
+    """Reads one public name; holds the parts that every entry of it shares."""
 
     __slots__ = ("since", "tree", "version")
 

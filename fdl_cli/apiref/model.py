@@ -9,7 +9,7 @@ Kind = Literal["class", "function", "value", "alias", "method", "property", "fie
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """One name and what it means: a parameter, a raised error or a kind of result."""
+    """One name and its meaning: a parameter, a raised error or a kind of result."""
 
     name: str
     text: str

@@ -22,7 +22,7 @@ class Module(NamedTuple):
 
 @final
 class Found(NamedTuple):
-    """Where a name is defined; `node` is nothing for names of other packages and for modules."""
+    """The place of a definition; `node` is nothing for names of other packages and for modules."""
 
     module: Module
     name: str

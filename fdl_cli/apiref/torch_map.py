@@ -25,7 +25,7 @@ class TorchEntry:
 
 
 def torch_entry(name: str) -> TorchEntry:
-    """Return what becomes of a PyTorch name, in any of the usual spellings.
+    """Return the flow form of a PyTorch name, in any of the usual spellings.
 
     Raises:
         NotFoundError: the map does not know it.

@@ -96,7 +96,7 @@ def _unpacked(path: Path, file: BinaryIO) -> bytearray:
 
 
 def problems(file: CheckpointFile) -> tuple[str, ...]:
-    """Compare every tensor with its stored checksum and return what does not match."""
+    """Compare every tensor with its stored checksum and return those that do not match."""
     if not file.sealed:
         return ()
     from xxhash import xxh3_64_hexdigest

@@ -19,7 +19,7 @@ AddedPart = Literal["docker", "devcontainer", "ci", "hf", "flodl-hf", "guide", "
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddOptions:
-    """Which part, and how carefully."""
+    """The part to add, and how carefully."""
 
     part: Part
     dry_run: bool

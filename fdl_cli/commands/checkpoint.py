@@ -33,7 +33,7 @@ _LONG = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowOptions:
-    """Which file to describe, and whether to list every tensor."""
+    """The file to describe, and whether to list every tensor."""
 
     file: Path
     all: bool
@@ -140,7 +140,7 @@ def show_show(result: CommandResult[ShowData], console: Console) -> None:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyOptions:
-    """Which files to check."""
+    """The files to check."""
 
     files: tuple[Path, ...]
 
@@ -148,7 +148,7 @@ class VerifyOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedFile:
-    """A file, whether checksums covered it, and what is wrong with it."""
+    """A file, whether checksums covered it, and its problems."""
 
     file: Path
     sealed: bool
@@ -216,7 +216,7 @@ def show_verify(result: CommandResult[VerifyData], console: Console) -> None:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffOptions:
-    """Which two files to compare."""
+    """The two files to compare."""
 
     first: Path
     second: Path
@@ -354,7 +354,7 @@ def run_migrate(context: Context, options: MigrateOptions) -> CommandResult[Migr
 
 
 def show_migrate(result: CommandResult[Migration], console: Console) -> None:
-    """Print what became of the tensors."""
+    """Print the outcome of the tensors."""
     data = result.data
     console.line(
         f"{data.target}: {len(data.unchanged)} unchanged, {len(data.remapped)} renamed", "success"

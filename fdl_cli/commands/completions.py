@@ -15,7 +15,7 @@ from fdl_cli.result import CommandResult
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionsOptions:
-    """Which shell."""
+    """The shell."""
 
     shell: Shell
 

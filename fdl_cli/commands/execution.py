@@ -82,7 +82,7 @@ def perform(execution: Execution, context: Context) -> int:
 
 
 def group_help(name: str, group: CommandGroup) -> str:
-    """Return what `fdl <group> --help` prints."""
+    """Return the text of `fdl <group> --help`."""
     width = max(len(word) for word in group.commands)
     lines = [f"Usage: fdl {name} COMMAND [OPTIONS]", "", f"  {group.summary}", "", "Commands:"]
     lines += [f"  {word:{width}}  {group.summaries[word]}" for word in group.commands]
@@ -91,7 +91,7 @@ def group_help(name: str, group: CommandGroup) -> str:
 
 
 def command_help(entry: CommandEntry) -> str:
-    """Return what `fdl <command> --help` prints, for a command or a group."""
+    """Return the text of `fdl <command> --help`, for a command or a group."""
     loaded = load(entry)
     if isinstance(loaded, CommandGroup):
         return group_help(entry.name, loaded)

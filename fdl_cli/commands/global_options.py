@@ -15,7 +15,7 @@ _COLOR_WORDS: Final[dict[str, ColorWord]] = {
 
 @final
 class GlobalOptions(NamedTuple):
-    """How to talk: the same meaning before and after the command's name."""
+    """The form of the output: the same meaning before and after the command's name."""
 
     json: bool = False
     verbose: int = 0

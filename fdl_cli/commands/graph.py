@@ -21,7 +21,7 @@ _FORMATS = ("svg", "html", "dot", "mermaid")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphOptions:
-    """Which model to draw, how, and where to."""
+    """The model to draw, how, and where to."""
 
     model: str
     files: Mapping[str, Path]
@@ -143,7 +143,7 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
 
 
 def show(result: CommandResult[GraphData], console: Console) -> None:
-    """Print the flow as text, or what was written."""
+    """Print the flow as text, or the written files."""
     data = result.data
     if data.text:
         console.write(data.text)

@@ -30,7 +30,7 @@ START_SECONDS: Final = 120.0
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorOptions:
-    """Which runs, and where to serve them."""
+    """The runs to show, and where to serve them."""
 
     runs: tuple[Path, ...]
     port: int | None
@@ -45,7 +45,7 @@ class MonitorOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorData:
-    """Where the page is; `pid` is the server in the background, nothing when it has ended.
+    """The address of the page; `pid` is the server in the background, nothing when it has ended.
 
     `file` is the page that `--export` wrote.
     """

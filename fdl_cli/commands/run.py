@@ -122,7 +122,7 @@ def show(result: CommandResult[RunData], console: Console) -> None:
 
 
 def surroundings(context: Context) -> Surroundings:
-    """Return what the task runner may know."""
+    """Return the context of the task runner."""
     reserved = frozenset(entry.name for entry in COMMANDS)
     return Surroundings(cwd=context.cwd, environ=context.environ, reserved=reserved)
 
@@ -166,7 +166,7 @@ def _help(request: Request, around: Surroundings) -> str:
 def _ready(
     context: Context, request: Request, around: Surroundings, invocation: Invocation
 ) -> Invocation:
-    """Set the project up, if the task needs packages that are missing; return what runs then."""
+    """Set the project up, if the task needs packages that are missing; return the program to run then."""
     from fdl_cli.manifest.readiness import find_python, required
 
     if not required(request.project.stored, request.found):

@@ -18,7 +18,7 @@ from fdl_cli.result import CommandResult
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsOptions:
-    """Which runs to show."""
+    """The runs to show."""
 
     run: str | None
     limit: int

@@ -18,7 +18,7 @@ from fdl_cli.scaffold.rendering import render
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateOptions:
-    """How an update behaves; `answers` replaces those of the project, to add a part."""
+    """The settings of an update; `answers` replaces those of the project, to add a part."""
 
     dry_run: bool = False
     check: bool = False

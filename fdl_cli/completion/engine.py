@@ -17,7 +17,7 @@ class Candidate(NamedTuple):
 
 @final
 class OptionFacts(NamedTuple):
-    """One option or argument: how it is written, and what it takes."""
+    """One option or argument: its spelling, and its values."""
 
     names: tuple[str, ...]
     summary: str
@@ -55,7 +55,7 @@ def facts_from(document: Any) -> CommandFacts:
 
 
 def complete_command(facts: CommandFacts, words: Sequence[str], current: str) -> Completion:
-    """Return what may stand for `current` after the words of a command."""
+    """Return the candidates for `current` after the words of a command."""
     position, waiting, only_arguments = _walk(facts, words)
     if waiting is not None:
         return value_completion(waiting)

@@ -19,7 +19,7 @@ class Question(NamedTuple):
 
 
 def read_question(shell: str, words: Sequence[str]) -> Question:
-    """Read what a shell sent: all words after `fdl`, the last one under the cursor.
+    """Read a shell's request: all words after `fdl`, the last one under the cursor.
 
     bash cuts words at `=` and `:`, so `--color=auto` arrives as three; they are joined again.
     PowerShell before 7.3 drops an empty word, so its script sends two quotes; later versions hand

@@ -99,7 +99,7 @@ SCRIPTS: Final[Mapping[Shell, str]] = {
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a shell finds the script by itself; `todo` is what is left for the person, if any."""
+    """The place where a shell finds the script by itself; `todo` is left for the person, if anything is."""
 
     path: Path
     todo: str

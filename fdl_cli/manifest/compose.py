@@ -43,7 +43,7 @@ class Compose:
         self._words = [cli, "compose", *(f"--file={file}" for file in files)]
 
     def build(self, say: Say, *, terminal: bool) -> None:
-        """Build what the service needs; without a terminal, only news are shown.
+        """Build the image of the service; without a terminal, only news are shown.
 
         Raises:
             OperationFailedError: compose ended with an error.

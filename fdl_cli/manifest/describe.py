@@ -28,7 +28,7 @@ def rows(tree: Tree, *, hidden: bool = False) -> Iterator[Row]:
 
 
 def summary(task: Tree) -> str:
-    """Return one line about a task: its description, else what it runs."""
+    """Return one line about a task: its description, else its command."""
     described = text(task, "description")
     if described:
         return described.strip().splitlines()[0]
@@ -40,7 +40,7 @@ def summary(task: Tree) -> str:
 
 
 def task_help(found: Found, schema: Schema | None, environ: Mapping[str, str]) -> list[str]:
-    """Return what `fdl TASK --help` prints."""
+    """Return the text of `fdl TASK --help`."""
     name = "fdl " + " ".join(found.names)
     inner = list(rows(found.task))
     lines = [f"Usage: {_usage(name, found, schema, bool(inner))}", ""]

@@ -21,7 +21,7 @@ def find_root(folder: str) -> str | None:
 
 
 def other_manifest_hint(folder: str) -> str | None:
-    """Return what to type where a manifest has another name than `fdl.yml`; nothing where none does."""
+    """Return the hint where a manifest has another name than `fdl.yml`; nothing where none does."""
     start = folder
     while True:
         for name in (*_OTHER_NAMES, *_EXAMPLES):

@@ -140,7 +140,7 @@ def container_run(
 
 
 def image_build(service: Service, stored: Stored) -> ImageBuild | None:
-    """Return what builds the service's image; nothing if it names an image only."""
+    """Return the build of the service's image; nothing if it names an image only."""
     build = service.settings.get("build")
     if build is None:
         return None

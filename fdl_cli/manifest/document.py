@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 @final
 class Problem(NamedTuple):
-    """One thing that is wrong in a file, and what to write instead."""
+    """One problem in a file, and the text to write instead."""
 
     place: Place
     message: str
@@ -37,7 +37,7 @@ class Problem(NamedTuple):
 
 @final
 class Leaf(NamedTuple):
-    """A scalar, or a list of scalars; `text` is what the author wrote."""
+    """A scalar, or a list of scalars; `text` is the author's text."""
 
     value: Scalar | tuple[Scalar, ...]
     text: str | tuple[str, ...]

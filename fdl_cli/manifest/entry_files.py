@@ -76,6 +76,6 @@ def signature(folder: str | None) -> tuple[tuple[str, int, int], ...]:
 
 
 def schema_key(stored: Stored, found: Found) -> str:
-    """Return what identifies an entry: its project, its file and its command."""
+    """Return the identity of an entry: its project, its file and its command."""
     entry = found.entry.get("entry") if found.entry is not None else None
     return f"{stored.root}\n{found.folder}\n{entry!r}\n{stored.tree.get('venv')}"

@@ -91,7 +91,7 @@ class Invocation(NamedTuple):
 
 @final
 class Trouble(Exception):  # noqa: N818 - a value on its way to the command that words it
-    """Why no task can be run; the command layer turns it into the error that people see."""
+    """The reason why no task can be run; the command layer turns it into the error that people see."""
 
     def __init__(self, kind: str, message: str, hint: str, path: tuple[str, ...] = ()) -> None:
         super().__init__(message)

@@ -110,7 +110,7 @@ def take_overlay(
 
 
 def explained(trouble: Trouble) -> FdlError:
-    """Turn what the pure modules found into the error that people see."""
+    """Turn the problems that the pure modules found into the error that people see."""
     kinds: dict[str, tuple[type[FdlError], str]] = {
         "arguments": (UsageError, "task-arguments"),
         "option": (UsageError, "task-option"),

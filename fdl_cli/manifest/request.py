@@ -78,7 +78,7 @@ def read_request(
 
 
 def prepare(request: Request, around: Surroundings) -> Invocation:
-    """Return exactly what will run.
+    """Return exactly the program that will run.
 
     Raises:
         UsageError: the arguments do not fit.

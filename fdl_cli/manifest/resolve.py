@@ -111,7 +111,7 @@ def resolve(
     environ: Mapping[str, str],
     exists: Callable[[str], bool],
 ) -> Invocation:
-    """Return what will run; `arguments` are exactly the words that the program will get."""
+    """Return the program to run; `arguments` are exactly the words that it will get."""
     require_runnable(found)
     service = _service(found, flags, environ, exists)
     folder = _folder(found, environ)

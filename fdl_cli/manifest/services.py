@@ -32,7 +32,7 @@ _WITHOUT_EFFECT: Final = frozenset(
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One service, filled in; `file` is where it is described, `gpu_file` what adds the GPU."""
+    """One service, filled in; `file` describes it, `gpu_file` adds the GPU."""
 
     name: str
     file: Path
@@ -84,7 +84,7 @@ def compose_file(root: Path) -> Path | None:
 
 
 def require_understood(service: Service) -> None:
-    """Refuse what only compose can do.
+    """Refuse features that only compose has.
 
     Raises:
         ConfigError: with the key.

@@ -24,7 +24,7 @@ def entry_path(kind: str, key: str, environ: Mapping[str, str]) -> str:
 
 
 def read_entry(path: str) -> Any:
-    """Return what an entry holds, or nothing if it is absent, damaged or unreadable."""
+    """Return the contents of an entry, or nothing if it is absent, damaged or unreadable."""
     try:
         text = read_layer(path).text
         return None if text is None else marshal.loads(text)

@@ -19,7 +19,7 @@ NOT_STARTED: Final = 127
 
 @final
 class Ended(NamedTuple):
-    """How a child ended: the code a shell would see, and how long it ran."""
+    """The end of a child: the code a shell would see, and how long it ran."""
 
     code: int
     seconds: float

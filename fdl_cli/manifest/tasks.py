@@ -18,7 +18,7 @@ _BELONGS: Final[tuple[tuple[str, TaskKind], ...]] = (
 
 
 def find_task_problems(tasks: Table, reserved: AbstractSet[str]) -> Iterator[Problem]:
-    """Yield what is wrong with the top tasks; `reserved` are the commands of fdl itself."""
+    """Yield the problems of the top tasks; `reserved` are the commands of fdl itself."""
     for name, node in tasks.entries.items():
         if name in reserved:
             message = f"the task `{name}` has the name of a command of fdl"

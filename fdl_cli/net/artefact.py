@@ -47,7 +47,7 @@ class Artefact:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        """Check what becomes a part of a path."""
+        """Check a text that becomes a part of a path."""
         checked_name(self.name)
         if self.sha256 != checked_sha256(self.sha256):
             raise ValueError("a sha256 is written in lower case")
@@ -56,7 +56,7 @@ class Artefact:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait and how often to try again.
+    """The time limits and the number of tries.
 
     The count of tries restarts whenever `reset_bytes` have arrived. A connection that brings
     less than `slowest_bytes` in `stall_seconds` is given up, however busy it looks.

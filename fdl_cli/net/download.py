@@ -52,7 +52,7 @@ def fetch_all(
     """Fetch all files, several at a time; the first failure stops the rest.
 
     Raises:
-        FdlError: a file cannot be had; its finished part is kept for the next run.
+        FdlError: a file is not available; its finished part is kept for the next run.
     """
     patience = patience or Patience()
     progress.expect(sum(item.size or 0 for item in artefacts if not _is_here(item, store)))
@@ -245,7 +245,7 @@ class _Fetcher:
                 refusals.append(f"{host_of(url)}: {ended.reason}")
                 continue
             # Only bytes beyond all earlier tries count as progress: a server that restarts
-            # each time and breaks off must not keep us for ever.
+            # each time and breaks off must not keep us forever.
             if transfer.position >= furthest + self._patience.reset_bytes:
                 furthest = transfer.position
                 failures = 0

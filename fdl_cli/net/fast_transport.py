@@ -131,7 +131,7 @@ def direct_body(response: httpx.Response) -> DirectBody | None:
 
 @final
 class _Body(httpx.SyncByteStream):
-    """The body of an answer, with httpx's names for what can go wrong."""
+    """The body of an answer, with httpx's names for its failures."""
 
     def __init__(self, stream: Iterable[bytes], close: Callable[[], None] | None) -> None:
         self._stream = stream
@@ -176,7 +176,7 @@ class _Stream(httpcore.NetworkStream):
         self._rest = memoryview(b"")
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read what is there: of an answer first its head alone, then large pieces."""
+        """Read the available bytes: of an answer first its head alone, then large pieces."""
         if self._rest:
             data = bytes(self._rest)
             self._rest = memoryview(b"")

@@ -22,7 +22,7 @@ _RETRY_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a transfer ended: complete, refused by this host, or worth another try."""
+    """The end of a transfer: complete, refused by this host, or worth another try."""
 
     reason: str = ""
     complete: bool = False
@@ -32,7 +32,7 @@ class Ended:
 
 @final
 class Transfer:
-    """Asks one address for what is missing of a file and appends it to the part."""
+    """Requests the missing part of a file from one address and appends it to the part."""
 
     def __init__(
         self,

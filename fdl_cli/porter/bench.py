@@ -9,7 +9,7 @@ from typing import final
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where one file and its port are imported from, while they are compared.
+    """The folders from which one file and its port are imported, while they are compared.
 
     The folders are where their neighbours are found; the port's are looked at first on its side.
     """

@@ -155,7 +155,7 @@ def imports_first(
     wanted = tuple(files)
     order: dict[Path, None] = {}
     seen: set[Path] = set()
-    # A file is met twice: the second time, what it imports has its place.
+    # A file is met twice: the second time, its imports have their places.
     pending = [(file, False) for file in reversed(wanted)]
     while pending:
         file, placed = pending.pop()

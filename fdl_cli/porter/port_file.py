@@ -27,7 +27,7 @@ _UNSETTLED = "it changed after the last proof: port the file again"
 
 
 def port_file(data: bytes, path: Path, proving: Proving | None) -> tuple[FileOutcome, bytes]:
-    """Port the bytes of one file; the second value is what to write.
+    """Port the bytes of one file; the second value is the bytes to write.
 
     Nothing is raised for what the file contains: an unreadable file is an outcome.
     """

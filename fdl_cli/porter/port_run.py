@@ -144,7 +144,7 @@ class PortRun:
 
     @contextmanager
     def _timed(self, source: Path) -> Iterator[None]:
-        """Count what a file takes, the answers included that were found before."""
+        """Count the time of a file, the answers included that were found before."""
         desks = [desk for desk in (self._verify, self._script) if desk is not None]
         started, saved = time.monotonic(), sum(desk.saved_s for desk in desks)
         yield

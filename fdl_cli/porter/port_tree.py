@@ -134,7 +134,7 @@ def _output(
     results: dict[Path, Result],
     contents: Contents,
 ) -> OutputFile | None:
-    """Return what to write for one file: its port, or in a ported folder also the file itself."""
+    """Return the files to write for one file: its port, or in a ported folder also the file itself."""
     copied = request.several and request.output is not None
     if data.output is None and not copied:
         return None

@@ -182,7 +182,7 @@ class Project:
         return self._near[path]
 
     def _understood(self, path: Path) -> Member | None:
-        """Return a file as `_known` does, with what its imports bring it: its classes are looked at."""
+        """Return a file as `_known` does, with the names of its imports: its classes are looked at."""
         member = self._known(path)
         if member is not None:
             self._complete_names(path, member)
@@ -193,7 +193,7 @@ class Project:
         return None if member is None else member.survey.names
 
     def _complete_names(self, path: Path, member: Member) -> None:
-        """Tell a file what relative imports, and stars of other files, bring it from outside."""
+        """Give a file the names that relative imports, and stars of other files, bring from outside."""
         if path in self._complete:
             return
         self._complete.add(path)
@@ -222,7 +222,7 @@ class Project:
             self._members[home].extended |= {name}
 
     def _link_alone(self) -> None:
-        """Tell each file what it would know in a port of all files; none of the others is changed for it."""
+        """Give each file its facts in a port of all files; none of the others is changed for it."""
         if not any(self._has_base_elsewhere(path) for path in self._members):
             for path in self._members:
                 self._link(path)
@@ -276,7 +276,7 @@ class Project:
         home, own = target
         near = self._near.get(home)
         if near is not None:
-            # Its methods are read as those of a file that is ported: they say what becomes of the class.
+            # Its methods are read as those of a file that is ported: they decide about the class.
             self._complete_names(home, near)
             self._members.setdefault(home, near)
         surveyed = self._members[home].survey.classes[own]
@@ -359,7 +359,7 @@ class Project:
     def _drawn(
         self, path: Path, dotted: str, shown: str, hops: int = 0
     ) -> Iterator[tuple[str, Kind]]:
-        """Yield what a function of another file draws, if it does; packages may hand it on."""
+        """Yield the draws of another file's function, if it draws; packages may re-export it."""
         found = self._map.find(path, dotted)
         if found is None or len(found[1]) != 1 or hops > _MAX_HOPS:
             return
@@ -439,7 +439,7 @@ class Project:
 
     @no_collection()
     def _settle(self) -> None:
-        """Draft every file until what each assumes of the others is what they are.
+        """Draft every file until the assumptions about the others are right.
 
         At first every class of another file is taken for a graph; each round finds more that
         are not, so this comes to an end.

@@ -33,7 +33,7 @@ _MAX_ROUNDS = 6
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proving:
-    """How to verify: with what, where, and what the user said about inputs.
+    """The settings of a verification: its Python, its folders, and the user's hints about inputs.
 
     On a `bench` the ports of a project lie beside each other; without one, the port is written
     to `workdir` and finds the originals of its neighbours.
@@ -118,7 +118,7 @@ def _still_valid(
     before: Draft,
     evidence: Mapping[str, ClassEvidence],
 ) -> dict[str, ClassEvidence]:
-    """Return what was shown of classes that are as they were, and whose parts are."""
+    """Return the evidence for classes that are unchanged, and whose parts are."""
     if proving.bench is not None:  # beside ports of other files, which may have changed
         return {}
     void = affected_classes(before, project.draft(path))
@@ -165,7 +165,7 @@ def prove_training(project: Project, path: Path, proving: Proving, proof: Proof)
         project.demote(
             path, {n: Reason(line=lines[n], code="FDL321", message=message) for n in blamed}
         )
-        # The loops may have been put back for what a class did.
+        # The loops may have been put back because of a class.
         differed.clear()
         project.move_training(path)
         found = _run_lowering(project, path, proving, differed)

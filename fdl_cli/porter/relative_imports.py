@@ -42,7 +42,7 @@ def absolute_name(package: str, dotted: str) -> str:
 def imported_from_outside(
     path: Path, names: Names, modules: ModuleMap, ported: Collection[Path]
 ) -> dict[str, str]:
-    """Return the full names of what relative imports bring from files that are not ported."""
+    """Return the full names that relative imports bring from files that are not ported."""
     package = package_of(path)
     found = {}
     for name, dotted in names.aliases.items():

@@ -10,7 +10,7 @@ NamesOf = Callable[[Path], Names | None]
 
 
 def brought_by_stars(path: Path, names_of: NamesOf, modules: ModuleMap) -> dict[str, str]:
-    """Return what a file has by stars of its project, such as `nn` for `torch.nn`, by name.
+    """Return the names that a file has by stars of its project, such as `nn` for `torch.nn`.
 
     Only what comes from outside of the project; its own classes and functions are found otherwise.
     A name that two stars bring differently is left out: their order decides, and which files exist.

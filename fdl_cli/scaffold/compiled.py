@@ -40,7 +40,7 @@ class CompiledTemplates(jinja2.BytecodeCache):
         temporary = path.with_suffix(f".{os.getpid()}")
         with contextlib.suppress(OSError):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Not synced to disk: the checksum finds what a crash left of it.
+            # Not synced to disk: the checksum finds a file that a crash has damaged.
             temporary.write_bytes(hashlib.sha256(data).digest() + data)
             temporary.replace(path)
 

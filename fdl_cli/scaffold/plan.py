@@ -18,7 +18,7 @@ OWNED: Final = ("src/*/model.py", "src/*/data.py", "src/*/encoder.py", "configs/
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFile:
-    """One file, what happens to it and why; `text` is what it will hold, where that changes."""
+    """One file, its action and the reason; `text` is its new text, where that changes."""
 
     path: str
     action: Action

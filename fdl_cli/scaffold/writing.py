@@ -56,7 +56,7 @@ def change_project(root: Path, planned: tuple[PlannedFile, ...], record: str) ->
 
 
 def changes_of(planned: tuple[PlannedFile, ...], record: str) -> tuple[FileChange, ...]:
-    """Return what a plan changes, the record last."""
+    """Return the changes of a plan, the record last."""
     changes = [
         FileChange(path=step.path, data=None if step.text is None else step.text.encode())
         for step in planned

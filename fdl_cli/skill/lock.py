@@ -25,7 +25,7 @@ class Installed:
 
 
 def read_lock(root: Path) -> dict[str, Installed]:
-    """Return what is installed under a folder, by name.
+    """Return the installed skills under a folder, by name.
 
     Raises:
         ConfigError: the lock is damaged.

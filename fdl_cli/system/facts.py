@@ -104,7 +104,7 @@ class NvidiaGpu:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvidiaFacts:
-    """The NVIDIA side: `cuda` is what the driver library answers, never a table's guess."""
+    """The NVIDIA side: `cuda` is the driver library's answer, never a table's guess."""
 
     status: NvidiaStatus
     driver: str | None = None

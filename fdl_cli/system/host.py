@@ -42,7 +42,7 @@ def normal_machine(machine: str, system: Platform) -> str:
 
 
 def read_os(environ: Mapping[str, str], root: Path = Path("/")) -> OsFacts:
-    """Read what kind of system this is; `root` lets tests show another file system."""
+    """Read the kind of this system; `root` lets tests show another file system."""
     system = _PLATFORMS.get(sys.platform, "linux")
     machine = normal_machine(platform.machine(), system)
     libc, libc_version = _read_libc(root) if system == "linux" else (None, None)

@@ -32,7 +32,7 @@ def run_program(source: str, argv: Sequence[str], seconds: float) -> tuple[Probe
 
 
 def found_file(source: str, path: Path, said: str) -> ProbeReport:
-    """Report what a file or folder of the system says."""
+    """Report the contents of a file or folder of the system."""
     return ProbeReport(
         source=source,
         asked=str(path),

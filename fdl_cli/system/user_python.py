@@ -1,4 +1,4 @@
-"""The user's Python: the interpreter with torch, in which every command runs what it does with models.
+"""The user's Python: the interpreter with torch, in which every command does its work on models.
 
 Before: `fdl` from pipx, a project whose `.venv` has torch
 After:  `.venv/bin/python`, with the `flodl` of the tool where the environment has none
@@ -132,5 +132,5 @@ def _named(named: Path) -> UserPython:
             message=f"`--python {named}` names neither an interpreter nor an environment",
             hint="name a program, such as `.venv/bin/python`, or the folder of an environment",
         )
-    # Not resolved: the link in an environment is what makes it that environment's interpreter.
+    # Not resolved: the link in an environment makes it that environment's interpreter.
     return UserPython(interpreter=interpreter.absolute(), why="named with `--python`")

@@ -161,7 +161,7 @@ def load() -> Catalogue:
 
 
 def with_index(builds: tuple[Build, ...], held: tuple[HeldBuild, ...]) -> tuple[Build, ...]:
-    """Return what an index really holds; facts that it cannot tell come from the table.
+    """Return the builds that an index really holds; facts that it cannot tell come from the table.
 
     The index is the authority for what exists. A version that the table does not know inherits
     the facts of the newest older one of its variant, and is marked as not known.

@@ -1,4 +1,4 @@
-"""The checks of `fdl diagnose`: each reads the inspection and says what is wrong, what helps."""
+"""The checks of `fdl diagnose`: each reads the inspection and names the problem and its remedy."""
 
 from collections.abc import Callable, Iterator
 from typing import Final

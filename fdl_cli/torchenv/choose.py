@@ -75,7 +75,7 @@ def _automatic(
     catalogue: Catalogue,
     key: PlatformKey,
 ) -> Outcome:
-    """Ask the vendors in their order; one without a build must not hide the next."""
+    """Try the vendors in their order; one without a build must not hide the next."""
     if wishes.torch is not None:
         _require_version(problem, wishes, key)
     gathered: tuple[ChoiceWarning, ...] = ()

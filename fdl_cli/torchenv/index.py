@@ -123,7 +123,7 @@ def read_live(
 
 
 def configured_source(key: PlatformKey, python: str) -> str:
-    """Return the name of what pip's own configuration holds: pip lists files for one Python only."""
+    """Return the source name of pip's own configuration: pip lists files for one Python only."""
     return f"pip|{key}|{python}"
 
 

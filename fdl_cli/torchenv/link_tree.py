@@ -65,7 +65,7 @@ class Linker:
                 )
 
     def _link_files(self, rows: list[list[str]]) -> Iterator[str]:
-        """Link what a RECORD names; yield the new names of what lies outside of site-packages."""
+        """Link the files that a RECORD names; yield the new names of those outside of site-packages."""
         programs = scripts_folder().name
         tree, target_root = self._build.tree.as_posix(), self._target.as_posix()
         for row in rows:

@@ -42,7 +42,7 @@ _LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnInstallation:
-    """How this tool is installed: its metadata, and where it came from; no origin is an index."""
+    """The installation of this tool: its metadata, and its origin; no origin is an index."""
 
     distribution: importlib.metadata.Distribution
     origin: dict[str, Any] | None

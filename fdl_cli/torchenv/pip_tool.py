@@ -39,7 +39,7 @@ _CAUSES: Final = 6
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pip:
-    """How to start pip for one interpreter; `interpreter` is the one that is installed for."""
+    """The pip of one interpreter; `interpreter` is the one that is installed for."""
 
     words: tuple[str, ...]
     interpreter: Path

@@ -42,7 +42,7 @@ def prove(interpreter: Path, expectation: Expectation, *, packages: Path | None 
 
 
 def judge(answer: Mapping[str, Any], expectation: Expectation, seconds: float) -> Proof:
-    """Compare what the child found with the plan; pure."""
+    """Compare the child's findings with the plan; pure."""
     if answer.get("error"):
         return Proof(
             torch="", cuda=None, hip=None, arch_list=(), devices=(), seconds=seconds,

@@ -148,7 +148,7 @@ def notices_of(choice: TorchChoice) -> tuple[Notice, ...]:
 
 
 def show_setup(data: SetupData, console: Console) -> None:
-    """Print the choice, the reason, the files, and what was done or would be."""
+    """Print the choice, the reason, the files, and the actions, done or planned."""
     choice = data.choice
     console.line(f"torch {choice.torch}+{choice.variant}", "strong")
     console.paragraph(choice.why, "  ")

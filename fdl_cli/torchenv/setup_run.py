@@ -48,7 +48,7 @@ class SetupOutcome:
 
 
 def run_setup(plan: SetupPlan, request: SetupRequest, console: Console) -> SetupOutcome:
-    """Do what the plan says; at every moment the environment has the old torch or the new one.
+    """Carry out the plan; at every moment the environment has the old torch or the new one.
 
     Raises:
         FdlError: a step failed; the environment is as it was before.
@@ -107,7 +107,7 @@ def put_into(build: KeptBuild, environment: Environment, console: Console) -> tu
 def write_record(
     environment: Environment, build: KeptBuild | None, name: str, proof: Proof, source: str
 ) -> None:
-    """Write what was installed and proved beside the environment."""
+    """Write the installed and proved build beside the environment."""
     record: Mapping[str, Any] = {
         "schema": SCHEMA,
         "name": name,

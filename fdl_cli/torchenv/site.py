@@ -83,7 +83,7 @@ def is_satisfied(existing: SiteDist, incoming: tuple[Dist, ...]) -> bool:
 def exclusive_entries(
     outgoing: tuple[SiteDist, ...], staying: tuple[SiteDist, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split what goes into whole top-level entries and single files in shared folders."""
+    """Split the outgoing files into whole top-level entries and single files in shared folders."""
     kept = {_top(file) for dist in staying for file in dist.files or ()}
     leaving = {file for dist in outgoing for file in dist.files or ()}
     whole = sorted({_top(file) for file in leaving if _inside(file)} - kept)

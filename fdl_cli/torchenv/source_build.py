@@ -64,7 +64,7 @@ def plan_source_build(
     arch: str | None,
     python: str,
 ) -> SourceBuild:
-    """Say what a source build for the GPUs of this machine needs and would run.
+    """Describe the needs and commands of a source build for the GPUs of this machine.
 
     Raises:
         UsageError: there is no GPU to build for, and none was named.

@@ -92,7 +92,7 @@ def prepare(build: KeptBuild, environment: Path, interpreter: Path) -> None:
 
 
 def forget(name: str, environment: Path) -> None:
-    """Remove what was prepared of a build."""
+    """Remove the prepared files of a build."""
     shutil.rmtree(environment / KEPT / name, ignore_errors=True)
 
 

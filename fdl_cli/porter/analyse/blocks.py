@@ -163,7 +163,7 @@ class BlockReader:
         return made
 
     def _set_elsewhere(self, node: ast.Assign, value: Expr) -> Stmt | None:
-        """Return the steps that set attributes of layers, or of what else outlives the call."""
+        """Return the steps that set attributes of layers, or of other objects that outlive the call."""
         if len(node.targets) != 1:
             return None
         pairs = paired(self.expressions.read(node.targets[0]), value)
@@ -296,7 +296,7 @@ class BlockReader:
     def _for(self, node: ast.For) -> Stmt:
         iterable = self.expressions.read(node.iter)
         before = dict(self.env.kinds)
-        # The first pass tells what the body binds, the second reads it knowing that.
+        # The first pass finds the names that the body binds, the second reads it knowing them.
         self._loop_body(node, iterable)
         names = dict.fromkeys((*before, *self.env.kinds))
         self.env.kinds = {name: join(before.get(name), self.env.kinds.get(name)) for name in names}

@@ -126,7 +126,7 @@ def _refuse_jumps(pieces: Pieces) -> None:
 
 
 def _refuse_between(pieces: Pieces, parts: StepParts, model: str) -> None:
-    """Refuse what would find another model if it came after the update."""
+    """Refuse a statement that would find another model if it came after the update."""
     trained = {ast.unparse(parts.optimizer).partition(".")[0], model.partition(".")[0]}
     for node in pieces.between:
         calls = {
@@ -215,7 +215,7 @@ def _counts(loop: ast.For) -> bool:
 
 
 def _objections(outer: _Outer) -> Iterator[object]:
-    """Yield what keeps a loop around a loop from being one over epochs."""
+    """Yield the statements that keep a loop around a loop from being one over epochs."""
     around = [*outer.before, *outer.after]
     yield from own_jumps(around)
     for node in around:

@@ -130,7 +130,7 @@ class Naming:
         return found
 
     def _batches(self) -> tuple[str, ast.expr, ast.expr]:
-        """Return the name that counts the batches, what a batch is taken apart into, and the data.
+        """Return the name that counts the batches, the targets of a batch, and the data.
 
         `for i, batch in enumerate(data)` gives its number to what follows the step only.
         """
@@ -193,7 +193,7 @@ class Naming:
             self.shared.add(self.index)
 
     def _open_epoch(self) -> None:
-        """Give the number of the epoch to the functions that ask for it."""
+        """Give the number of the epoch to the functions that need it."""
         if self.outer is None:
             return
         assert isinstance(self.outer.target, ast.Name)

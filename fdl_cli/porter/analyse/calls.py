@@ -32,7 +32,7 @@ def classify(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: 
 
 
 def _result(arguments: tuple[Expr, ...]) -> Kind:
-    """Return what comes out of a step: of values a value, of plain Python anything, or None."""
+    """Return the kind of a step's result: of values a value, of plain Python anything, or None."""
     return "flow" if _any(arguments, MAY_FLOW - {"size"}) else "result"
 
 
@@ -302,7 +302,7 @@ def _attribute(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line
 
 def _on_self(env: Environment, name: str, arguments: tuple[Expr, ...], line: int) -> Call:
     if name in env.view.properties:
-        # It calls what the property gives, which may be anything.
+        # The call's target is the property's value, which may be anything.
         return Call(role="submodule", kind=_result(arguments))
     if name in env.view.methods:
         env.own_calls.append(name)

@@ -105,7 +105,7 @@ class Environment:
     given: list[tuple[str, str, bool, tuple[tuple[str, Kind], ...]]] = field(default_factory=list)
 
     def bind(self, name: str, kind: Kind) -> None:
-        """Note what a variable is bound to; one that is anything but a traced value may be a weight."""
+        """Note the kind of a variable; one that is anything but a traced value may be a weight."""
         self.kinds[name] = "maybe" if name in self.shared else kind
         if self.kinds[name] not in {"flow", "none"}:
             self.optional.discard(name)
@@ -118,7 +118,7 @@ class Environment:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Forget afterwards what is bound inside a lambda or comprehension."""
+        """Forget afterwards the names bound inside a lambda or comprehension."""
         saved = dict(self.kinds)
         try:
             yield
@@ -146,7 +146,7 @@ class Environment:
 
 
 def join(first: Kind | None, second: Kind | None) -> Kind:
-    """Return what is known of a value that comes from one of two places."""
+    """Return the kind of a value that comes from one of two places."""
     if first == second and first is not None:
         return first
     pair = {first, second}

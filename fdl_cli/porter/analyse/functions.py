@@ -19,7 +19,7 @@ _NO_CLASS = ClassView(
 def understand_functions(
     reader: MethodReader, functions: Mapping[str, FunctionNode], elsewhere: Mapping[str, Kind]
 ) -> None:
-    """Tell the reader the functions whose operations can be recorded one by one, and those that draw.
+    """Give the reader the functions whose operations can be recorded one by one, and those that draw.
 
     `elsewhere` are imported names of functions that draw, with what they return.
     """
@@ -71,7 +71,7 @@ def _with_self(arguments: ast.arguments) -> ast.arguments:
 
 
 def _none_test(node: FunctionNode) -> bool | None:
-    """Return what True means when a function only compares its argument with None."""
+    """Return the meaning of True when a function only compares its argument with None."""
     body = [stmt for stmt in node.body if not isinstance(stmt, ast.Expr)]
     if len(body) != 1 or not isinstance(body[0], ast.Return) or len(node.args.args) != 1:
         return None

@@ -77,7 +77,7 @@ def _call(names: Names, node: ast.Call) -> tuple[str, str]:
 
 
 def _method(kind: str, callee: ast.Attribute) -> str:
-    """Return the kind of a method call, with a look at what it is called on."""
+    """Return the kind of a method call, with a look at its receiver."""
     receiver = ast.unparse(callee.value).lower()
     if callee.attr == "step":
         if "sched" in receiver:

@@ -73,7 +73,7 @@ ALONE = Kinship()
 
 
 def survey(source: SourceFile, brought: Mapping[str, str] = MappingProxyType({})) -> Survey:
-    """Look at the classes of a file; `brought` is what it gets from outside of the project."""
+    """Look at the classes of a file; `brought` are its names from outside of the project."""
     names = collect(source.tree, brought)
     found: dict[str, SurveyedClass] = {}
     for node, top in class_nodes(source.tree):

@@ -130,7 +130,7 @@ def _bound(target: ast.expr, value: ast.expr | None) -> Iterator[_Binding]:
 
 
 def _elements(target: ast.expr, value: ast.expr | None) -> Iterator[_Binding]:
-    """Yield the names of a target with what they become when it is bound to every element."""
+    """Yield the names of a target with their values when it is bound to every element."""
     match target, value:
         case _, ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
             for part in parts:

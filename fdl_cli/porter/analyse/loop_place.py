@@ -12,7 +12,7 @@ from fdl_cli.porter.parse.reader import SourceFile
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopPlace:
-    """A loop with what is around it; `chain` are the loops right around it and itself, outermost first."""
+    """A loop with its surroundings; `chain` are the loops right around it and itself, outermost first."""
 
     source: SourceFile
     names: Names

@@ -57,7 +57,7 @@ class MethodReader:
     def read(
         self, node: FunctionNode, view: ClassView, *, cautious: bool = False
     ) -> tuple[MethodIR, Kind]:
-        """Return the IR of a method, and the kind of what it returns.
+        """Return the IR of a method, and the kind of its result.
 
         Read cautiously, no parameter and no part of a result is taken for a tensor: it may be a list of
         them, or None.

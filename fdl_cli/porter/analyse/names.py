@@ -33,7 +33,7 @@ class Names:
         return ""
 
     def dotted_name(self, name: str) -> str:
-        """Return what a module-level name was imported as."""
+        """Return the full name of a name that the module imports."""
         found = self.aliases.get(name)
         if found is not None:
             return found
@@ -55,7 +55,7 @@ class Names:
 
 
 def collect(tree: ast.Module, brought: Mapping[str, str] = MappingProxyType({})) -> Names:
-    """Collect what the module defines at its own level, conditional parts included.
+    """Collect the definitions at module level, conditional parts included.
 
     `brought` is what stars and relative imports bring from other files, under their full names.
     """

@@ -49,7 +49,7 @@ def _is_read(node: ast.Name) -> bool:
 
 
 def is_plain(inner: ast.FunctionDef | ast.Lambda) -> bool:
-    """Return True if a function does nothing to what is around it but read: it can be made in every call."""
+    """Return True if a function only reads its surroundings: it can be made in every call."""
     if isinstance(inner, ast.FunctionDef) and inner.decorator_list:
         return False
     outside = _read_from_outside(inner)

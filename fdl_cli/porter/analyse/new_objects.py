@@ -62,7 +62,7 @@ def _is_held(env: Environment, value: Expr) -> bool:
 
 
 def is_settled(node: ast.ClassDef, arguments: tuple[Expr, ...]) -> bool:
-    """Return True if an object of a class is nothing but what it is given, and cannot be changed."""
+    """Return True if an object of a class is only a record of its arguments, and immutable."""
     bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
     bases |= {base.attr for base in node.bases if isinstance(base, ast.Attribute)}
     makes = any(isinstance(each, ast.FunctionDef) and each.name in _MAKERS for each in node.body)
@@ -87,7 +87,7 @@ def _is_frozen(node: ast.ClassDef) -> bool:
 
 @lru_cache(maxsize=64)
 def _given(method: FunctionNode) -> frozenset[str]:
-    """Return the variables that a method gives to what it calls, as they are or in a container."""
+    """Return the variables that a method passes to its callees, as they are or in a container."""
     return frozenset(
         name
         for node in ast.walk(method)
@@ -98,7 +98,7 @@ def _given(method: FunctionNode) -> frozenset[str]:
 
 
 def _only_looks(node: ast.Call) -> bool:
-    """Return True if a call cannot change what it is given: `isinstance(cache, Cache)`."""
+    """Return True if a call cannot change its arguments: `isinstance(cache, Cache)`."""
     return isinstance(node.func, ast.Name) and node.func.id in py.PURE_BUILTINS
 
 

@@ -40,7 +40,7 @@ def is_elsewhere(env: Environment, owner: Expr) -> bool:
 
 
 def paired(target: Expr, value: Expr) -> tuple[tuple[Expr, Expr], ...]:
-    """Return what is set to what; `a.x, a.y = b, c` sets two, where nothing is computed for it."""
+    """Return the targets and values; `a.x, a.y = b, c` sets two, where nothing is computed for it."""
     if target.op != "tuple" or value.op != "tuple" or len(target.parts) != len(value.parts):
         return ((target, value),)
     quiet = all(part.op in {"name", "constant"} for part in value.parts)
@@ -75,7 +75,7 @@ def as_read(owner: Expr, name: str, span: Span) -> Expr:
 
 
 def is_set_here(method: FunctionNode | None, node: ast.Attribute) -> bool:
-    """Return True if a method changes what an attribute such as `self.config.kind` is, or holds."""
+    """Return True if a method replaces or changes the value of an attribute such as `self.config.kind`."""
     if method is None or not isinstance(node.ctx, ast.Load) or isinstance(node.value, ast.Name):
         return False
     return ast.unparse(node) in _settings(method) | _filled_chains(method)
@@ -83,7 +83,7 @@ def is_set_here(method: FunctionNode | None, node: ast.Attribute) -> bool:
 
 @lru_cache(maxsize=64)
 def _filled_chains(method: FunctionNode) -> frozenset[str]:
-    """Return the attributes of what the object holds that a method fills: `self.config.seen.append(x)`."""
+    """Return the attributes of held objects that a method fills: `self.config.seen.append(x)`."""
     own = method.args.args[0].arg if method.args.args else ""
     found: set[str] = set()
     for node in ast.walk(method):
@@ -142,7 +142,7 @@ def read_live(expr: Expr, span: Span) -> Expr:
 
 @lru_cache(maxsize=64)
 def _settings(method: FunctionNode) -> frozenset[str]:
-    """Return the attributes of what the object holds that a method sets, always to constants."""
+    """Return the attributes of held objects that a method sets, always to constants."""
     own = method.args.args[0].arg if method.args.args else ""
     plain: dict[str, bool] = {}
     for node in ast.walk(method):

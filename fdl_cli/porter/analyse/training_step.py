@@ -15,7 +15,7 @@ Loop = ast.For | ast.While
 
 @final
 class NotMovedError(Exception):
-    """A loop that stays as it is: the code of the reason, what is the matter, and where."""
+    """A loop that stays as it is: the code of the reason, the message, and the place."""
 
     def __init__(self, code: str, message: str, node: ast.AST | None = None) -> None:
         super().__init__(message)
@@ -66,7 +66,7 @@ def is_method(node: ast.AST, name: str) -> bool:
 
 
 def receiver(node: ast.expr) -> ast.expr:
-    """Return what a method is called on."""
+    """Return the receiver of a method call."""
     assert isinstance(node, ast.Call)
     assert isinstance(node.func, ast.Attribute)
     return node.func.value
@@ -243,7 +243,7 @@ def _blocks(body: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
 def _clearing(
     loop: Loop, block: list[ast.stmt], step: ast.Expr, backwards: tuple[ast.Call, ...]
 ) -> ast.Expr:
-    """Return the statement that clears the gradients, once between a step and what comes next."""
+    """Return the statement that clears the gradients, once between a step and the next part."""
     calls = [
         node
         for node in ast.walk(loop)

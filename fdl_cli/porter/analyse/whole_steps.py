@@ -43,7 +43,7 @@ def is_whole_step(
 
 
 def may_return_none(node: FunctionNode) -> bool:
-    """Return True if what comes back is sometimes a value and sometimes nothing."""
+    """Return True if the result is sometimes a value and sometimes nothing."""
     returns = [each.value for each in _own_nodes(node) if isinstance(each, ast.Return)]
     if not any(value is not None for value in returns):
         return False

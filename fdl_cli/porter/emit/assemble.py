@@ -17,7 +17,7 @@ _P = TypeVar("_P", FunctionDef, ClassDef, SimpleStatementLine)
 
 @final
 class UnsoundError(Exception):
-    """New text which does not fit into the tree; the message says what is wrong with it."""
+    """New text which does not fit into the tree; the message names the problem."""
 
 
 def assemble(source: SourceFile, patches: Sequence[Patch]) -> libcst.Module:
@@ -142,7 +142,7 @@ class _Parts(libcst.CSTVisitor):
 
 @final
 class _Exchanger(libcst.CSTTransformer):
-    """Exchanges what is written differently in the new parts, which come in the same order."""
+    """Exchanges the parts that are written differently, which come in the same order."""
 
     def __init__(self, module: libcst.Module, parts: Sequence[_Part]) -> None:
         super().__init__()

@@ -141,7 +141,7 @@ class _Writer:
             yield f"nonlocal {', '.join(around)}"
 
     def _body(self, part: PartIR, indent: str) -> Iterator[str]:
-        """Yield the lines of a part at another indentation, without what is removed from it."""
+        """Yield the lines of a part at another indentation, without the removed text."""
         source = self._source
         numbers = [n for first, last in part.lines for n in range(first, last + 1)]
         old = self._old_indent(part, numbers)

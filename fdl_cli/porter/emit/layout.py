@@ -61,7 +61,7 @@ def _verbatim(frame: Frame, prefix: str, flat: str) -> list[str]:
 
 
 def chain_of(renderer: Renderer, expr: Expr, *, ends: bool = True) -> tuple[str, list[Step]]:
-    """Take an expression apart into what it starts from and its steps."""
+    """Take an expression apart into its head and its steps."""
     if expr.op in STEP_WORDS:
         base, steps = chain_of(renderer, expr.parts[0], ends=False)
         if not steps:
@@ -98,7 +98,7 @@ def _text(made: list[tuple[str, list[str]]]) -> str:
 
 
 def _joined(steps: list[Step]) -> list[Step]:
-    """Put what a step is given by `using` on its line."""
+    """Put the arguments that a step gets by `using` on its line."""
     if len(steps) < 2 or steps[-2].name != "using" or steps[-2].tail:
         return steps
     given, step = steps[-2:]
@@ -128,7 +128,7 @@ def _receiver(expr: Expr) -> Expr | None:
 
 
 def _after(renderer: Renderer, expr: Expr, value: Expr) -> str:
-    """Return what follows the receiver in the text of a method call, subscript or attribute."""
+    """Return the text after the receiver of a method call, subscript or attribute."""
     mark = Expr(op="name", name="_", kind="flow")
     if expr.op == "call":
         callee = replace(expr.parts[0], parts=(mark,))

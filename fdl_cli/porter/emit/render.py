@@ -76,7 +76,7 @@ class Renderer:
         return " = " if self.text[: part.span.start].endswith(" = ") else "="
 
     def step(self, expr: Expr) -> list[tuple[str, list[str]]]:
-        """Return what a made step adds to its receiver: method names with their arguments."""
+        """Return the additions of a made step to its receiver: method names with their arguments."""
         match expr.op:
             case "through":
                 labels = ("", *expr.labels)
@@ -91,7 +91,7 @@ class Renderer:
                 return self._over(expr)
 
     def application(self, expr: Expr) -> tuple[str, list[str]]:
-        """Return the name and the arguments of a call of what is no method of a value."""
+        """Return the name and the arguments of a call that is no method of a value."""
         callee = self.operand(expr.parts[0], 1)
         return self.names["call"], [callee, *self.arguments(expr, expr.labels)]
 

@@ -16,7 +16,7 @@ from fdl_cli.porter.parse.reader import SourceFile
 def find_faults(
     source: SourceFile, made: libcst.Module, after: str, patches: Sequence[Patch]
 ) -> tuple[str, ...]:
-    """Return what is wrong with a port: it must parse, and keep all comments and other text.
+    """Return the problem of a port: it must parse, and keep all comments and other text.
 
     `after` is the text of `made`, which takes a while to render.
     """

@@ -28,7 +28,7 @@ _UNBROKEN = frozenset({"=", ":=", ":", "for", "in", "is"})
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """Where a statement is written: indentation, one level of it, and the width of the page."""
+    """The layout around a statement: indentation, one level of it, and the width of the page."""
 
     indent: str
     unit: str
@@ -140,7 +140,7 @@ def _in_brackets(frame: Frame, prefix: str, pieces: list[tuple[str, str]], end: 
 def _last_bracket(outside: list[_Mark], room: int) -> tuple[int, int] | None:
     """Return where the last pair of brackets that holds something opens and closes.
 
-    It is the last that opens in the room that there is, if one does.
+    It is the last that opens in the available width, if one does.
     """
     opened = [mark.at for mark in outside if mark.word in _OPENING]
     closed = [mark.at for mark in outside if mark.word in _CLOSING]

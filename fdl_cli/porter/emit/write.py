@@ -24,7 +24,7 @@ class Written:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsound:
-    """Why a plan must not be written as it is."""
+    """The reason why a plan must not be written as it is."""
 
     fault: str
 

@@ -1,4 +1,4 @@
-"""Decisions: which places of the source change, and into what; no text is made here."""
+"""Decisions: the places of the source that change, and their new form; no text is made here."""
 
 from dataclasses import dataclass
 from typing import final

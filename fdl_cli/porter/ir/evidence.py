@@ -112,7 +112,7 @@ class VerifyOutcome:
 
     @property
     def different(self) -> tuple[str, ...]:
-        """Names of the classes whose port does not compute what the original computes."""
+        """Names of the classes whose port computes something else than the original."""
         return tuple(item.name for item in self.classes if item.status == "different")
 
     @property

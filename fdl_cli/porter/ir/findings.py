@@ -14,7 +14,7 @@ FileStatus = Literal["ported", "partly", "unchanged", "failed"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Reason:
-    """Why something was not ported: the line, a stable code and one sentence."""
+    """The reason why something was not ported: the line, a stable code and one sentence."""
 
     line: int
     code: str
@@ -24,7 +24,7 @@ class Reason:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyFinding:
-    """How far a class is proved equal, and in words.
+    """The degree of proof of a class, and in words.
 
     `reason` says why the status is `not-run`. It is None for a class that was kept, and for one that has
     no own forward: it is proved with those that extend it.
@@ -52,7 +52,7 @@ class ClassOutcome:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingFinding:
-    """One recognised block of training code (`name` is what it calls), and what was done with it.
+    """One recognised block of training code (`name` is its call), and its outcome.
 
     `reasons` say why a loop was not moved as far as requested.
     """
@@ -92,7 +92,7 @@ class FileWarning:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileError:
-    """Why a file could not be ported at all."""
+    """The reason why a file could not be ported at all."""
 
     id: str
     message: str

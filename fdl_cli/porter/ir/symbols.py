@@ -18,7 +18,7 @@ BaseKind = Literal["module", "flow", "local", "layer", "other"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeFact:
-    """An attribute set on `self`, and what constructs it (a dotted name, or nothing)."""
+    """An attribute set on `self`, and its constructor (a dotted name, or nothing)."""
 
     name: str
     kind: AttributeKind
@@ -30,7 +30,7 @@ class AttributeFact:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseFact:
-    """One base class: its dotted or local name, where it is written, and what it is."""
+    """One base class: its dotted or local name, its place, and its kind."""
 
     name: str
     kind: BaseKind

@@ -104,7 +104,7 @@ class LoopIR:
         return "keep" if level == "keep" or self.setup is None else "setup"
 
     def taken(self, level: TrainingLevel) -> tuple[int, ...]:
-        """Return the lines of what is done by the library at a level."""
+        """Return the lines whose work the library does at a level."""
         if level == "builder" and self.built is not None:
             return self.built.taken
         return () if level == "keep" or self.setup is None else self.setup.taken

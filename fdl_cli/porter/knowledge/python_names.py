@@ -1,4 +1,4 @@
-"""Builtins and library prefixes by what they do with a value of a graph."""
+"""Builtins and library prefixes by their effect on a value of a graph."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ PURE_BUILTINS: Final = frozenset({
 })  # fmt: skip
 # Keep the kind of what they are given: numbers stay numbers, tensors tensors.
 FOLDING_BUILTINS: Final = frozenset({"sum", "abs", "pow", "map", "filter", "sorted"})
-# Ask for a number: fine for a size, impossible for a tensor.
+# They need a number: fine for a size, impossible for a tensor.
 NUMBER_BUILTINS: Final = frozenset({"int", "float", "bool", "round", "complex", "any", "all",
                                     "min", "max"})  # fmt: skip
 # Of a traced value they would see the proxy, not the value.

@@ -1,4 +1,4 @@
-"""Every reason code that a report may carry, with its meaning and what a person can do."""
+"""Every reason code that a report may carry, with its meaning and the advice to a person."""
 
 from dataclasses import dataclass
 from typing import Final, final

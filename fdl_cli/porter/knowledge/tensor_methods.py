@@ -1,4 +1,4 @@
-"""Methods and attributes of tensors by what comes out of them."""
+"""Methods and attributes of tensors by the kind of their result."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Names of the torch API by what they do in a forward."""
+"""Names of the torch API by their effect in a forward."""
 
 from typing import Final
 

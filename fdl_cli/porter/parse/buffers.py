@@ -30,7 +30,7 @@ def settle_buffers(tree: ast.Module) -> None:
 
 
 def is_settled(node: ast.Assign) -> bool:
-    """Return True if an assignment is written as a registration: in a graph it is written as what it is."""
+    """Return True if `settle_buffers` made an assignment from a registration."""
     return _MARK in vars(node)
 
 

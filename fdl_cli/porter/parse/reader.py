@@ -32,7 +32,7 @@ STRING_OR_COMMENT = re.compile(
 
 @final
 class UnreadableError(Exception):
-    """A file that cannot be read as Python; `error` is what to tell the user."""
+    """A file that cannot be read as Python; `error` is the message to the user."""
 
     def __init__(self, error: FileError) -> None:
         super().__init__(error.message)
@@ -114,7 +114,7 @@ class SourceFile:
 
     @cached_property
     def statement_ends(self) -> tuple[int, ...]:
-        """Where the header of the module and each of its statements end, in order."""
+        """The ends of the module's header and of each of its statements, in order."""
         ends = [sum(len(self.module.code_for_node(line)) for line in self.module.header)]
         for statement in self.module.body:
             ends.append(ends[-1] + len(self.module.code_for_node(statement)))
@@ -240,7 +240,7 @@ def _syntax_error(problem: SyntaxError) -> FileError:
 
 
 def _concrete_error(problem: libcst.ParserSyntaxError) -> FileError:
-    """Report what Python itself accepts and libcst does not."""
+    """Report source that Python itself accepts and libcst does not."""
     column = problem.editor_column
     return FileError(
         id="source-syntax",

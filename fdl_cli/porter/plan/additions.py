@@ -27,7 +27,7 @@ class Addition:
 def match_addition(
     tail: Block, live: frozenset[str], write: Callable[[Addition], Expr | None]
 ) -> Match | None:
-    """Look for a sum in the last statements and let `write` say what becomes of it."""
+    """Look for a sum in the last statements and let `write` replace it."""
     window = open_window(tail, live)
     while window is not None and window.count <= _MAX_WINDOW:
         found = _in_window(window, write)

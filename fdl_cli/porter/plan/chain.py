@@ -71,7 +71,7 @@ LEFT_ALONE = (
                 return h * torch.sigmoid(h)
         """,
     ),
-    # An in-place operation writes into what `x` is.
+    # An in-place operation writes into the value of `x`.
     Case(
         before="""
             def forward(self, x, y):
@@ -118,7 +118,7 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
     if value.op == "binary" and len(first.sources) > 1 and use.op != "name":
         return None
     if says_skip(name) and _is_summand(use, name):
-        # A sum with a skip is written as one, as long as its name says what it is.
+        # A sum with a skip is written as one, as long as its name shows it.
         return None
     return Match(
         count=2, stmt=replace(last, exprs=(joint,), sources=(*first.sources, *last.sources))

@@ -46,7 +46,7 @@ class Collected:
 
 
 def collected(tail: Block, live: frozenset[str]) -> Collected | None:
-    """Return what the last statement puts together of the values of a loop."""
+    """Return the result that the last statement makes of the values of a loop."""
     last = tail[-1]
     if last.op not in {"assign", "return", "expr"} or len(last.exprs) != 1:
         return None
@@ -107,7 +107,7 @@ def _comprehension(items: Expr, node: Expr, merge: str, dim: Expr) -> Collected 
 
 
 def _loop(tail: Block, live: frozenset[str], found: Collected) -> Collected | None:
-    """Complete what is known with the loop or the comprehension before the last statement."""
+    """Complete the known parts with the loop or the comprehension before the last statement."""
     if len(tail) < 2:
         return None
     loop, last = tail[-2:]
@@ -156,7 +156,7 @@ def _list_start(tail: Block, name: str) -> int | None:
 
 
 def _appended(stmt: Stmt, name: str) -> Expr | None:
-    """Return what `outs.append(value)` or `outs += [value]` adds to the list."""
+    """Return the value that `outs.append(value)` or `outs += [value]` adds to the list."""
     value = stmt.exprs[0] if len(stmt.exprs) == 1 else None
     if value is None:
         return None

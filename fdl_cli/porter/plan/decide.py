@@ -143,7 +143,7 @@ def _undecorable(blocks: list[tuple[MethodIR, Block]]) -> Iterator[Reason]:
 
 
 def _is_one_step(method: MethodIR) -> bool:
-    """Return True if a helper stays as it is, and is one step of what calls it."""
+    """Return True if a helper stays as it is, and is one step of its callers."""
     return method.is_whole_step or (not method.refusals and _is_undecorable(method))
 
 

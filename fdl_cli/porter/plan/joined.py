@@ -18,13 +18,13 @@ from fdl_cli.porter.plan.lineage import Lineage, Lineages
 
 
 def join_residuals(block: Block, params: tuple[str, ...]) -> Block:
-    """Write every sum of a value and what was made of it with `also`."""
+    """Write every sum of a value and one made of it with `also`."""
     return _Joiner(params).block(block)
 
 
 @final
 class _Joiner:
-    """Walks one method, knowing at each place what its values were made of."""
+    """Walks one method, with the lineage of its values at each place."""
 
     def __init__(self, params: tuple[str, ...]) -> None:
         self.lineages = Lineages(params)

@@ -90,7 +90,7 @@ class Lineages:
             )
 
     def join(self, other: "dict[str, Lineage]") -> None:
-        """Take in what is known at the end of another way to the same place."""
+        """Merge the facts at the end of another way to the same place."""
         for name in dict.fromkeys((*self.values, *other)):
             first = self.values.get(name, Lineage())
             second = other.get(name, Lineage())

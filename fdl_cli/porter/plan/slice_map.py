@@ -86,7 +86,7 @@ LEFT_ALONE = (
 
 
 def match(tail: Block, live: frozenset[str]) -> Match | None:
-    """Write what is done to every slice of a value as a map."""
+    """Write the stages on every slice of a value as a map."""
     found = collected(tail, live)
     if found is None or found.lead or found.merge != "Stack" or not is_pure(found.dim):
         return None

@@ -101,7 +101,7 @@ def _owner(expr: Expr, attribute: str) -> str | None:
 
 
 def _defined_size(name: str, owner: str, earlier: Block) -> Sliced | None:
-    """Return what a name was last defined to be the size of, if that still is its size."""
+    """Return the value whose size a name was last defined to be, if that still is its size."""
     for stmt in reversed(earlier):
         if stmt.op == "assign" and name in bound_names(stmt):
             return _definition(stmt, name)

@@ -93,7 +93,7 @@ def _is_of(answer: Answer, request: VerifyRequest) -> bool:
 
 
 def sufficient_seconds(needed_s: float, given_s: float) -> int:
-    """Return a limit of time that is enough for a proof, rounded up to what people type.
+    """Return a time limit that is enough for a proof, rounded up to a usual number.
 
     `needed_s` is what was measured and estimated, 0 where the process ended before it could tell.
 

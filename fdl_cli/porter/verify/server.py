@@ -96,7 +96,7 @@ class Server:
         self.clean()
 
     def clean(self) -> None:
-        """Remove what the proofs wrote."""
+        """Remove the files that the proofs wrote."""
         self._control.close()
         self._errors.close()
         if self._owner == os.getpid():
@@ -166,7 +166,7 @@ class Connection:
             self._pids += [pid for pid in pids if type(pid) is int and pid > 1]
 
     def end(self, *, ended: bool) -> None:
-        """Close the connection; end what works at a task that has not ended by itself."""
+        """Close the connection; end the workers of a task that has not ended by itself."""
         self._socket.close()
         if ended or not self._pids:
             return

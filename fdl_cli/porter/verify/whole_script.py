@@ -112,7 +112,7 @@ def _died(trouble: str) -> _Curve:
 
 
 def _no_training(curve: _Curve | None, limit: float) -> str:
-    """Say why a run of the original shows nothing, if so."""
+    """Return the reason why a run of the original shows nothing, if so."""
     if curve is None or (curve.end == "time" and curve.steps == 0):
         return f"the script takes no optimizer step within {limit:.0f} s"
     if curve.steps == 0 and curve.end == "error":
