@@ -1,4 +1,4 @@
-"""Run `fdl` as `python -m fdl_cli`."""
+"""Entry point of `python -m fdl_cli`."""
 
 from fdl_cli.app import entry
 

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from fdl_cli import __version__
 
-# What people and shells ask for most is answered before anything else is imported.
+# The most frequent requests of people and shells are answered before anything else is imported.
 _FAST_HELP = ((), ("--help",), ("-h",))
 _HELP = ("--help", "-h")
 _FAST_VERSION = (("--version",), ("-V",))
@@ -49,13 +49,13 @@ def _fast(words: tuple[str, ...]) -> int | None:
     except BrokenPipeError:
         raise
     except OSError:
-        # The long way says what is wrong, in the form that every error has.
+        # The long way reports the error, in the form that every error has.
         return None
     return 0
 
 
 def _quick_text(words: tuple[str, ...]) -> str | None:
-    """Return what these words ask for, where that is known without the commands themselves."""
+    """Return the text that these words request, where it is known without the commands themselves."""
     if words in _FAST_VERSION:
         return f"fdl {__version__}"
     if words in _FAST_HELP:

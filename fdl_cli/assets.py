@@ -1,4 +1,4 @@
-"""Find the folders of templates and skills, in a wheel and in an editable checkout alike."""
+"""Folders of templates and skills, in a wheel and in an editable checkout alike."""
 
 from pathlib import Path
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What a command may know about where it runs: folders, environment, verbosity, output form."""
+"""Context of a command: folders, environment, verbosity, output form."""
 
 import sys
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ MANIFEST_NAME = "fdl.yml"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directories:
-    """Where this user's configuration, caches, state and data live; none need exist yet."""
+    """The user's folders for configuration, caches, state and data; none need exist yet."""
 
     config: Path
     cache: Path
@@ -31,7 +31,7 @@ class Context:
     """Everything a command gets besides its own options.
 
     `verbosity` is -1 (quiet), 0, 1 (`-v`) or 2 (`-vv`). `interactive` is true only when a
-    question may be asked. `project_root` is the nearest folder upwards that holds `fdl.yml`.
+    prompt is possible. `project_root` is the nearest folder upwards that holds `fdl.yml`.
     """
 
     cwd: Path

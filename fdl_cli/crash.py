@@ -1,4 +1,4 @@
-"""Write the report of a bug in `fdl` to a file: versions, command line, traceback."""
+"""Report of a bug in `fdl`, written to a file: versions, command line, traceback."""
 
 import os
 import platform
@@ -75,7 +75,7 @@ def write_report(text: str, folder: Path) -> Path | None:
         try:
             place.mkdir(parents=True, exist_ok=True)
             path = place / name
-            # A new file: in the temporary directory, a link that somebody put there would lead elsewhere.
+            # A new file: an existing link in the temporary directory could lead elsewhere.
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(text)

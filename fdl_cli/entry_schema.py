@@ -1,4 +1,4 @@
-"""Tell `fdl` the options of a program: for programs that parse with argparse, typer or click.
+"""Options of a program, reported to `fdl`: for programs that parse with argparse, typer or click.
 
 A program can answer by itself:
 
@@ -23,7 +23,7 @@ NO_PARSER = 3
 
 
 def answer_schema(parser: Any, words: Sequence[str] | None = None) -> None:
-    """Print the options of a parser and end the program, if `--fdl-schema` is asked for.
+    """Print the options of a parser and end the program, if `--fdl-schema` is given.
 
     Args:
         parser: an `argparse.ArgumentParser`, a `typer.Typer` or a click command.

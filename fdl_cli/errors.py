@@ -19,7 +19,7 @@ class Notice:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitCode:
-    """One number a shell may see after `fdl`, and what it means."""
+    """One number a shell may see after `fdl`, and its meaning."""
 
     code: str
     name: str
@@ -64,7 +64,7 @@ class FdlError(Exception):
 
 @final
 class OperationFailedError(FdlError):
-    """What was asked for was tried and did not succeed."""
+    """The requested action was tried and did not succeed."""
 
     exit_code = 1
 
@@ -106,7 +106,7 @@ class ConflictError(FdlError):
 
 @final
 class NeedsTerminalError(FdlError):
-    """A question must be answered and there is no terminal to ask on."""
+    """A prompt must be answered and there is no terminal for it."""
 
     exit_code = 7
 
@@ -115,7 +115,7 @@ def storage_error(problem: OSError, own_folders: Sequence[str]) -> FdlError | No
     """Return the error for a disk that is full or a place that may not be used; None for other problems.
 
     Args:
-        problem: what the operating system said.
+        problem: the operating system's message.
         own_folders: the folders of fdl itself, in which nothing but fdl decides what exists.
     """
     place = problem.filename if isinstance(problem.filename, str) else ""

@@ -1,4 +1,4 @@
-"""Find this user's folders for configuration, caches, state and data, as plain text.
+"""This user's folders for configuration, caches, state and data, as plain text.
 
 On the path of `fdl <task>`: text and not `pathlib`, which costs half an empty Python to import.
 """

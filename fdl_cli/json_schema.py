@@ -1,4 +1,4 @@
-"""Describe a frozen dataclass as JSON Schema, for `fdl <command> --json-schema`."""
+"""JSON Schema of a frozen dataclass, for `fdl <command> --json-schema`."""
 
 import types
 from collections.abc import Mapping
@@ -115,7 +115,7 @@ def _dataclass_schema(kind: type, definitions: dict[str, Json]) -> Schema:
     if name not in definitions:
         definitions[name] = None  # reserves the name: a dataclass may contain itself
         hints = get_type_hints(kind)
-        # `is_dataclass` was asked by the caller; mypy cannot carry that across the call.
+        # The caller checked `is_dataclass`; mypy cannot carry that across the call.
         names = [field.name for field in fields(kind)]
         properties: dict[str, Json] = {key: type_schema(hints[key], definitions) for key in names}
         definitions[name] = {

@@ -1,4 +1,4 @@
-"""What a command returns, and the one place that turns it into a JSON envelope."""
+"""Result of a command, and the one place that turns it into a JSON envelope."""
 
 import json
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class CommandResult(Generic[Payload]):
 
 
 def to_json(value: object) -> Json:
-    """Turn frozen values into what `json` can write.
+    """Turn frozen values into plain ones that `json` can write.
 
     Example:
         >>> to_json((Notice(id="a", message="b", hint="c"), PurePath("x")))

@@ -25,7 +25,7 @@ from fdl_cli.terminal import is_terminal, line_width, may_ask, point_at_nothing,
 
 @final
 class Session:
-    """One run of `fdl`: what is known so far, so that an error can be shown in the right form."""
+    """One run of `fdl`: the facts known so far, so that an error can be shown in the right form."""
 
     def __init__(self, arguments: tuple[str, ...], environ: Mapping[str, str]) -> None:
         self.arguments = arguments
@@ -37,7 +37,7 @@ class Session:
         self.console = self._console()
 
     def run(self) -> int:
-        """Do what the arguments say and return the exit code."""
+        """Carry out the arguments and return the exit code."""
         leading = read_leading(self.arguments)
         self._use(leading.options)
         if leading.version:
@@ -70,13 +70,13 @@ class Session:
         except BrokenPipeError:
             point_at_nothing(1)
         except OSError:
-            # There is no room for the message; the exit code still says what it was.
+            # There is no room for the message; the exit code still tells the error.
             point_at_nothing(1)
             point_at_nothing(2)
         return error.exit_code
 
     def stopped_by_disk(self, problem: OSError) -> int:
-        """Say which place cannot be used or is full; other problems of the system are bugs of fdl."""
+        """Name the place that cannot be used or is full; other problems of the system are bugs of fdl."""
         from fdl_cli.errors import storage_error
 
         own = directories(self.environ)
@@ -245,7 +245,7 @@ def _open_stream(stream: TextIO | None) -> TextIO:
         return Path(os.devnull).open("w", encoding="utf-8")
     # An odd encoding or file name must cost one character, not the whole output.
     if isinstance(stream, io.TextIOWrapper):
-        # What an earlier write left behind cannot be written now either.
+        # The rest of an earlier write cannot be written now either.
         with contextlib.suppress(OSError):
             stream.reconfigure(errors="replace")
     return stream

@@ -1,4 +1,4 @@
-"""Decide colour, width and whether questions are possible, from flags, environment and streams."""
+"""Colour, width and whether prompts are possible, from flags, environment and streams."""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ NARROWEST = 20
 
 
 def wants_color(wish: ColorWish, environ: Mapping[str, str], stream: TextIO) -> bool:
-    """Say whether this stream gets colour.
+    """Return True if this stream gets colour.
 
     An explicit flag wins over `NO_COLOR`, which wins over `FORCE_COLOR` and
     `CLICOLOR_FORCE`, which win over `TERM=dumb` and over what the stream is.
@@ -38,14 +38,14 @@ def line_width(environ: Mapping[str, str], stream: TextIO) -> int:
 
 
 def may_ask(environ: Mapping[str, str], stdin: TextIO | None, stderr: TextIO | None) -> bool:
-    """Say whether a question may be asked: two terminals, no CI, input not forbidden."""
+    """Return True if a prompt is possible: two terminals, no CI, input not forbidden."""
     if environ.get("FDL_NO_INPUT") or environ.get("CI", "").lower() not in ("", "0", "false"):
         return False
     return is_terminal(stdin) and is_terminal(stderr)
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Say whether a stream is a terminal; a closed or missing stream is none."""
+    """Return True if a stream is a terminal; a closed or missing stream is none."""
     try:
         return stream is not None and stream.isatty()
     except ValueError:

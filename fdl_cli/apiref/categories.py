@@ -51,7 +51,7 @@ OTHER: Final = "Other"
 
 
 def category_of(module: str) -> str:
-    """Return the purpose of what a module defines.
+    """Return the purpose of a module's definitions.
 
     Example:
         >>> category_of("flodl.nodes.merge")
@@ -65,6 +65,6 @@ def category_of(module: str) -> str:
 
 
 def category_order(title: str) -> int:
-    """Return where a group stands in a listing."""
+    """Return the position of a group in a listing."""
     titles = [name for name, _ in CATEGORIES]
     return titles.index(title) if title in titles else len(titles)

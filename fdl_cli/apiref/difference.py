@@ -1,4 +1,4 @@
-"""Compare two versions of the reference: what appeared, vanished or is called differently."""
+"""Comparison of two versions of the reference: names that appeared, vanished or changed signature."""
 
 from dataclasses import dataclass
 from typing import Literal, final

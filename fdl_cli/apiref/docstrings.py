@@ -1,4 +1,4 @@
-"""Take a Google-style docstring apart into summary, body and sections."""
+"""Parser of Google-style docstrings: summary, body and sections."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""Build the index of public names from the source of the runtime, without running any of it."""
+"""Index of public names, built from the source of the runtime without running it."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ def _shortest(tree: SourceTree) -> Iterator[tuple[str, Found]]:
 
 @final
 class _Reader:
-    """Reads one public name; holds what every entry of it shares."""
+    """Reads one public name; holds the parts that every entry of it shares."""
 
     __slots__ = ("since", "tree", "version")
 
@@ -166,7 +166,7 @@ class _Reader:
 
 
 def _text_after(tree: ast.Module, node: ast.stmt) -> str | None:
-    """Return the string that stands right after a value, which is how values are documented."""
+    """Return the string that directly follows a value, which is how values are documented."""
     index = tree.body.index(node) + 1
     if index < len(tree.body):
         after = tree.body[index]

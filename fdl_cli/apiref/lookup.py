@@ -1,4 +1,4 @@
-"""Find names in the reference: by any form people write, by words, and by likeness."""
+"""Search in the reference: by any form of a name, by words, and by similarity."""
 
 import difflib
 from dataclasses import dataclass

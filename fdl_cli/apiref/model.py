@@ -1,4 +1,4 @@
-"""What the reference knows: public names, their members, and the words of their docstrings."""
+"""Data model of the API reference: public names, their members, and the words of their docstrings."""
 
 from dataclasses import dataclass
 from typing import Literal, final
@@ -9,7 +9,7 @@ Kind = Literal["class", "function", "value", "alias", "method", "property", "fie
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """One name and what it means: a parameter, a raised error or a kind of result."""
+    """One name and its meaning: a parameter, a raised error or a kind of result."""
 
     name: str
     text: str

@@ -1,6 +1,6 @@
-"""Where the index of the reference is kept, and the quick look-up of one name in it.
+"""Location of the reference's index, and the quick look-up of one name in it.
 
-`fdl api-ref NAME` is asked often, by people and by assistants; this module answers it with next
+People and assistants call `fdl api-ref NAME` often; this module answers it with next
 to no imports, from texts that were rendered when the index was built. (`pathlib` alone would
 take as long as everything else here.)
 """
@@ -25,7 +25,7 @@ def quick_text(name: str, cache_folder: str | None) -> str | None:
 
 def read_stored(cache_folder: str) -> dict[str, Any] | None:
     """Return the stored index: that of the wheel, or the cached one if it is still true."""
-    import json  # at TAB the folder is asked for, and nothing is read
+    import json  # TAB needs the folder only, and reads nothing
 
     packaged = os.path.exists(PACKAGED)
     path = PACKAGED if packaged else cache_path(cache_folder)

@@ -1,4 +1,4 @@
-"""Write the reference for people and assistants, as text or Markdown, within a budget."""
+"""Text of the reference for people and assistants, plain or Markdown, within a budget."""
 
 from itertools import groupby
 from typing import Final
@@ -12,7 +12,7 @@ _CUT: Final = "\n... cut here; `--max-chars 0` prints all of it"
 
 
 def entry_text(index: ApiIndex, entry: Entry, most: int) -> str:
-    """Return the reference of one name: signature, meaning, parts, examples, where it stands."""
+    """Return the reference of one name: signature, meaning, parts, examples and location."""
     doc = entry.doc
     sections = [entry.signature, _indented(doc.summary)]
     if doc.body:

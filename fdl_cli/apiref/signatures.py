@@ -1,4 +1,4 @@
-"""Write the signature of a class or function as people read it, from its syntax tree."""
+"""Readable signature of a class or function, from its syntax tree."""
 
 import ast
 
@@ -47,17 +47,17 @@ def value_signature(name: str, node: Definition) -> str:
 
 
 def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Say whether a method is read like an attribute."""
+    """Return True if a method is read like an attribute."""
     return any(_decorated(node, word) for word in ("property", "cached_property"))
 
 
 def is_static(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Say whether a method has neither `self` nor `cls`."""
+    """Return True if a method has neither `self` nor `cls`."""
     return _decorated(node, "staticmethod")
 
 
 def is_setter(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Say whether a function only sets or deletes a property, or is one of several overloads."""
+    """Return True if a function only sets or deletes a property, or is one of several overloads."""
     return any(_decorated(node, word) for word in ("setter", "deleter", "overload"))
 
 

@@ -1,4 +1,4 @@
-"""Read the modules of a package as syntax trees and follow names through their imports."""
+"""Syntax trees of a package's modules, and the path of a name through their imports."""
 
 import ast
 import zipfile
@@ -22,7 +22,7 @@ class Module(NamedTuple):
 
 @final
 class Found(NamedTuple):
-    """Where a name is defined; `node` is nothing for names of other packages and for modules."""
+    """The place of a definition; `node` is nothing for names of other packages and for modules."""
 
     module: Module
     name: str
@@ -38,7 +38,7 @@ class SourceTree:
         self.modules = modules
 
     def exports(self) -> Iterator[tuple[str, Found]]:
-        """Yield every public name: what a package re-exports as `from a import X as X`."""
+        """Yield every public name, that is, each name a package re-exports as `from a import X as X`."""
         for module in self.modules.values():
             if not module.file.endswith("__init__.py"):
                 continue

@@ -1,4 +1,4 @@
-"""Load the index of the reference: stored where it is still true, else built and stored."""
+"""Storage of the reference's index: loaded where it is still true, else rebuilt."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ def load_index(cache: Path) -> ApiIndex:
 
 
 def build_here() -> ApiIndex:
-    """Read the runtime that stands beside this tool."""
+    """Read the runtime that lies beside this tool."""
     index = build_index(read_package(Path(SOURCE_ROOT)), __version__, since_table())
     return with_examples(index, stored_examples())
 
@@ -55,7 +55,7 @@ def stored_examples() -> dict[str, str]:
 
 
 def with_examples(index: ApiIndex, examples: Mapping[str, str]) -> ApiIndex:
-    """Return the index with these examples where an entry has none of its own."""
+    """Return the index with these examples for the entries that have none."""
     entries = tuple(
         replace(entry, doc=replace(entry.doc, examples=(examples[entry.name],)))
         if entry.name in examples and not entry.doc.examples

@@ -1,4 +1,4 @@
-"""What becomes of each PyTorch name in a flow graph: most stay, some have a flow word."""
+"""Map from PyTorch names to flow graphs: most names stay, some have a flow word."""
 
 import difflib
 import json
@@ -25,7 +25,7 @@ class TorchEntry:
 
 
 def torch_entry(name: str) -> TorchEntry:
-    """Return what becomes of a PyTorch name, in any of the usual spellings.
+    """Return the flow form of a PyTorch name, in any of the usual spellings.
 
     Raises:
         NotFoundError: the map does not know it.

@@ -1,1 +1,1 @@
-"""Reads checkpoint files for `fdl checkpoint` without torch; it knows the format and nothing of models."""
+"""Checkpoint files for `fdl checkpoint`, read without torch; it knows the format and nothing of models."""

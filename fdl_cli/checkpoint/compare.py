@@ -1,4 +1,4 @@
-"""How two checkpoint files differ: in names, shapes, values and architecture."""
+"""Differences between two checkpoint files: names, shapes, values and architecture."""
 
 import json
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class ShapeChange:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDifference:
-    """What differs; everything empty means that both files hold the same model with the same values."""
+    """Differences; everything empty means that both files hold the same model with the same values."""
 
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]

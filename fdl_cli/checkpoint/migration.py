@@ -1,4 +1,4 @@
-"""Migrates a checkpoint in a child process, because matching and writing is the runtime's work."""
+"""Migration of a checkpoint in a child process, because matching and writing is the runtime's work."""
 
 import json
 import tempfile
@@ -16,7 +16,7 @@ LIMIT_S = 600.0
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationRequest:
-    """What to write from what; `rename` holds texts `OLD=NEW`."""
+    """The source and the target of a migration; `rename` holds texts `OLD=NEW`."""
 
     source: Path
     target: Path
@@ -39,7 +39,7 @@ class Renamed:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """What became of every tensor."""
+    """The outcome of every tensor."""
 
     target: Path
     unchanged: tuple[str, ...]

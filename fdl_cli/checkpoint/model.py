@@ -1,4 +1,4 @@
-"""What a checkpoint file says about itself, as plain values."""
+"""Contents of a checkpoint file, as plain values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

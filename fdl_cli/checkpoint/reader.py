@@ -1,4 +1,4 @@
-"""Opens a checkpoint of any kind: ours, plain safetensors, or the Rust framework's, also gzipped."""
+"""Reader of any checkpoint: ours, plain safetensors, or the Rust framework's, also gzipped."""
 
 import gzip
 import mmap
@@ -96,7 +96,7 @@ def _unpacked(path: Path, file: BinaryIO) -> bytearray:
 
 
 def problems(file: CheckpointFile) -> tuple[str, ...]:
-    """Compare every tensor with its stored checksum and return what does not match."""
+    """Compare every tensor with its stored checksum and return those that do not match."""
     if not file.sealed:
         return ()
     from xxhash import xxh3_64_hexdigest

@@ -1,4 +1,4 @@
 """The commands of `fdl`, one module each: `(context, options) -> result`.
 
-A command never prints, never exits and never reads `sys.argv`; rooms beside each other meet here.
+A command never prints, never exits and never reads `sys.argv`; packages beside each other meet here.
 """

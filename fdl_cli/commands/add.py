@@ -19,7 +19,7 @@ AddedPart = Literal["docker", "devcontainer", "ci", "hf", "flodl-hf", "guide", "
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddOptions:
-    """Which part, and how carefully."""
+    """The part to add, and how carefully."""
 
     part: Part
     dry_run: bool
@@ -39,7 +39,7 @@ def parse(
         bool, typer.Option("--allow-dirty", help="Despite uncommitted changes.")
     ] = False,
 ) -> AddOptions:
-    """Add a part to the project you are in; what you edited is merged, not overwritten.
+    """Add a part to the project you are in; your edits are merged, not overwritten.
 
     docker: tasks run in containers. devcontainer: for editors (brings docker). ci: a workflow.
     hf (or flodl-hf): a Hugging Face encoder as a graph node. guide: notes for assistants, editor settings.

@@ -31,7 +31,7 @@ from fdl_cli.result import CommandResult
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRefOptions:
-    """What to look up and how to print it."""
+    """The names to look up and how to print them."""
 
     name: str | None
     search: str | None
@@ -46,7 +46,7 @@ class ApiRefOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRefData:
-    """The entries that were asked for; `total` counts what exists, members included."""
+    """The requested entries; `total` counts what exists, members included."""
 
     version: str
     total: int

@@ -19,7 +19,7 @@ Action = Literal["create", "update", "same", "remove", "absent"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutocompleteOptions:
-    """Which shell, and what to do."""
+    """The shell, and the action."""
 
     shell: Shell | None
     remove: bool
@@ -30,7 +30,7 @@ class AutocompleteOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutocompleteData:
-    """The file of the script, what happened to it, and what is left for the person to do."""
+    """The file of the script, its action, and the steps left for the person."""
 
     shell: Shell
     path: Path
@@ -88,7 +88,7 @@ def run(context: Context, options: AutocompleteOptions) -> CommandResult[Autocom
 
 
 def show(result: CommandResult[AutocompleteData], console: Console) -> None:
-    """Say what happened, and print what is left to do."""
+    """Print the result and the steps that are left to do."""
     data = result.data
     console.note(f"{data.action:>8}  {data.path}")
     if data.dry_run:

@@ -1,4 +1,4 @@
-"""`fdl checkpoint`: what is in a checkpoint, whether it is whole, how two differ, and new names for old."""
+"""`fdl checkpoint`: inspect, verify, compare and migrate checkpoint files."""
 
 import math
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ _LONG = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowOptions:
-    """Which file to describe, and whether to list every tensor."""
+    """The file to describe, and whether to list every tensor."""
 
     file: Path
     all: bool
@@ -53,7 +53,7 @@ class TensorLine:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowData:
-    """What a file says about itself."""
+    """The description of a file, as the file gives it."""
 
     file: Path
     version: int
@@ -140,7 +140,7 @@ def show_show(result: CommandResult[ShowData], console: Console) -> None:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyOptions:
-    """Which files to check."""
+    """The files to check."""
 
     files: tuple[Path, ...]
 
@@ -148,7 +148,7 @@ class VerifyOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedFile:
-    """A file, whether checksums covered it, and what is wrong with it."""
+    """A file, whether checksums covered it, and its problems."""
 
     file: Path
     sealed: bool
@@ -216,7 +216,7 @@ def show_verify(result: CommandResult[VerifyData], console: Console) -> None:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffOptions:
-    """Which two files to compare."""
+    """The two files to compare."""
 
     first: Path
     second: Path
@@ -282,7 +282,7 @@ def show_diff(result: CommandResult[DiffData], console: Console) -> None:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrateOptions:
-    """What to convert, into what, and who decides about names."""
+    """The files to convert, the target, and the source of the names."""
 
     source: Path
     target: Path
@@ -315,9 +315,9 @@ def parse_migrate(
         ),
     ] = None,
 ) -> MigrateOptions:
-    """Write a checkpoint anew: in today's format, and with the names of another model if asked.
+    """Rewrite a checkpoint in today's format, with the names of another model if requested.
 
-    Without --like only the names given change. What could be matched in several ways is an error.
+    Without --like only the names given change. An ambiguous match is an error.
     """
     return MigrateOptions(
         source=source,
@@ -354,7 +354,7 @@ def run_migrate(context: Context, options: MigrateOptions) -> CommandResult[Migr
 
 
 def show_migrate(result: CommandResult[Migration], console: Console) -> None:
-    """Print what became of the tensors."""
+    """Print the outcome of the tensors."""
     data = result.data
     console.line(
         f"{data.target}: {len(data.unchanged)} unchanged, {len(data.remapped)} renamed", "success"

@@ -1,4 +1,4 @@
-"""What a command is made of: how it parses, runs and shows, and what its payload looks like."""
+"""The protocol of a command: how it parses, runs and shows, and the shape of its payload."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

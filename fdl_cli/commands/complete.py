@@ -1,4 +1,4 @@
-"""Answer a shell at TAB: commands, tasks, options, values; next to nothing is imported for it."""
+"""Answer to a shell at TAB: commands, tasks, options, values; it imports next to nothing."""
 
 import os
 from collections.abc import Mapping, Sequence

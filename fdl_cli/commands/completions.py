@@ -15,7 +15,7 @@ from fdl_cli.result import CommandResult
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionsOptions:
-    """Which shell."""
+    """The shell."""
 
     shell: Shell
 
@@ -36,7 +36,7 @@ def parse(
 ) -> CompletionsOptions:
     """Print the completion script of a shell; `fdl autocomplete` puts it in its place.
 
-    The script asks fdl at TAB only, so a new shell starts no slower.
+    The script calls fdl at TAB only, so a new shell starts no slower.
     """
     return CompletionsOptions(shell=shell)
 

@@ -20,7 +20,7 @@ from fdl_cli.result import CommandResult
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowOptions:
-    """Which overlay, and how much to say."""
+    """The overlay, and the amount of output."""
 
     overlay: str | None
     origin: bool

@@ -1,4 +1,4 @@
-"""`fdl diagnose`: what this machine, environment and project have, and what to do about it."""
+"""`fdl diagnose`: the state of this machine, environment and project, and what to do about it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from fdl_cli.torchenv.check import Check, Severity
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiagnoseOptions:
-    """What to look at, and what the exit code says."""
+    """The checks to run, and the meaning of the exit code."""
 
     env: Path | None
     python: Path | None
@@ -29,7 +29,7 @@ class DiagnoseOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiagnoseData:
-    """The facts, the answered checks, and the report when it was asked for."""
+    """The facts, the answered checks, and the report when it was requested."""
 
     facts: SystemFacts
     checks: tuple[Check, ...]

@@ -1,4 +1,4 @@
-"""The checks of `fdl diagnose` that ask other rooms: the scaffold's version, the skills'."""
+"""The checks of `fdl diagnose` that need other packages: the scaffold's version, the skills'."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from fdl_cli.torchenv.check import Check, check
 
 
 def project_checks(root: Path) -> Iterator[Check]:
-    """Compare what was made or installed in a project with what this fdl would make."""
+    """Compare the generated and installed files of a project with those of this fdl."""
     yield _scaffold(root)
     yield _skills(root)
 

@@ -1,4 +1,4 @@
-"""Find a command's module, parse its arguments, run it and show what it returned."""
+"""Execution of a command: find its module, parse its arguments, run it, show its result."""
 
 import difflib
 import importlib
@@ -54,7 +54,7 @@ def choose(entry: CommandEntry, arguments: tuple[str, ...], console: Console) ->
 
 
 def prepare(chosen: Chosen, console: Console) -> Execution | None:
-    """Parse the arguments; nothing when they asked for help or for the JSON Schema."""
+    """Parse the arguments; return None for a request of help or of the JSON Schema."""
     try:
         parsed = parse(chosen.prog, chosen.command.parse, chosen.arguments)
     except SchemaRequest:
@@ -82,7 +82,7 @@ def perform(execution: Execution, context: Context) -> int:
 
 
 def group_help(name: str, group: CommandGroup) -> str:
-    """Return what `fdl <group> --help` prints."""
+    """Return the text of `fdl <group> --help`."""
     width = max(len(word) for word in group.commands)
     lines = [f"Usage: fdl {name} COMMAND [OPTIONS]", "", f"  {group.summary}", "", "Commands:"]
     lines += [f"  {word:{width}}  {group.summaries[word]}" for word in group.commands]
@@ -91,7 +91,7 @@ def group_help(name: str, group: CommandGroup) -> str:
 
 
 def command_help(entry: CommandEntry) -> str:
-    """Return what `fdl <command> --help` prints, for a command or a group."""
+    """Return the text of `fdl <command> --help`, for a command or a group."""
     loaded = load(entry)
     if isinstance(loaded, CommandGroup):
         return group_help(entry.name, loaded)

@@ -15,7 +15,7 @@ _COLOR_WORDS: Final[dict[str, ColorWord]] = {
 
 @final
 class GlobalOptions(NamedTuple):
-    """How to talk: the same meaning before and after the command's name."""
+    """The form of the output: the same meaning before and after the command's name."""
 
     json: bool = False
     verbose: int = 0
@@ -29,7 +29,7 @@ class GlobalOptions(NamedTuple):
         return -1 if self.quiet else self.verbose
 
     def merged(self, later: "GlobalOptions") -> "GlobalOptions":
-        """Return both sets together; what stands later on the command line wins."""
+        """Return both sets together; the later option on the command line wins."""
         return GlobalOptions(
             json=self.json or later.json,
             verbose=max(self.verbose, later.verbose),
@@ -41,9 +41,9 @@ class GlobalOptions(NamedTuple):
 
 @final
 class Leading(NamedTuple):
-    """What stands before the command's name, and everything from it on.
+    """The words before the command's name, and everything from it on.
 
-    `task` are options for the task runner, which stand before a task's name too.
+    `task` are options for the task runner, which also come before a task's name.
     """
 
     options: GlobalOptions
@@ -100,7 +100,7 @@ def read_leading(arguments: tuple[str, ...]) -> Leading:
 
 
 def asks_for_json(arguments: tuple[str, ...]) -> bool:
-    """Say whether `--json` stands anywhere before `--`; used when parsing itself failed."""
+    """Return True if `--json` occurs anywhere before `--`; used when parsing itself failed."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return "--json" in arguments[:end]
 

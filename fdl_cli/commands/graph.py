@@ -21,7 +21,7 @@ _FORMATS = ("svg", "html", "dot", "mermaid")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphOptions:
-    """Which model to draw, how, and where to."""
+    """The model to draw, how, and where to."""
 
     model: str
     files: Mapping[str, Path]
@@ -37,7 +37,7 @@ class GraphOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphData:
-    """What was drawn: `written` has a file per format; `text` is the flow when nothing was written."""
+    """The pictures: `written` has a file per format; `text` is the flow when nothing was written."""
 
     model: str
     title: str
@@ -102,7 +102,7 @@ def parse(
 
 
 def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
-    """Import the file in a process of its own, draw the model, and write the pictures.
+    """Import the file in a separate process, draw the model, and write the pictures.
 
     Raises:
         UsageError: the model is not given as FILE:NAME.
@@ -143,7 +143,7 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
 
 
 def show(result: CommandResult[GraphData], console: Console) -> None:
-    """Print the flow as text, or what was written."""
+    """Print the flow as text, or the written files."""
     data = result.data
     if data.text:
         console.write(data.text)

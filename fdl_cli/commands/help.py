@@ -20,7 +20,7 @@ TOPICS = ("exit-codes",)
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelpOptions:
-    """Which topic is wanted; nothing means the overview."""
+    """The topic to show; nothing means the overview."""
 
     topic: str | None
 

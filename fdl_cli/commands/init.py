@@ -26,7 +26,7 @@ Vcs = Literal["git", "none"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitOptions:
-    """Where the project goes, what it is made of, and what may be overwritten."""
+    """The place of the project, its parts, and the permission to overwrite."""
 
     target: str | None
     docker: bool

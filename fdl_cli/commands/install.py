@@ -29,7 +29,7 @@ Action = Literal["create", "update", "same", "remove", "absent"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallOptions:
-    """Where the launcher goes, what it starts, and what to do with it."""
+    """The place of the launcher, the program it starts, and the action on it."""
 
     to: Path | None
     dev: bool
@@ -43,9 +43,9 @@ class InstallOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallData:
-    """The launcher and what it starts, and which `fdl` a shell would find.
+    """The launcher and its target, and the `fdl` that a shell would find.
 
-    `newest` is the newest version on pip's indexes, null when nobody asked for it.
+    `newest` is the newest version on pip's indexes, null when it was not requested.
     """
 
     path: Path
@@ -103,7 +103,7 @@ def run(context: Context, options: InstallOptions) -> CommandResult[InstallData]
         UsageError: the options contradict each other, or there is no home or no checkout.
         ConflictError: a program that is not ours is in the way.
         OperationFailedError: the folder cannot be written.
-        EnvironmentLackingError: the indexes cannot be asked.
+        EnvironmentLackingError: the indexes cannot be queried.
     """
     _check_options(options)
     windows = sys.platform == "win32"
@@ -138,7 +138,7 @@ def run(context: Context, options: InstallOptions) -> CommandResult[InstallData]
 
 
 def show(result: CommandResult[InstallData], console: Console) -> None:
-    """Say what happened, and print what is left to do."""
+    """Print the result and the steps that are left to do."""
     data = result.data
     console.note(f"{data.action:>8}  {data.path} -> {data.target} ({data.version})")
     if data.dry_run:
@@ -176,7 +176,7 @@ def _place(context: Context, options: InstallOptions, *, windows: bool) -> Path:
 
 def _wanted(options: InstallOptions) -> Launcher:
     if not options.dev:
-        # Not resolved: the Python of a venv is a link, and the link is what has the packages.
+        # Not resolved: the Python of a venv is a link, and only the link has the packages.
         return Launcher(
             mode="environment", version=__version__, target=str(Path(sys.executable).absolute())
         )

@@ -17,11 +17,11 @@ from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.result import CommandResult
 
-# A server in the background ends by itself when nobody has looked for so long.
+# A server in the background ends by itself after this long without a request.
 IDLE_SECONDS: Final = 3600.0
-# What the child answers with when it cannot listen.
+# The child's exit code when its port is taken.
 PORT_TAKEN: Final = 3
-# What it answers with when there are no runs, and when it cannot write the page.
+# Its exit codes when there are no runs, and when it cannot write the page.
 NO_RUNS: Final = 4
 CANNOT_WRITE: Final = 5
 START_SECONDS: Final = 120.0
@@ -30,7 +30,7 @@ START_SECONDS: Final = 120.0
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorOptions:
-    """Which runs, and where to serve them."""
+    """The runs to show, and where to serve them."""
 
     runs: tuple[Path, ...]
     port: int | None
@@ -45,7 +45,7 @@ class MonitorOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorData:
-    """Where the page is; `pid` is the server in the background, nothing when it has ended.
+    """The address of the page; `pid` is the server in the background, nothing when it has ended.
 
     `file` is the page that `--export` wrote.
     """
@@ -101,8 +101,8 @@ def parse(
 ) -> MonitorOptions:
     """Show runs in the browser: charts, epochs, the model, and how they compare.
 
-    Finished runs and runs of any process that go on; those are followed live. With `--json` the
-    server goes on in the background, as with `--detach`. `--export` and `--records` serve nothing:
+    Finished runs and live runs of any process; live ones are followed. With `--json` the server
+    stays in the background, as with `--detach`. `--export` and `--records` serve nothing:
     `fdl monitor runs/first --records | jq 'select(.kind == "epoch")'`.
     """
     return MonitorOptions(

@@ -1,4 +1,4 @@
-"""Turn the words after a command's name into its options, with typer."""
+"""Parsing of the words after a command's name into its options, with typer."""
 
 import difflib
 import inspect
@@ -45,7 +45,7 @@ def parse(prog: str, function: Callable[..., Options], arguments: Sequence[str])
 
 
 def help_text(prog: str, function: Callable[..., object]) -> str:
-    """Return what `fdl <command> --help` prints."""
+    """Return the text of `fdl <command> --help`."""
     command = _typer_command(function)
     context = command.make_context(prog, [], resilient_parsing=True)
     return str(command.get_help(context))
@@ -71,7 +71,7 @@ def parameters(function: Callable[..., object]) -> tuple[str, ...]:
 
 @final
 class ParameterFacts(NamedTuple):
-    """One parameter of a command: how it is written, and what it takes."""
+    """One parameter of a command: its spelling, and its values."""
 
     is_option: bool
     names: tuple[str, ...]
@@ -83,7 +83,7 @@ class ParameterFacts(NamedTuple):
 
 
 def parameter_facts(function: Callable[..., object]) -> tuple[ParameterFacts, ...]:
-    """Return what is known of each parameter, those that all commands share included."""
+    """Return the facts about each parameter, those that all commands share included."""
     return tuple(
         ParameterFacts(
             is_option=item.param_type_name == "option",

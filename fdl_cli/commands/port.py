@@ -18,7 +18,7 @@ TrainingLevel = Literal["keep", "setup", "builder"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortOptions:
-    """What to port, where to write it and how far to prove it."""
+    """The files to port, where to write them and how far to prove them."""
 
     paths: tuple[Path, ...]
     output: Path | None
@@ -143,7 +143,7 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
     _require_paths(options)
     if options.verify_only:
         return _compare(context, options)
-    # Not before: a mistake in the options is said without loading the porter.
+    # Not before: a mistake in the options is reported without loading the porter.
     from fdl_cli.porter.port_tree import port_tree
     from fdl_cli.porter.tree_request import TreeRequest
     from fdl_cli.porter.verify import prove_script, verify_port
@@ -257,7 +257,7 @@ def _compare(context: Context, options: PortOptions) -> CommandResult[PortData]:
 
 
 def show(result: CommandResult[PortData], console: Console) -> None:
-    """Print the plan or the diff where they were asked for, and the report of every file."""
+    """Print the plan or the diff where requested, and the report of every file."""
     for item in result.data.explanations:
         console.line(f"{item.code}  {item.title}")
         console.line(f"        about: {item.scope}")

@@ -1,4 +1,4 @@
-"""Set a project up before its first task, so that `fdl init my-proj && cd my-proj && fdl train` works."""
+"""Setup of a project before its first task, so that `fdl init my-proj && cd my-proj && fdl train` works."""
 
 import shlex
 from pathlib import Path

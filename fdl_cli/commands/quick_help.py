@@ -19,7 +19,7 @@ _WIDEST = 80
 
 
 def quick_help(words: tuple[str, ...], environ: Mapping[str, str]) -> str | None:
-    """Return the remembered help page that these words ask for; nothing for all else."""
+    """Return the remembered help page for these words; nothing for all else."""
     path = _path(words, environ)
     if path is None:
         return None
@@ -70,7 +70,7 @@ def source_state() -> str:
 
 
 def _path(words: tuple[str, ...], environ: Mapping[str, str]) -> str | None:
-    """Return where the page of these words is remembered, for words that ask for one."""
+    """Return the path of the remembered page for words that request help."""
     import sys
 
     if not 2 <= len(words) <= 3 or words[-1] not in _HELP or find(words[0]) is None:

@@ -1,4 +1,4 @@
-"""The list of commands: what `fdl --help` shows, known without importing any of them."""
+"""The list of commands for `fdl --help`, known without importing any of them."""
 
 from typing import Final, NamedTuple, final
 

@@ -20,7 +20,7 @@ from fdl_cli.result import CommandResult
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerunOptions:
-    """Which run, and how to run it this time."""
+    """The run to repeat, and how to run it this time."""
 
     run: str | None
     dry_run: bool

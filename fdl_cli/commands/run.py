@@ -25,7 +25,7 @@ _LOUDER: Final = ("verbose", "debug", "trace")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The task's words, exactly as given, and what was asked before them."""
+    """The task's words, exactly as given, and the options before them."""
 
     words: tuple[str, ...]
     flags: Flags
@@ -71,7 +71,7 @@ def parse(
 ) -> RunOptions:
     """Run a task of `fdl.yml`, from any folder of the project.
 
-    `fdl TASK` is the same, unless TASK is also a command of fdl. Options for fdl stand before the
+    `fdl TASK` is the same, unless TASK is also a command of fdl. Options for fdl come before the
     task's name; everything after `--` goes to the task, byte for byte.
     """
     place = "native" if native else "docker" if docker else None
@@ -122,7 +122,7 @@ def show(result: CommandResult[RunData], console: Console) -> None:
 
 
 def surroundings(context: Context) -> Surroundings:
-    """Return what the task runner may know."""
+    """Return the context of the task runner."""
     reserved = frozenset(entry.name for entry in COMMANDS)
     return Surroundings(cwd=context.cwd, environ=context.environ, reserved=reserved)
 
@@ -166,7 +166,7 @@ def _help(request: Request, around: Surroundings) -> str:
 def _ready(
     context: Context, request: Request, around: Surroundings, invocation: Invocation
 ) -> Invocation:
-    """Set the project up, if the task needs packages that are missing; return what runs then."""
+    """Set the project up, if the task needs packages that are missing; return the program to run then."""
     from fdl_cli.manifest.readiness import find_python, required
 
     if not required(request.project.stored, request.found):

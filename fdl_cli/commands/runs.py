@@ -1,4 +1,4 @@
-"""`fdl runs`: what was run in this project, from which manifest and commit, and how it ended."""
+"""`fdl runs`: the runs of this project, with the manifest and commit of each and how it ended."""
 
 import time
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from fdl_cli.result import CommandResult
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsOptions:
-    """Which runs to show."""
+    """The runs to show."""
 
     run: str | None
     limit: int
@@ -27,7 +27,7 @@ class RunsOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsData:
-    """The runs, the latest first; one of them when it was asked for by id."""
+    """The runs, the latest first; a single one when its id was given."""
 
     root: Path
     single: bool

@@ -1,4 +1,4 @@
-"""What `fdl init` and `fdl add` report: every file with what happened to it."""
+"""Report of `fdl init` and `fdl add`: every file with its action."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from fdl_cli.scaffold.plan import Action, PlannedFile
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReport:
-    """One file and what happens to it; `reason` is empty where the action says it all."""
+    """One file and its action; `reason` is empty where the action says it all."""
 
     path: str
     action: Action

@@ -1,4 +1,4 @@
-"""Bring a project up to other templates: newer ones, or those of one part more."""
+"""Update of a project to other templates: newer ones, or those of one part more."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from fdl_cli.scaffold.rendering import render
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateOptions:
-    """How an update behaves; `answers` replaces those of the project, to add a part."""
+    """The settings of an update; `answers` replaces those of the project, to add a part."""
 
     dry_run: bool = False
     check: bool = False

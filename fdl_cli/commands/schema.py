@@ -20,7 +20,7 @@ from fdl_cli.result import CommandResult
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryOptions:
-    """Which entry; all of them without a name."""
+    """The entry; all of them without a name."""
 
     task: str | None
     env: str | None
@@ -29,7 +29,7 @@ class EntryOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntriesData:
-    """What is known of each entry after the command; `cleared` names those forgotten by it."""
+    """The known state of each entry after the command; `cleared` names those forgotten by it."""
 
     entries: tuple[EntryState, ...]
     cleared: tuple[str, ...]
@@ -53,7 +53,7 @@ def parse_list(*, env: _Env = None) -> EntryOptions:
 
 
 def parse_one(task: _Task = None, *, env: _Env = None) -> EntryOptions:
-    """Forget, or ask again for, the options of entries."""
+    """Forget, or query again, the options of entries."""
     return EntryOptions(task=task, env=env)
 
 
@@ -62,7 +62,7 @@ def parse_manifest() -> None:
 
 
 def run_list(context: Context, options: EntryOptions) -> CommandResult[EntriesData]:
-    """Read what is known."""
+    """Read the known options."""
     stored = open_project(surroundings(context), options.env).stored
     states = entry_states(stored, context.environ)
     data = EntriesData(entries=states, cleared=())
@@ -70,7 +70,7 @@ def run_list(context: Context, options: EntryOptions) -> CommandResult[EntriesDa
 
 
 def run_clear(context: Context, options: EntryOptions) -> CommandResult[EntriesData]:
-    """Forget what is known."""
+    """Forget the known options."""
     stored = open_project(surroundings(context), options.env).stored
     cleared = tuple(
         " ".join(found.names)
@@ -82,7 +82,7 @@ def run_clear(context: Context, options: EntryOptions) -> CommandResult[EntriesD
 
 
 def run_refresh(context: Context, options: EntryOptions) -> CommandResult[EntriesData]:
-    """Ask the entries again."""
+    """Query the entries again."""
     stored = open_project(surroundings(context), options.env).stored
     found = require_entries(stored, options.task)
     states = tuple(refresh(stored, item, context.environ) for item in found)

@@ -84,7 +84,7 @@ def parse(
 
 
 def run(context: Context, options: SetupOptions) -> CommandResult[SetupData]:
-    """Plan, ask, and carry out."""
+    """Plan, confirm, and carry out."""
     from fdl_cli.commands.project_setup import project_here
     from fdl_cli.torchenv.setup_command import perform_setup
 
@@ -93,7 +93,7 @@ def run(context: Context, options: SetupOptions) -> CommandResult[SetupData]:
 
 
 def show(result: CommandResult[SetupData], console: Console) -> None:
-    """Print the choice, the reason, and what was done or would be."""
+    """Print the choice, the reason, and the actions, done or planned."""
     from fdl_cli.torchenv.setup_command import show_setup
 
     show_setup(result.data, console)

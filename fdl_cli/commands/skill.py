@@ -42,7 +42,7 @@ class ListOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeOptions:
-    """Which skill, for which tools, and how carefully."""
+    """The skill, its tools, and how carefully."""
 
     name: str
     tools: tuple[str, ...]
@@ -54,7 +54,7 @@ class ChangeOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillState:
-    """A bundled skill and what is installed of it; no `installed_version`: nothing is."""
+    """A bundled skill and its installations; no `installed_version`: there are none."""
 
     name: str
     description: str
@@ -76,7 +76,7 @@ class ListData:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillFileReport:
-    """One file and what happened to it."""
+    """One file and its action."""
 
     path: str
     action: Action
@@ -86,7 +86,7 @@ class SkillFileReport:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeData:
-    """What a change did, or with `dry_run` would do."""
+    """The effect of a change, or with `dry_run` its plan."""
 
     name: str
     root: Path
@@ -151,7 +151,7 @@ def parse_remove(
 
 
 def run_list(context: Context, options: ListOptions) -> CommandResult[ListData]:
-    """Compare what is bundled with what is installed."""
+    """Compare the bundled skills with the installed ones."""
     root = _root(context, user=options.user)
     installed = read_lock(root)
     states = []
@@ -240,7 +240,7 @@ def show_list(result: CommandResult[ListData], console: Console) -> None:
 
 
 def show_change(result: CommandResult[ChangeData], console: Console) -> None:
-    """Print what happened to each file, on stderr."""
+    """Print each file with its action, on stderr."""
     for file in result.data.files:
         if file.action != "same":
             reason = f"  ({file.reason})" if file.reason else ""

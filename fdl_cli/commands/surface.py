@@ -1,4 +1,4 @@
-"""Collect the options of every command once, in the form that completion reads."""
+"""Options of every command, collected once in the form that completion reads."""
 
 import contextlib
 import json

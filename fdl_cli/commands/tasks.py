@@ -21,7 +21,7 @@ from fdl_cli.result import CommandResult
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksOptions:
-    """Which tasks to list."""
+    """The tasks to list."""
 
     env: str | None
     all: bool
@@ -30,7 +30,7 @@ class TasksOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskData:
-    """One task: where it is defined, and what it runs in."""
+    """One task: the place of its definition, and where it runs."""
 
     name: str
     summary: str

@@ -26,7 +26,7 @@ NameArgument = Annotated[
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvOptions:
-    """Which environment is meant."""
+    """The environment."""
 
     env: Path | None
 
@@ -34,7 +34,7 @@ class EnvOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameOptions:
-    """Which build and which environment are meant."""
+    """The build and the environment."""
 
     name: str
     env: Path | None
@@ -43,7 +43,7 @@ class NameOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfoOptions:
-    """A kept build, or nothing for what exists at all."""
+    """A kept build; None selects all that exist."""
 
     name: str | None
     env: Path | None
@@ -60,7 +60,7 @@ class ListData:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfoData:
-    """What is in one build, or the newest torch of every variant for this machine."""
+    """The contents of one build, or the newest torch of every variant for this machine."""
 
     name: str | None
     folder: str | None
@@ -109,7 +109,7 @@ def run_list(context: Context, options: EnvOptions) -> CommandResult[ListData]:
 
 
 def run_info(context: Context, options: InfoOptions) -> CommandResult[InfoData]:
-    """Return one build's contents, or what exists for this machine."""
+    """Return one build's contents, or the builds for this machine."""
     from fdl_cli.torchenv.libtorch import describe, variant_rows
 
     if options.name is None:
@@ -189,7 +189,7 @@ def show_info(result: CommandResult[InfoData], console: Console) -> None:
 
 
 def show_switch(result: CommandResult[SwitchData], console: Console) -> None:
-    """Print what is active now, and on which devices it was proved."""
+    """Print the active build, and the devices on which it was proved."""
     data = result.data
     if data.proof is None:
         word = "is active now" if data.changed else "was active already"
@@ -201,7 +201,7 @@ def show_switch(result: CommandResult[SwitchData], console: Console) -> None:
 
 
 def show_remove(result: CommandResult[BuildRow], console: Console) -> None:
-    """Print what is gone."""
+    """Print the removed build."""
     console.line(f"removed {result.data.name} ({result.data.bytes / GB:.2f} GB)")
 
 

@@ -1,4 +1,4 @@
-"""`fdl libtorch build`: torch from source, or an honest list of what that needs."""
+"""`fdl libtorch build`: torch from source, or an honest list of its requirements."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from fdl_cli.torchenv.source_build import SourceBuild
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What to build, how and where."""
+    """The build to make, how and where."""
 
     torch: str
     arch: str | None
@@ -89,7 +89,7 @@ def run(context: Context, options: SourceOptions) -> CommandResult[SourceData]:
 
 
 def show(result: CommandResult[SourceData], console: Console) -> None:
-    """Print what is needed, what it costs, and the commands; or the wheel."""
+    """Print the requirements, the cost, and the commands; or the wheel."""
     plan = result.data.plan
     if result.data.wheel is not None:
         console.line(f"built {result.data.wheel}", "success")

@@ -20,7 +20,7 @@ GB = 1e9
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadOptions:
-    """Which build, for which machine, into which folder."""
+    """The build, the machine that it is for, and the folder."""
 
     request: SetupRequest
     to: Path | None
@@ -31,7 +31,7 @@ class DownloadOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadData:
-    """What was fetched; `install` is the command for the other machine."""
+    """The fetched files; `install` is the command for the other machine."""
 
     name: str
     why: str
@@ -118,7 +118,7 @@ def run(context: Context, options: DownloadOptions) -> CommandResult[DownloadDat
 
 
 def show(result: CommandResult[DownloadData], console: Console) -> None:
-    """Print what was fetched and the command that uses it."""
+    """Print the fetched files and the command that uses them."""
     data = result.data
     console.line(f"{data.name}: {data.bytes / GB:.2f} GB in {data.folder}", "success")
     for name in data.files:

@@ -1,4 +1,4 @@
-"""Completion in shells: what may come next on a command line, and the scripts that ask.
+"""Completion in shells: the words that may follow on a command line, and the shells' scripts.
 
-This room knows words and a table of options; it must not know typer or the manifest.
+This package knows words and a table of options; it must not know typer or the manifest.
 """

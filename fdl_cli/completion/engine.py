@@ -1,4 +1,4 @@
-"""Find what may stand at the end of a command line, from the table of options.
+"""Completions for the end of a command line, from the table of options.
 
 On the path of every TAB: named tuples and plain containers only.
 """
@@ -17,7 +17,7 @@ class Candidate(NamedTuple):
 
 @final
 class OptionFacts(NamedTuple):
-    """One option or argument: how it is written, and what it takes."""
+    """One option or argument: its spelling, and its values."""
 
     names: tuple[str, ...]
     summary: str
@@ -37,7 +37,7 @@ class CommandFacts(NamedTuple):
 
 @final
 class Completion(NamedTuple):
-    """What fits; `files` asks the shell for its own file names, `prefix` stays before a value.
+    """The candidates; `files` requests the shell's own file names, `prefix` stays before a value.
 
     `wanted` names the argument to be completed, for candidates that only the caller knows.
     """
@@ -55,7 +55,7 @@ def facts_from(document: Any) -> CommandFacts:
 
 
 def complete_command(facts: CommandFacts, words: Sequence[str], current: str) -> Completion:
-    """Return what may stand for `current` after the words of a command."""
+    """Return the candidates for `current` after the words of a command."""
     position, waiting, only_arguments = _walk(facts, words)
     if waiting is not None:
         return value_completion(waiting)

@@ -1,4 +1,4 @@
-"""How shells ask and are answered: words in, one candidate per line out."""
+"""Protocol between shells and `fdl`: words in, one candidate per line out."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, final
@@ -19,7 +19,7 @@ class Question(NamedTuple):
 
 
 def read_question(shell: str, words: Sequence[str]) -> Question:
-    """Read what a shell sent: all words after `fdl`, the last one under the cursor.
+    """Read a shell's request: all words after `fdl`, the last one under the cursor.
 
     bash cuts words at `=` and `:`, so `--color=auto` arrives as three; they are joined again.
     PowerShell before 7.3 drops an empty word, so its script sends two quotes; later versions hand
@@ -38,7 +38,7 @@ def answer_text(shell: str, completion: Completion) -> str:
     lines = [FILES] if completion.files else []
     prefix = completion.prefix
     if shell == "bash":
-        # bash replaces only what stands after the last `=`.
+        # bash replaces only the text after the last `=`.
         prefix = ""
     for item in completion.candidates:
         value = f"{prefix}{item.value}"

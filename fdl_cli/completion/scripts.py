@@ -1,4 +1,4 @@
-"""The completion script of each shell, and where the shell looks for it."""
+"""The completion script of each shell, and its place for the shell."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Final, Literal, final
 Shell = Literal["bash", "zsh", "fish", "powershell"]
 SHELLS: Final[tuple[Shell, ...]] = ("bash", "zsh", "fish", "powershell")
 
-# Every script asks `fdl` at TAB only, so a shell starts no process because of it.
+# Every script calls `fdl` at TAB only, so a shell starts no process because of it.
 _BASH: Final = r"""# bash completion for fdl
 _fdl() {
     local line files=0
@@ -99,7 +99,7 @@ SCRIPTS: Final[Mapping[Shell, str]] = {
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a shell finds the script by itself; `todo` is what is left for the person, if any."""
+    """The place where a shell finds the script by itself; `todo` is left for the person, if anything is."""
 
     path: Path
     todo: str

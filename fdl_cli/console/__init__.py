@@ -1,4 +1,4 @@
-"""The terminal: the only room that knows `rich`, colours, widths, questions and progress.
+"""The terminal: the only package that knows `rich`, colours, widths, questions and progress.
 
 It must not know what any command does; it shows text, tables and diffs that it is given.
 """

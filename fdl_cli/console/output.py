@@ -23,19 +23,19 @@ _RESET: Final = "\x1b[0m"
 
 
 class Progress(Protocol):
-    """How far one piece of work has come; `total` may be learnt late."""
+    """The progress of one piece of work; `total` may be learnt late."""
 
     def advance(self, amount: float) -> None:
-        """Add to what is done."""
+        """Add to the finished amount."""
 
     def set_total(self, total: float) -> None:
-        """Say how much there is to do."""
+        """Set the total amount."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminal:
-    """The three streams of one command and what is known of them.
+    """The three streams of one command and the facts about them.
 
     `color_out` and `color_err` hold for each stream by itself. `interactive` says whether
     questions are possible, `progress` whether bars may be drawn, `assume_yes` whether the answer to
@@ -91,7 +91,7 @@ class Console:
             raise output_failed(problem) from problem
 
     def flush(self) -> None:
-        """Write out what is buffered, so that a full disk is an error and not a silent loss.
+        """Flush the buffers, so that a full disk is an error and not a silent loss.
 
         Raises:
             OperationFailedError: the disk is full, or stdout fails in another way.
@@ -114,7 +114,7 @@ class Console:
             self._err(text, "dim")
 
     def echo(self, command: str) -> None:
-        """Say which program is about to run."""
+        """Print the program that is about to run."""
         self.note(f"+ {command}", "dim")
 
     def warning(self, notice: Notice) -> None:
@@ -125,7 +125,7 @@ class Console:
                 self._err(f"  {self._mark('hint:', 'hint')} {notice.hint}")
 
     def error(self, error: FdlError) -> None:
-        """Show an expected failure: what, where, why, and what to type next."""
+        """Show an expected failure: the error, its place, its cause, and the command to type next."""
         where = f"{error.location}: " if error.location else ""
         self._err(f"{self._mark(f'error[{error.error_id}]:', 'error')} {where}{error.message}")
         for cause in error.causes:
@@ -155,7 +155,7 @@ class Console:
         )
         with rich.capture() as capture:
             rich.print(table)
-        # rich fills lines with blanks up to the column's width; nobody wants those in a pipe.
+        # rich fills lines with blanks up to the column's width, which are unwanted in a pipe.
         self.write("".join(f"{text.rstrip()}\n" for text in capture.get().splitlines()))
 
     def diff(self, text: str) -> None:
@@ -178,10 +178,10 @@ class Console:
         )
 
     def confirm(self, question: str, *, flag: str, default: bool = False) -> bool:
-        """Ask a yes-or-no question on stderr; `FDL_YES=1` has answered all of them with yes.
+        """Prompt for yes or no on stderr; `FDL_YES=1` has answered all prompts with yes.
 
         Raises:
-            NeedsTerminalError: nobody can be asked; the error names the flag to pass.
+            NeedsTerminalError: no terminal to prompt on; the error names the flag to pass.
         """
         if self.assume_yes:
             return True

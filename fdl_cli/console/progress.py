@@ -25,11 +25,11 @@ class _Bar:
         self._task = task
 
     def advance(self, amount: float) -> None:
-        """Add to what is done."""
+        """Add to the finished amount."""
         self._progress.advance(self._task, amount)
 
     def set_total(self, total: float) -> None:
-        """Say how much there is to do."""
+        """Set the total amount."""
         self._progress.update(self._task, total=total)
 
 

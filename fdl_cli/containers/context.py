@@ -51,7 +51,7 @@ def context_digest(build: ImageBuild) -> tuple[str, int]:
 
 
 def needs_buildkit(dockerfile: Path) -> bool:
-    """Say whether a Dockerfile uses what only BuildKit understands.
+    """Return True if a Dockerfile uses features that only BuildKit understands.
 
     Before: `RUN --mount=type=cache,target=/root/.cache pip install torch`
     """

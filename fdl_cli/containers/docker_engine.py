@@ -138,7 +138,7 @@ class DockerEngine:
                     stdin = None if sys.stdin is None else 0
                     Wire(connection, tty=request.tty, stdin=stdin).pump()
                 except ReaderLeftError:
-                    # The engine would wait for ever to deliver what nobody reads.
+                    # The engine would wait forever to deliver output without a reader.
                     connection.shutdown(socket.SHUT_RDWR)
                     self._kill(container, "SIGKILL")
                     return EXIT_BROKEN_PIPE
@@ -252,7 +252,7 @@ class DockerEngine:
 
 @final
 class BuildKitNeeded(Exception):  # noqa: N818 - an answer to `ensure_image`, not a failure
-    """The Dockerfile uses what the SDK cannot build; `docker build` with BuildKit can."""
+    """The Dockerfile has features that the SDK cannot build; `docker build` with BuildKit can."""
 
     def __init__(self, digest: str) -> None:
         super().__init__(digest)

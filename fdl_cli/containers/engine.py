@@ -1,4 +1,4 @@
-"""What a container engine does for `fdl`, and the requests that it gets."""
+"""Interface of a container engine, and the requests that it gets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Mount:
 
     @property
     def is_folder(self) -> bool:
-        """Say whether the source is a folder and not a volume's name."""
+        """Return True if the source is a folder and not a volume's name."""
         return self.source.startswith("/")
 
 

@@ -1,4 +1,4 @@
-"""Connect this process's streams with a container: bytes both ways, terminal or not."""
+"""Connection of this process's streams with a container: bytes both ways, terminal or not."""
 
 import os
 import select
@@ -55,7 +55,7 @@ class Wire:
                 self._stdin = None
                 self._connection.shutdown(socket.SHUT_WR)
         except OSError:
-            # The container ended first; what it wrote is still read below.
+            # The container ended first; the rest of its output is still read below.
             self._stdin = None
 
     def _receive(self) -> bool:

@@ -1,8 +1,8 @@
-"""Run a task through `docker compose run`, with what compose leaves to its user: signals and leftovers.
+"""Tasks through `docker compose run`, with the two duties of its caller: signals and leftovers.
 
 A signal ends `docker compose run` at once and leaves the container running (seen in 2.26). So compose
 makes the container under a name of ours, and signals go to the container itself, through the engine, which
-is also asked for its exit code. No `--rm`: with the container its exit code would be gone.
+also gives the exit code. No `--rm`: with the container its exit code would be gone.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from fdl_cli.manifest.services import Service, pairs
 from fdl_cli.manifest.supervise import Ended
 from fdl_cli.system.process import child_of, run, run_quietly
 
-# What of a build is worth a line: output of a step, a layer on its way, an error. Cached steps are not.
+# The lines of a build to show: output of a step, a layer on its way, an error. Cached steps are not.
 _NEWS: Final = re.compile(r"#\d+ (\d+\.\d+ |sha256:|ERROR)| ---> Running in ")
 QUOTED_LINES: Final = 8
 
@@ -43,7 +43,7 @@ class Compose:
         self._words = [cli, "compose", *(f"--file={file}" for file in files)]
 
     def build(self, say: Say, *, terminal: bool) -> None:
-        """Build what the service needs; without a terminal, only news are shown.
+        """Build the image of the service; without a terminal, only news are shown.
 
         Raises:
             OperationFailedError: compose ended with an error.
@@ -90,7 +90,7 @@ class Compose:
         name = f"fdl-{task}-{os.getpid()}-{secrets.token_hex(3)}"
         words = self.run_command(invocation, name, tty=tty)
         started = time.monotonic()
-        # In a session of its own Ctrl-C does not reach compose, which would leave the container to
+        # In a separate session Ctrl-C does not reach compose, which would leave the container to
         # itself; but only a process of this session may read the terminal.
         child = child_of(words, self._environ, own_session=not os.isatty(0))
 

@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 
 def rows(tree: Tree, *, hidden: bool = False) -> Iterator[Row]:
-    """Yield the tasks of a manifest in its order; hidden ones only if asked for."""
+    """Yield the tasks of a manifest in its order; hidden ones only on request."""
     for name, task in table(tree, "commands").items():
         if isinstance(task, dict) and (hidden or not task.get("hidden")):
             group = text(task, "group") or DEFAULT_GROUP
@@ -28,7 +28,7 @@ def rows(tree: Tree, *, hidden: bool = False) -> Iterator[Row]:
 
 
 def summary(task: Tree) -> str:
-    """Return one line about a task: its description, else what it runs."""
+    """Return one line about a task: its description, else its command."""
     described = text(task, "description")
     if described:
         return described.strip().splitlines()[0]
@@ -40,7 +40,7 @@ def summary(task: Tree) -> str:
 
 
 def task_help(found: Found, schema: Schema | None, environ: Mapping[str, str]) -> list[str]:
-    """Return what `fdl TASK --help` prints."""
+    """Return the text of `fdl TASK --help`."""
     name = "fdl " + " ".join(found.names)
     inner = list(rows(found.task))
     lines = [f"Usage: {_usage(name, found, schema, bool(inner))}", ""]

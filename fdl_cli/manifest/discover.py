@@ -1,4 +1,4 @@
-"""Find the files of a project's manifest and read them; on the path of `fdl <task>`."""
+"""Search for the files of a project's manifest, and their text; on the path of `fdl <task>`."""
 
 import os
 
@@ -21,7 +21,7 @@ def find_root(folder: str) -> str | None:
 
 
 def other_manifest_hint(folder: str) -> str | None:
-    """Return what to type where a manifest has another name than `fdl.yml`; nothing where none does."""
+    """Return the hint where a manifest has another name than `fdl.yml`; nothing where none does."""
     start = folder
     while True:
         for name in (*_OTHER_NAMES, *_EXAMPLES):
@@ -38,7 +38,7 @@ def other_manifest_hint(folder: str) -> str | None:
 
 
 def in_project() -> bool:
-    """Say whether the working folder belongs to a project."""
+    """Return True if the working folder belongs to a project."""
     try:
         return find_root(os.getcwd()) is not None
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Run a task in its Docker service: through compose where that exists, else through the engine."""
+"""Tasks in their Docker service: through compose where that exists, else through the engine."""
 
 import os
 import re
@@ -61,7 +61,7 @@ def run_in_service(
 
 
 def require_engine(facts: DockerFacts, invocation: Invocation) -> None:
-    """Refuse to go on without an engine, and say which part of it is missing.
+    """Refuse to continue without an engine, and say which part of it is missing.
 
     Raises:
         EnvironmentLackingError: with what to do.
@@ -111,7 +111,7 @@ def container_run(
     environment = dict(pairs(settings.get("environment")))
     environment["FDL_IN_CONTAINER"] = "1"
     if os.getuid() != 0:
-        # The caller's uid has no home in the image; what insists on one gets a writable folder.
+        # The caller's uid has no home in the image; programs that insist on one get a writable folder.
         environment.setdefault("HOME", "/tmp")
     for change in invocation.changes:
         value = change.value
@@ -140,7 +140,7 @@ def container_run(
 
 
 def image_build(service: Service, stored: Stored) -> ImageBuild | None:
-    """Return what builds the service's image; nothing if it names an image only."""
+    """Return the build of the service's image; nothing if it names an image only."""
     build = service.settings.get("build")
     if build is None:
         return None

@@ -1,6 +1,6 @@
-"""Turn the text of one YAML file into nodes that know their place, with every problem found.
+"""Parser of one YAML file into nodes with their places; every problem is found.
 
-`fdl.yml:7:5` can only be said of a key if the line is kept: PyYAML's constructor throws it away,
+An error can name `fdl.yml:7:5` only if the line is kept: PyYAML's constructor throws it away,
 so its node tree is read instead.
 """
 
@@ -19,7 +19,7 @@ _SPLIT = "write what is meant, or split the file over `path:` tasks"
 
 @final
 class Place(NamedTuple):
-    """Where a key or value stands; lines and columns count from one."""
+    """The place of a key or value; lines and columns count from one."""
 
     file: str
     line: int
@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 @final
 class Problem(NamedTuple):
-    """One thing that is wrong in a file, and what to write instead."""
+    """One problem in a file, and the text to write instead."""
 
     place: Place
     message: str
@@ -37,7 +37,7 @@ class Problem(NamedTuple):
 
 @final
 class Leaf(NamedTuple):
-    """A scalar, or a list of scalars; `text` is what the author wrote."""
+    """A scalar, or a list of scalars; `text` is the author's text."""
 
     value: Scalar | tuple[Scalar, ...]
     text: str | tuple[str, ...]
@@ -113,7 +113,7 @@ class _Reader:
         return Place(self.file, mark.line + 1, mark.column + 1)
 
     def table(self, node: "yaml.MappingNode", place: Place) -> Table:
-        """Read a mapping; keys are text, and none stands twice."""
+        """Read a mapping; keys are text, and none occurs twice."""
         entries: dict[str, Node] = {}
         self._require_unique(node)
         self._loader.flatten_mapping(node)

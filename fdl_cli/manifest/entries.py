@@ -1,4 +1,4 @@
-"""Every entry of a manifest, and what is known of its options."""
+"""Every entry of a manifest, and the known state of its options."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class EntryState:
 
 
 def entries(stored: Stored) -> Iterator[Found]:
-    """Yield every task with an entry of its own."""
+    """Yield every task that has an `entry`."""
     for names in _names(stored.tree, ()):
         found = find_task(stored.tree, stored.root, names)
         if found is not None and "entry" in found.task:
@@ -37,7 +37,7 @@ def entries(stored: Stored) -> Iterator[Found]:
 
 
 def entry_states(stored: Stored, environ: Mapping[str, str]) -> tuple[EntryState, ...]:
-    """Return what is known of every entry."""
+    """Return the known state of every entry."""
     return tuple(_state(stored, found, environ) for found in entries(stored))
 
 
@@ -62,7 +62,7 @@ def require_entries(stored: Stored, task: str | None) -> tuple[Found, ...]:
 
 
 def refresh(stored: Stored, found: Found, environ: Mapping[str, str]) -> EntryState:
-    """Ask an entry again."""
+    """Query an entry again."""
     if found.task.get("schema") is not False:
         answer = ask(stored, found, environ)
         write_schema(stored, found, answer.document, answer.reason, environ)

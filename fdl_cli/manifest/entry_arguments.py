@@ -31,7 +31,7 @@ def known_arguments(
 def remembered_schema(
     stored: Stored, found: Found, environ: Mapping[str, str]
 ) -> tuple[bool, Schema | None]:
-    """Return whether it is known what the entry answers, and its schema if it has one."""
+    """Return whether the entry's answer is known, and its schema if it has one."""
     assert found.entry is not None
     if found.entry.get("schema") is False:
         return True, None
@@ -48,7 +48,7 @@ def remembered_schema(
 def entry_arguments(
     found: Found, schema: Schema | None, given: Words, environ: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return exactly what the entry gets; words after `--` are passed on unread.
+    """Return exactly the words that the entry gets; words after `--` are passed on unread.
 
     Raises:
         Trouble: the arguments, or the manifest's options, do not fit the schema.
@@ -139,7 +139,7 @@ def write_schema(
     reason: str,
     environ: Mapping[str, str],
 ) -> str:
-    """Remember what an entry answered (or that it does not); return the file."""
+    """Remember an entry's answer (or that it has none); return the file."""
     from fdl_cli.manifest.store import write_entry
 
     key = schema_key(stored, found)

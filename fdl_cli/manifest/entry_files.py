@@ -1,4 +1,4 @@
-"""Which files the options of an entry come from, so that a changed one is noticed.
+"""The files that the options of an entry come from, so that a changed one is noticed.
 
 On the path of `fdl <task>`. Before: `[python, -m, digits.train]`; after: `src/digits/train.py`.
 """
@@ -51,7 +51,7 @@ def entry_file(found: Found) -> str | None:
 
 
 def is_python(found: Found) -> bool:
-    """Say whether the entry is started with a Python."""
+    """Return True if the entry is started with a Python."""
     command = entry_command(found)
     return command is not None and _PYTHON.fullmatch(command[0]) is not None
 
@@ -76,6 +76,6 @@ def signature(folder: str | None) -> tuple[tuple[str, int, int], ...]:
 
 
 def schema_key(stored: Stored, found: Found) -> str:
-    """Return what identifies an entry: its project, its file and its command."""
+    """Return the identity of an entry: its project, its file and its command."""
     entry = found.entry.get("entry") if found.entry is not None else None
     return f"{stored.root}\n{found.folder}\n{entry!r}\n{stored.tree.get('venv')}"

@@ -1,4 +1,4 @@
-"""Become the task: change the folder and the environment, and replace this process.
+"""Start of a task: change the folder and the environment, and replace this process.
 
 On the path of `fdl <task>`. After the replacement no Python is left, so signals, exit code and
 memory are the task's own.
@@ -35,6 +35,6 @@ def become(invocation: Invocation, environ: Mapping[str, str]) -> NoReturn:
 
 
 def restore_signals() -> None:
-    """Undo what Python did to signals: a task must die of a closed pipe as other programs do."""
+    """Restore the signals that Python changed: a task must die of a closed pipe as other programs do."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Read the records of runs back: one entry for each run, the latest first."""
+"""History of runs, read from their records: one entry for each run, the latest first."""
 
 import json
 from collections.abc import Mapping

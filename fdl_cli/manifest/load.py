@@ -1,4 +1,4 @@
-"""Load a manifest: read every layer, check each, merge them, check the whole."""
+"""Loading of a manifest: read every layer, check each, merge them, check the whole."""
 
 import hashlib
 import os
@@ -22,7 +22,7 @@ DEEPEST: Final = 8
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A valid manifest: the merged table with the place of every value, and what it came from.
+    """A valid manifest: the merged table with the place of every value, and its source files.
 
     `layers` are all files that were looked at, also those which do not exist; `digest` changes
     when any of them does.

@@ -1,4 +1,4 @@
-"""Describe `fdl.yml` as JSON Schema, from the same table of keys that checks it."""
+"""JSON Schema of `fdl.yml`, from the same table of keys that checks it."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -5,7 +5,7 @@ On the path of `fdl <task>`: named tuples, because importing dataclasses costs m
 
 from typing import NamedTuple, final
 
-# What YAML becomes for running: numbers stay the text that the author wrote (`1e-3`, `1.10`).
+# YAML values for running: numbers stay the text that the author wrote (`1e-3`, `1.10`).
 Value = None | bool | str | list["Value"] | dict[str, "Value"]
 Tree = dict[str, Value]
 
@@ -30,7 +30,7 @@ class Layer(NamedTuple):
 
 @final
 class Stored(NamedTuple):
-    """What running needs of a manifest: the merged tree, and a digest of all its layers."""
+    """The parts of a manifest that running needs: the merged tree, and a digest of all its layers."""
 
     root: str
     environment: str | None
@@ -49,7 +49,7 @@ class Change(NamedTuple):
 
 @final
 class Flags(NamedTuple):
-    """What the command line asks of the runner itself, not of the task."""
+    """The options of the runner itself, not of the task."""
 
     environment: str | None = None
     dry_run: bool = False
@@ -60,7 +60,7 @@ class Flags(NamedTuple):
     yes: bool = False
 
     def merged(self, later: "Flags") -> "Flags":
-        """Return both together; what stands later on the command line wins."""
+        """Return both together; the later option on the command line wins."""
         return Flags(
             environment=later.environment or self.environment,
             dry_run=self.dry_run or later.dry_run,
@@ -91,7 +91,7 @@ class Invocation(NamedTuple):
 
 @final
 class Trouble(Exception):  # noqa: N818 - a value on its way to the command that words it
-    """Why no task can be run; the command layer turns it into the error that people see."""
+    """The reason why no task can be run; the command layer turns it into the error that people see."""
 
     def __init__(self, kind: str, message: str, hint: str, path: tuple[str, ...] = ()) -> None:
         super().__init__(message)

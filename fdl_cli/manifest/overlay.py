@@ -1,4 +1,4 @@
-"""Lay one manifest over another: mappings merge, everything else replaces, null removes.
+"""Merge of two manifests: mappings merge, everything else replaces, null removes.
 
 Pure. The place of every value travels with it, so the merged manifest knows which file set what.
 Merging the same overlay twice equals merging it once.

@@ -1,4 +1,4 @@
-"""Where folders of this machine are in the container of a service."""
+"""Map from folders of this machine to the container of a service."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from fdl_cli.manifest.services import WORKSPACE, Service
 
 
 def mounts_of(service: Service) -> tuple[Mount, ...]:
-    """Return what a service mounts; without `volumes` of fdl.yml that is the project."""
+    """Return the mounts of a service; without `volumes` of fdl.yml that is the project."""
     volumes = service.settings.get("volumes")
     if volumes is None and not service.from_compose:
         return (Mount(source=str(service.file.parent), target=WORKSPACE, read_only=False),)

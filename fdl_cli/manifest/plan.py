@@ -1,4 +1,4 @@
-"""What a task would do, as data for people and programs: `-n`, `fdl why` and their JSON."""
+"""Plan of a task, as data for people and programs: `-n`, `fdl why` and their JSON."""
 
 import json
 import os
@@ -23,7 +23,7 @@ _SPECIAL: Final = ("true", "false", "null", "yes", "no", "on", "off", "y", "n", 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """One environment variable that the task gets; `before` is what this process has."""
+    """One environment variable that the task gets; `before` is its value in this process."""
 
     name: str
     value: str | None
@@ -64,7 +64,7 @@ class Plan:
 
 
 def make_plan(request: Request, invocation: Invocation, environ: Mapping[str, str]) -> Plan:
-    """Describe what will run and where each part of it comes from."""
+    """Describe the program to run and the source of each part of it."""
     manifest = request.project.manifest
     return Plan(
         task=" ".join(invocation.task),

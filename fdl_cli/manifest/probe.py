@@ -1,4 +1,4 @@
-"""Ask an entry for its options: `--fdl-schema`, or its argparse or typer parser, once per change."""
+"""Query of an entry's options: `--fdl-schema`, or its argparse or typer parser, once per change."""
 
 import json
 import os
@@ -21,7 +21,7 @@ _PARSERS: Final = ("argparse", "typer", "click")
 
 @final
 class Answer(NamedTuple):
-    """What an entry answered: its document, or the reason why there is none."""
+    """The answer of an entry: its document, or the reason why there is none."""
 
     document: Mapping[str, Any] | None
     reason: str
@@ -57,7 +57,7 @@ def ask(stored: Stored, found: Found, environ: Mapping[str, str]) -> Answer:
 
 
 def _text(file: Path) -> str:
-    # A package's `__main__.py` mostly hands over to a module beside it.
+    # A package's `__main__.py` mostly delegates to a module beside it.
     files = sorted(file.parent.glob("*.py")) if file.name == "__main__.py" else [file]
     return "".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
 

@@ -1,4 +1,4 @@
-"""Open the project around a folder: which manifest, with which overlay."""
+"""The project around a folder: its manifest and overlay."""
 
 import os
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from fdl_cli.manifest.store import keep
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the task runner may know besides the command line."""
+    """The context of the task runner besides the command line."""
 
     cwd: Path
     environ: Mapping[str, str]
@@ -110,7 +110,7 @@ def take_overlay(
 
 
 def explained(trouble: Trouble) -> FdlError:
-    """Turn what the pure modules found into the error that people see."""
+    """Turn the problems that the pure modules found into the error that people see."""
     kinds: dict[str, tuple[type[FdlError], str]] = {
         "arguments": (UsageError, "task-arguments"),
         "option": (UsageError, "task-option"),
@@ -123,7 +123,7 @@ def explained(trouble: Trouble) -> FdlError:
 
 
 def runs_natively(path: str) -> bool:
-    """Say whether a path exists; given to the pure modules, which read nothing themselves."""
+    """Return True if a path exists; given to the pure modules, which read nothing themselves."""
     return os.path.exists(path)
 
 

@@ -1,4 +1,4 @@
-"""Write down every run of a task: what ran, from which manifest and commit, with which changes.
+"""Records of runs: the task, its manifest and commit, and the uncommitted changes.
 
 On the path of `fdl <task>`. A record is one line of JSON in the user's state folder; the line is
 written before the task replaces this process, so it has no exit code unless `--wait` was given.

@@ -1,4 +1,4 @@
-"""From the words of `fdl TASK ...` to what will run: the long way, which can explain itself."""
+"""The long way from the words of `fdl TASK ...` to a task, which can explain itself."""
 
 import difflib
 import os
@@ -34,7 +34,7 @@ from fdl_cli.manifest.words import Words, read_flags
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A task that was asked for: the project, the task, the flags, and the task's own words."""
+    """A requested task: the project, the task, the flags, and the task's own words."""
 
     project: Project
     found: Found
@@ -78,7 +78,7 @@ def read_request(
 
 
 def prepare(request: Request, around: Surroundings) -> Invocation:
-    """Return exactly what will run.
+    """Return exactly the program that will run.
 
     Raises:
         UsageError: the arguments do not fit.
@@ -104,7 +104,7 @@ def prepare(request: Request, around: Surroundings) -> Invocation:
 
 
 def task_path(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return where a task stands in the manifest.
+    """Return the path of a task in the manifest.
 
     Example:
         >>> task_path(("train", "quick"))

@@ -1,4 +1,4 @@
-"""From a manifest and the words of a command line to the exact program; pure.
+"""Resolution of a command line's words to the exact program, by the manifest alone; pure.
 
 On the path of `fdl <task>`: everything it needs comes in as arguments, nothing is read.
 """
@@ -17,7 +17,7 @@ _USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 @final
 class Found(NamedTuple):
-    """A task found by its words: what leads to it, itself, and the words that are left.
+    """A task found by its words: the tasks that lead to it, itself, and the words that are left.
 
     `parents` are the entry tasks above a preset, outermost first; `folder` is the manifest's
     folder that the task's own paths count from.
@@ -111,7 +111,7 @@ def resolve(
     environ: Mapping[str, str],
     exists: Callable[[str], bool],
 ) -> Invocation:
-    """Return what will run; `arguments` are exactly the words that the program will get."""
+    """Return the program to run; `arguments` are exactly the words that it will get."""
     require_runnable(found)
     service = _service(found, flags, environ, exists)
     folder = _folder(found, environ)
@@ -201,7 +201,7 @@ def _service(
 
 
 def in_container(environ: Mapping[str, str], exists: Callable[[str], bool]) -> bool:
-    """Say whether this process is in a container already; tasks then run where they are."""
+    """Return True if this process is in a container already; tasks then run where they are."""
     named = environ.get("FDL_IN_CONTAINER")
     if named:
         return named != "0"

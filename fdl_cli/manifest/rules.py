@@ -1,4 +1,4 @@
-"""Which keys a manifest may have, and what their values must be; every violation is found."""
+"""Keys that a manifest may have, and rules for their values; every violation is found."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ Kind = Literal[
 
 @final
 class Key(NamedTuple):
-    """One key of the manifest: what it holds, and one line about it."""
+    """One key of the manifest: its kind of value, and one line about it."""
 
     kind: Kind
     summary: str

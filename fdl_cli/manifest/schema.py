@@ -1,4 +1,4 @@
-"""The options of an entry program: what `--fdl-schema` prints, checked and read.
+"""The options of an entry program: the output of `--fdl-schema`, checked and read.
 
 On the path of `fdl <task>`. The document is
 `{"description", "strict", "options": {NAME: {...}}, "args": [{...}]}`; docs/tasks.md has it in full.

@@ -1,4 +1,4 @@
-"""Check the arguments of an entry against its schema, before the entry starts.
+"""Check of an entry's arguments against its schema, before the entry starts.
 
 On the path of `fdl <task>`.
 """
@@ -11,7 +11,7 @@ from fdl_cli.manifest.schema import Option, Schema
 
 @final
 class Given(NamedTuple):
-    """What a command line gives: the names of its options, and its positional arguments."""
+    """The contents of a command line: the names of its options, and its positional arguments."""
 
     names: frozenset[str]
     positional: tuple[str, ...]

@@ -32,7 +32,7 @@ _WITHOUT_EFFECT: Final = frozenset(
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One service, filled in; `file` is where it is described, `gpu_file` what adds the GPU."""
+    """One service, filled in; `file` describes it, `gpu_file` adds the GPU."""
 
     name: str
     file: Path
@@ -41,7 +41,7 @@ class Service:
 
     @property
     def from_compose(self) -> bool:
-        """Say whether a compose file describes it."""
+        """Return True if a compose file describes it."""
         return self.file.name in COMPOSE_FILES
 
 
@@ -84,7 +84,7 @@ def compose_file(root: Path) -> Path | None:
 
 
 def require_understood(service: Service) -> None:
-    """Refuse what only compose can do.
+    """Refuse features that only compose has.
 
     Raises:
         ConfigError: with the key.
@@ -172,7 +172,7 @@ def _unknown(name: str, known: list[str], file: Path) -> ConfigError:
 
 
 def _is_mount(volume: object) -> bool:
-    """Say whether an item of `volumes` is a folder or a named volume, in the short or the long form."""
+    """Return True if an item of `volumes` is a folder or a named volume, in the short or the long form."""
     if not isinstance(volume, Mapping):
         return True
     keys = {"type", "source", "target", "read_only"}

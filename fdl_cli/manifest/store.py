@@ -1,4 +1,4 @@
-"""Keep a merged manifest between runs, so that `fdl <task>` need not parse YAML again.
+"""Store of merged manifests between runs, so that `fdl <task>` need not parse YAML again.
 
 On the path of `fdl <task>`. An entry is used only if every file it came from still has the very
 same text, and every file that was absent still is: no clock decides.
@@ -24,7 +24,7 @@ def entry_path(kind: str, key: str, environ: Mapping[str, str]) -> str:
 
 
 def read_entry(path: str) -> Any:
-    """Return what an entry holds, or nothing if it is absent, damaged or unreadable."""
+    """Return the contents of an entry, or nothing if it is absent, damaged or unreadable."""
     try:
         text = read_layer(path).text
         return None if text is None else marshal.loads(text)

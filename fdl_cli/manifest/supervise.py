@@ -1,6 +1,6 @@
-"""Run a task as a child, for `--wait`: hand signals on, learn the exit code, then end the same way.
+"""Tasks as children, for `--wait`: forward signals, learn the exit code, then end the same way.
 
-Without it a task replaces this process, and nobody here learns how it ended.
+Without it a task replaces this process, and its exit code stays unknown here.
 """
 
 import os
@@ -19,7 +19,7 @@ NOT_STARTED: Final = 127
 
 @final
 class Ended(NamedTuple):
-    """How a child ended: the code a shell would see, and how long it ran."""
+    """The end of a child: the code a shell would see, and how long it ran."""
 
     code: int
     seconds: float
@@ -28,7 +28,7 @@ class Ended(NamedTuple):
 def run_child(invocation: Invocation, environ: Mapping[str, str]) -> Ended:
     """Run the task to its end.
 
-    A terminal sends Ctrl-C to the child too; a signal sent to this process alone is handed on.
+    A terminal sends Ctrl-C to the child too; a signal sent to this process alone is forwarded.
     """
     started = time.monotonic()
     # Held back until both sides are ready: a signal in between would end this process only.

@@ -1,4 +1,4 @@
-"""What must hold for the tasks of a merged manifest: names, and one way to run each."""
+"""Rules for the tasks of a merged manifest: names, and one way to run each."""
 
 import re
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from fdl_cli.manifest.model import OPTION_SECTIONS
 TaskKind = Literal["run", "path", "entry", "preset"]
 
 NAME: Final = re.compile(r"[A-Za-z0-9][\w.:-]*")
-# What only makes sense for one kind of task.
+# Keys that only make sense for one kind of task.
 _BELONGS: Final[tuple[tuple[str, TaskKind], ...]] = (
     ("append", "run"), ("forward", "run"), ("schema", "entry"), ("commands", "entry"),
 )  # fmt: skip
 
 
 def find_task_problems(tasks: Table, reserved: AbstractSet[str]) -> Iterator[Problem]:
-    """Yield what is wrong with the top tasks; `reserved` are the commands of fdl itself."""
+    """Yield the problems of the top tasks; `reserved` are the commands of fdl itself."""
     for name, node in tasks.entries.items():
         if name in reserved:
             message = f"the task `{name}` has the name of a command of fdl"

@@ -1,4 +1,4 @@
-"""Replace `${NAME}` in values, as compose does; on the path of `fdl <task>`.
+"""Replacement of `${NAME}` in values, as in compose; on the path of `fdl <task>`.
 
 `$NAME` and `${NAME}` are the variable (nothing when unset), `${NAME:-text}` has a default for
 unset or empty, `${NAME-text}` for unset, `${NAME:?text}` must be set, `$$` is a dollar sign.

@@ -1,4 +1,4 @@
-"""Read the words of `fdl [FLAGS] [OVERLAY] TASK [SUBTASK ...] [ARGUMENTS] [-- ARGUMENTS]`.
+"""Parser of `fdl [FLAGS] [OVERLAY] TASK [SUBTASK ...] [ARGUMENTS] [-- ARGUMENTS]`.
 
 On the path of `fdl <task>`. Nothing after `--` is ever looked at; nothing after the task's name
 is, where the task takes its arguments without dashes.

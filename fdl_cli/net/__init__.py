@@ -1,4 +1,4 @@
-"""The network: the only room that knows `httpx`. Files, package indexes, a cache.
+"""The network: the only package that knows `httpx`. Files, package indexes, a cache.
 
 It must not know what torch is.
 """

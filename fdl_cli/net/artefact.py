@@ -1,4 +1,4 @@
-"""What is to be fetched, how patiently, and where progress is reported."""
+"""The file to fetch, with its retry limits and its progress report."""
 
 import re
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Artefact:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        """Check what becomes a part of a path."""
+        """Check a text that becomes a part of a path."""
         checked_name(self.name)
         if self.sha256 != checked_sha256(self.sha256):
             raise ValueError("a sha256 is written in lower case")
@@ -56,9 +56,9 @@ class Artefact:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait and how often to try again.
+    """The time limits and the number of tries.
 
-    The count of tries starts anew whenever `reset_bytes` have arrived. A connection that brings
+    The count of tries restarts whenever `reset_bytes` have arrived. A connection that brings
     less than `slowest_bytes` in `stall_seconds` is given up, however busy it looks.
     """
 
@@ -79,7 +79,7 @@ class Progress(Protocol):
         """Learn how many bytes there are in all; cached files are not part of it."""
 
     def advance(self, delta: int) -> None:
-        """Count bytes; negative when a server made us start a file anew."""
+        """Count bytes; negative when a server made us restart a file."""
 
     def say(self, message: str) -> None:
         """Hear something that a person may want to know."""

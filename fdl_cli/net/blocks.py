@@ -1,4 +1,4 @@
-"""Receive a body into a few buffers, write each to the file and hand it to the checksum.
+"""Transfer of a body through a few buffers, each for the file and for the checksum.
 
 The buffers are used again and again: fresh memory for every piece costs more than receiving it.
 """
@@ -23,7 +23,7 @@ _WRITE_SECONDS: Final = 0.1
 
 @final
 class Blocks:
-    """Writes what arrives; `received` counts every byte, written or not."""
+    """Writes the arriving bytes; `received` counts every byte, written or not."""
 
     def __init__(self, file: BinaryIO, digest: RunningDigest) -> None:
         self.received = 0
@@ -49,7 +49,7 @@ class Blocks:
             yield len(block)
 
     def flush(self) -> None:
-        """Write what has arrived."""
+        """Write the bytes that have arrived."""
         buffer, filled = self._buffer, self._filled
         self._buffer, self._filled = None, 0
         self._last = time.monotonic()

@@ -1,4 +1,4 @@
-"""Make the HTTP client: time limits, proxies and certificates from the environment."""
+"""The HTTP client: time limits, proxies and certificates from the environment."""
 
 from typing import TYPE_CHECKING, Final
 from urllib.request import getproxies
@@ -45,7 +45,7 @@ def make_client(patience: Patience, proxy: str | None = None) -> "httpx.Client":
 
 
 def is_certificate_problem(problem: BaseException) -> bool:
-    """Say whether a connection failed because a certificate was not trusted."""
+    """Return True if a connection failed because a certificate was not trusted."""
     import ssl
 
     seen: BaseException | None = problem

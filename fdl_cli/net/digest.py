@@ -1,6 +1,6 @@
-"""Compute the checksum of a file beside its transfer, in a thread of its own.
+"""Checksum of a file, computed in a thread beside its transfer.
 
-`hashlib` lets other threads run, so on two cores the checksum costs no time of its own.
+`hashlib` lets other threads run, so on two cores the checksum takes no extra time.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ class RunningDigest:
         self._thread: threading.Thread | None = None
 
     def start_at(self, start: int) -> None:
-        """Get ready for bytes from `start` on; what stands before is read from the part."""
+        """Get ready for bytes from `start` on; the bytes before it are read from the part."""
         self.wait()
         if self._position != start:
             self._digest = hashlib.sha256()

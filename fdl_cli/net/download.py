@@ -1,6 +1,6 @@
-"""Fetch files: in parallel, resumable across runs, verified, and never a wrong file.
+"""Downloads: in parallel, resumable across runs, verified, and never a wrong file.
 
-Every file goes through the store: lock, part, checksum, rename. What a server answers is
+Every file goes through the store: lock, part, checksum, rename. A server's answer is
 believed only as far as it can be checked.
 """
 
@@ -32,7 +32,7 @@ WORKERS: Final = 4
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """A complete file; `verified` is false when nobody published a checksum for it."""
+    """A complete file; `verified` is false when no checksum is published for it."""
 
     artefact: Artefact
     path: Path
@@ -52,7 +52,7 @@ def fetch_all(
     """Fetch all files, several at a time; the first failure stops the rest.
 
     Raises:
-        FdlError: a file cannot be had; what arrived of it is kept for the next run.
+        FdlError: a file is not available; its finished part is kept for the next run.
     """
     patience = patience or Patience()
     progress.expect(sum(item.size or 0 for item in artefacts if not _is_here(item, store)))
@@ -150,7 +150,7 @@ class _Fetcher:
             raise _cannot_write(self._store.folder, artefact, problem) from problem
 
     def _is_whole(self, artefact: Artefact, finished: Path) -> bool:
-        """Say whether the cache has the file; a damaged one is removed."""
+        """Return True if the cache has the file; a damaged one is removed."""
         if not finished.is_file():
             return False
         if artefact.sha256 is None or sha256_of(finished) == artefact.sha256:
@@ -244,8 +244,8 @@ class _Fetcher:
                 left.remove(url)
                 refusals.append(f"{host_of(url)}: {ended.reason}")
                 continue
-            # Only bytes beyond all earlier tries count as progress: a server that starts anew
-            # each time and breaks off must not keep us for ever.
+            # Only bytes beyond all earlier tries count as progress: a server that restarts
+            # each time and breaks off must not keep us forever.
             if transfer.position >= furthest + self._patience.reset_bytes:
                 furthest = transfer.position
                 failures = 0

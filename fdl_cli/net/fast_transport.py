@@ -131,7 +131,7 @@ def direct_body(response: httpx.Response) -> DirectBody | None:
 
 @final
 class _Body(httpx.SyncByteStream):
-    """The body of an answer, with httpx's names for what can go wrong."""
+    """The body of an answer, with httpx's names for its failures."""
 
     def __init__(self, stream: Iterable[bytes], close: Callable[[], None] | None) -> None:
         self._stream = stream
@@ -168,7 +168,7 @@ class _Backend(httpcore.NetworkBackend):
 
 @final
 class _Stream(httpcore.NetworkStream):
-    """A connection that hands out the head of an answer and keeps what comes after it."""
+    """A connection that returns the head of an answer and keeps what comes after it."""
 
     def __init__(self, inner: httpcore.NetworkStream) -> None:
         self._inner = inner
@@ -176,7 +176,7 @@ class _Stream(httpcore.NetworkStream):
         self._rest = memoryview(b"")
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read what is there: of an answer first its head alone, then large pieces."""
+        """Read the available bytes: of an answer first its head alone, then large pieces."""
         if self._rest:
             data = bytes(self._rest)
             self._rest = memoryview(b"")
@@ -208,7 +208,7 @@ class _Stream(httpcore.NetworkStream):
         return data[:end]
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Write; what is read next is the head of an answer."""
+        """Write; the next bytes read are the head of an answer."""
         self._in_head = True
         self._inner.write(buffer, timeout)
 

@@ -1,4 +1,4 @@
-"""Read a package index: the simple API as HTML or JSON, and flat listings of files."""
+"""Reader of package indexes: the simple API as HTML or JSON, and flat listings of files."""
 
 import json
 import re
@@ -39,7 +39,7 @@ class IndexLink:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelName:
-    """The parts of a wheel's file name; `local` is what stands after `+`."""
+    """The parts of a wheel's file name; `local` is the part after `+`."""
 
     project: str
     version: str

@@ -1,4 +1,4 @@
-"""Ask servers how large files are, before the first byte is fetched."""
+"""Sizes of files, as servers report them, before the first byte is fetched."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +25,7 @@ def with_sizes(
                 try:
                     response = client.head(url, headers={"Accept-Encoding": "identity"})
                 except httpx.HTTPError:
-                    # The download itself will say what is wrong with this address.
+                    # The download itself will report the problem of this address.
                     continue
                 text = response.headers.get("Content-Length", "")
                 if response.status_code == 200 and text.isdecimal():

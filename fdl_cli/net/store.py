@@ -1,4 +1,4 @@
-"""The cache: finished files by checksum, unfinished ones with what is needed to go on.
+"""The cache: finished files by checksum, unfinished ones with the state to resume them.
 
 A file is either complete and verified under `files/`, or a part under `parts/`. Nothing else
 exists in between: the last step is one rename.
@@ -20,7 +20,7 @@ BLOCK: Final = 1024 * 1024
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartNote:
-    """What a server said about a file that is not complete yet."""
+    """A server's description of a file that is not complete yet."""
 
     url: str
     validator: str | None
@@ -58,7 +58,7 @@ class Store:
         return self.folder / "locks" / f"{self.key(artefact)}.lock"
 
     def read_note(self, artefact: Artefact) -> PartNote | None:
-        """Return what is known about the part; None when it is unreadable."""
+        """Return the facts about the part; None when they are unreadable."""
         try:
             value = json.loads(self.note(artefact).read_text(encoding="utf-8"))
             return _note(value)
@@ -66,7 +66,7 @@ class Store:
             return None
 
     def write_note(self, artefact: Artefact, note: PartNote) -> None:
-        """Keep what is known about the part."""
+        """Store the facts about the part."""
         path = self.note(artefact)
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"url": note.url, "validator": note.validator, "size": note.size})

@@ -1,4 +1,4 @@
-"""One request for one file: what to ask for, and how far to believe the answer."""
+"""One request for one file: its headers, and how far to believe the answer."""
 
 import re
 import time
@@ -22,7 +22,7 @@ _RETRY_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a transfer ended: complete, refused by this host, or worth another try."""
+    """The end of a transfer: complete, refused by this host, or worth another try."""
 
     reason: str = ""
     complete: bool = False
@@ -32,7 +32,7 @@ class Ended:
 
 @final
 class Transfer:
-    """Asks one address for what is missing of a file and appends it to the part."""
+    """Requests the missing part of a file from one address and appends it to the part."""
 
     def __init__(
         self,
@@ -220,12 +220,12 @@ class _Watch:
 
 
 def _is_encoded(response: "httpx.Response") -> bool:
-    # Some servers compress although identity was asked for.
+    # Some servers compress although the request wants identity.
     return response.headers.get("Content-Encoding", "identity").lower() not in ("identity", "")
 
 
 def _validator(response: "httpx.Response") -> str | None:
-    """Return what may stand in If-Range: a strong ETag, else the date; never a weak ETag."""
+    """Return the value for If-Range: a strong ETag, else the date; never a weak ETag."""
     if _is_encoded(response):
         return None
     tag = response.headers.get("ETag")

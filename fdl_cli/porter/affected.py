@@ -1,8 +1,8 @@
-"""Which proofs of a file are void after some of its classes were written another way.
+"""Proofs of a file that are void after some of its classes were rewritten.
 
 Example:
-    `Net` constructs `Block` through `make_layer`, `Loss` names neither. When `Block` is put back, what
-    was shown of `Net` was shown with another `Block`; what was shown of `Loss` still holds.
+    `Net` constructs `Block` through `make_layer`, `Loss` names neither. When `Block` is put back, the
+    proof of `Net` used another `Block` and is void; the proof of `Loss` still holds.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Compare many files at once: answers are found side by side, and stand ready when asked for."""
+"""Comparison of many files at once: answers are computed side by side and kept until needed."""
 
 import os
 import sys
@@ -12,14 +12,14 @@ from typing import Generic, Protocol, TypeVar, final
 from fdl_cli.system.facts import HostFacts
 from fdl_cli.system.process import end_all
 
-# What a comparison of a usual model takes with its two copies; only large models take more.
+# The memory for a comparison of a usual model with its two copies; only large models take more.
 _MEMORY_BYTES = 2 << 30
 _SHARE_OF_MEMORY = 0.75
 _PAUSE_S = 0.05
 
 
 class Question(Protocol):
-    """What is asked of one file: the original and its port lie in files."""
+    """A question about one file: the original and its port lie in files."""
 
     @property
     def original(self) -> Path:
@@ -31,7 +31,7 @@ class Question(Protocol):
 
 
 class Answer(Protocol):
-    """What came of it."""
+    """The answer to a question."""
 
     @property
     def differs(self) -> bool:
@@ -68,7 +68,7 @@ def comparisons_at_once(host: HostFacts) -> int:
 class AtOnce(Generic[Q, A]):
     """Answers questions about files, up to `jobs` at once when they are known before.
 
-    A file is compared beside its neighbours as they stand. What differs is put right, so a
+    A file is compared beside the present text of its neighbours. Differences are put right, so a
     difference that was found before another file changed may not be its own: it is looked for
     again. That a file is equal beside neighbours that are not yet right stays true.
     """
@@ -98,7 +98,7 @@ class AtOnce(Generic[Q, A]):
                 raise
 
     def __call__(self, question: Q) -> A:
-        """Return the answer to a question; what was found before counts if the port is the same."""
+        """Return the answer to a question; an earlier answer counts if the port is the same."""
         ported, found = self._ready.pop(question.original, (b"", None))
         if (
             found is None

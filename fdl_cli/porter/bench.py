@@ -1,4 +1,4 @@
-"""A working copy of a project in which ports stand beside each other while they are proved."""
+"""A working copy of a project in which ports lie beside each other while they are proved."""
 
 import os
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import final
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where one file and its port are imported from, while they are compared.
+    """The folders from which one file and its port are imported, while they are compared.
 
     The folders are where their neighbours are found; the port's are looked at first on its side.
     """
@@ -43,7 +43,7 @@ class Bench:
         target.write_bytes(data)
 
     def put_back(self) -> tuple[Path, ...]:
-        """Write ports anew that something else has changed; return the files that they are of."""
+        """Rewrite ports that another change has altered; return the files that they are of."""
         changed = [
             source for source, data in self._placed.items() if self._holds_other(source, data)
         ]

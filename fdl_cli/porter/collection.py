@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Free what nobody holds, and look for no cycles until the end."""
+    """Free unreferenced objects, and look for no cycles until the end."""
     was_on = gc.isenabled()
     gc.disable()
     try:

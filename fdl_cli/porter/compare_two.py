@@ -1,4 +1,4 @@
-"""Prove two files equal that somebody else ported: the second half of a port, by itself."""
+"""Proof that two given files are equal: the second half of a port, by itself."""
 
 import ast
 import sys
@@ -122,7 +122,7 @@ def _classes(path: Path) -> tuple[dict[str, ast.ClassDef], frozenset[str], str]:
 
 
 def _is_model(name: str, classes: dict[str, ast.ClassDef], imported: frozenset[str]) -> bool:
-    """Say whether a class may be a torch module: what an imported base is, only a run of it tells."""
+    """Return True if a class may be a torch module; an imported base is known only by running it."""
     for base in classes[name].bases:
         text = ast.unparse(base)
         word = text.rpartition(".")[2]

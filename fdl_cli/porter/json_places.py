@@ -1,4 +1,4 @@
-"""Where the values of a JSON text stand, so that one can be exchanged and the rest kept."""
+"""Places of the values in a JSON text, so that one can be exchanged and the rest kept."""
 
 import re
 from dataclasses import dataclass, field

@@ -17,7 +17,7 @@ Class = tuple[Path, str]
 @final
 @dataclass(slots=True)
 class Member:
-    """One file of the project and what was decided about it so far; `draft` is its last one."""
+    """One file of the project and the decisions about it so far; `draft` is its last one."""
 
     source: SourceFile
     survey: Survey

@@ -1,4 +1,4 @@
-"""Finds the file that an import means, without running anything.
+"""Map from imports to their files, without running anything.
 
 The files that are ported are known; others are looked for on disk, from the folder of the importing file up
 to the top of its project. A file alone so sees what it sees in a port of its whole folder. An installed
@@ -15,7 +15,7 @@ from typing import Final, final
 
 from fdl_cli.porter.analyse.names import Names
 
-# What marks the top of a project: above it nothing is looked for.
+# Marks for the top of a project: the search ends there.
 _MARKS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "fdl.yml", "requirements.txt")
 _INSTALL_FOLDERS: Final = frozenset({"site-packages", "dist-packages"})
 _INSTALLED: Final = frozenset({"torch", "torchvision", "numpy", "flodl", *sys.stdlib_module_names})
@@ -92,7 +92,7 @@ class ModuleMap:
 
 @final
 class _Disk:
-    """What is on disk around the files, each place looked at once."""
+    """The files on disk around the given ones, each place looked at once."""
 
     def __init__(self) -> None:
         self._files: dict[Path, bool] = {}
@@ -148,14 +148,14 @@ def _top(file: Path) -> str:
 def imports_first(
     files: Iterable[Path], imported: Callable[[Path], Iterable[Path]]
 ) -> tuple[Path, ...]:
-    """Return files in an order in which those that a file imports stand before it.
+    """Return files in an order in which each file follows those that it imports.
 
     The order of the files themselves decides where imports do not, also in a circle of imports.
     """
     wanted = tuple(files)
     order: dict[Path, None] = {}
     seen: set[Path] = set()
-    # A file is met twice: the second time, what it imports has its place.
+    # A file is met twice: the second time, its imports have their places.
     pending = [(file, False) for file in reversed(wanted)]
     while pending:
         file, placed = pending.pop()

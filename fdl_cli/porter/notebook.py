@@ -26,7 +26,7 @@ _PYTHON_CELLS = frozenset({"%%time", "%%timeit", "%%capture", "%%prun"})
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cell:
-    """One code cell: its number in the notebook, its text, and where that stands in the file."""
+    """One code cell: its number in the notebook, its text, and the text's place in the file."""
 
     number: int
     text: str

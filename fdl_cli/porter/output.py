@@ -1,4 +1,4 @@
-"""Writes all ports of a run or none of them, and never over something that would be lost."""
+"""Output of a run: all ports or none, and never over a file that would be lost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class OutputFile:
 
 
 def finish_interrupted(roots: tuple[Path, ...]) -> None:
-    """Complete what a killed run had decided to write."""
+    """Complete the writes that a killed run had decided on."""
     for root in dict.fromkeys(roots):
         if (root / PENDING).is_dir():
             recover(root)
@@ -73,7 +73,7 @@ def _write(wanted: list[OutputFile]) -> None:
 
 
 def require_clean(roots: Mapping[Path, tuple[Path, ...]]) -> None:
-    """Refuse to replace files that git could not bring back; folders outside git are let pass.
+    """Refuse to replace files that git could not bring back; folders outside git are not checked.
 
     Raises:
         ConflictError: a work tree has changes that are not committed.
@@ -91,7 +91,7 @@ def require_clean(roots: Mapping[Path, tuple[Path, ...]]) -> None:
 
 
 def _uncommitted(root: Path, files: tuple[Path, ...]) -> list[str]:
-    """Return what git says of changed files, and of those to be replaced that it does not know."""
+    """Return git's list of changed files, and those to be replaced that it does not know."""
     try:
         tracked = run(
             ["git", "status", "--porcelain", "--untracked-files=no"], cwd=root, check=False

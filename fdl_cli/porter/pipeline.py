@@ -87,7 +87,7 @@ def move_training(made: Draft, level: TrainingLevel) -> Draft:
     bom = codecs.BOM_UTF8 if made.data.startswith(codecs.BOM_UTF8) else b""
     data = bom + text.removeprefix("\ufeff").encode(source.module.encoding.removesuffix("-sig"))
     try:
-        # Not only parsed: what a name belongs to is decided by the compiler.
+        # Not only parsed: the compiler decides the scope of a name.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(text, "port", "exec", dont_inherit=True)

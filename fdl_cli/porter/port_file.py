@@ -1,4 +1,4 @@
-"""Port one file to the end: draft, verify, keep what is not proved, draft again, and report."""
+"""The whole port of one file: draft, verify, keep what is not proved, draft again, and report."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ _UNSETTLED = "it changed after the last proof: port the file again"
 
 
 def port_file(data: bytes, path: Path, proving: Proving | None) -> tuple[FileOutcome, bytes]:
-    """Port the bytes of one file; the second value is what to write.
+    """Port the bytes of one file; the second value is the bytes to write.
 
     Nothing is raised for what the file contains: an unreadable file is an outcome.
     """
@@ -50,7 +50,7 @@ def port_member(
 
 
 def outcome_of(project: Project, path: Path, proof: Proof, *, asked: bool) -> FileOutcome:
-    """Report on the port of a file as it stands now; `asked` is whether a proof was asked for."""
+    """Report on the present port of a file; `asked` is whether a proof was requested."""
     made = project.draft(path)
     loops = loop_findings(made, project.training, proof.script, proof.differed)
     return FileOutcome(

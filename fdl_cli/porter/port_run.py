@@ -1,4 +1,4 @@
-"""Ports the files of one project together: drafts all, proves each, and again what that changed."""
+"""The port of one project's files together: draft all, prove each, and again those that changed."""
 
 import time
 from collections import defaultdict
@@ -34,7 +34,7 @@ _MAX_ROUNDS = 3
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came of one file: the report, its bytes, and the time it took."""
+    """The outcome of one file: the report, its bytes, and the time it took."""
 
     outcome: FileOutcome
     data: bytes
@@ -71,14 +71,14 @@ class PortRun:
         """Port all files.
 
         Raises:
-            UsageError: the only file that was asked for cannot be read.
+            UsageError: the only requested file cannot be read.
         """
         for source in sources:
             error = self._contents.errors.get(source) or self._project.error(source)
             if error is not None:
                 self._fail(source, error)
         readable = tuple(source for source in sources if source not in self._results)
-        # What a file is made of is put right before the file itself is judged.
+        # The parts of a file are put right before the file itself is judged.
         order = self._project.imports_first(readable)
         self._provings = self._make_provings(order)
         pending = order
@@ -144,7 +144,7 @@ class PortRun:
 
     @contextmanager
     def _timed(self, source: Path) -> Iterator[None]:
-        """Count what a file takes, the answers included that were found before."""
+        """Count the time of a file, the answers included that were found before."""
         desks = [desk for desk in (self._verify, self._script) if desk is not None]
         started, saved = time.monotonic(), sum(desk.saved_s for desk in desks)
         yield
@@ -175,7 +175,7 @@ class PortRun:
         return self._results[source].outcome.text != self._project.draft(source).text
 
     def _make_provings(self, sources: tuple[Path, ...]) -> dict[Path, Proving]:
-        """Say how each file is proved; each has a folder of its own to work in."""
+        """Say how each file is proved; each has a separate working folder."""
         if self._verify is None:
             return {}
         found = {}

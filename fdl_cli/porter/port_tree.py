@@ -1,4 +1,4 @@
-"""Port files and folders: read them as one project, port and prove each, write what came out."""
+"""The port of files and folders: read them as one project, port and prove each, write the results."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ from fdl_cli.system.atomic import write_whole
 def port_tree(
     request: TreeRequest, note: Callable[[str], None]
 ) -> tuple[PortData, tuple[Notice, ...]]:
-    """Port everything that was asked for.
+    """Port every requested file.
 
     Raises:
         UsageError: a path is missing or unreadable, or the options do not fit together.
@@ -134,7 +134,7 @@ def _output(
     results: dict[Path, Result],
     contents: Contents,
 ) -> OutputFile | None:
-    """Return what to write for one file: its port, or in a ported folder also the file itself."""
+    """Return the files to write for one file: its port, or in a ported folder also the file itself."""
     copied = request.several and request.output is not None
     if data.output is None and not copied:
         return None

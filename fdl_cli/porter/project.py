@@ -43,8 +43,8 @@ _TOO_DEEP = FileError(
 class Project:
     """The files that are ported together.
 
-    With `linked` off every file stands for itself: its port will not see the ports of the others. What a file
-    imports from files that are not ported is read from disk; a class below one of theirs extends it as it is.
+    With `linked` off every file is independent: its port will not see the ports of the others. Imports from
+    files that are not ported are read from disk; a class below one of theirs extends it as it is.
     `training` says how far training loops move, `moved` are files whose ports go to other folders.
     """
 
@@ -85,7 +85,7 @@ class Project:
         return self._errors.get(path)
 
     def draft(self, path: Path) -> Draft:
-        """Return the port of one file as it stands now."""
+        """Return the present port of one file."""
         if not self._settled:
             self._settle()
         made = self._members[path].draft
@@ -124,7 +124,7 @@ class Project:
         self._forget(path)
 
     def trains(self, path: Path) -> bool:
-        """Say whether a file, or one of the project that it imports, has a backward pass."""
+        """Return True if a file, or one of the project that it imports, has a backward pass."""
         seen: set[Path] = set()
         pending = [path]
         while pending:
@@ -138,7 +138,7 @@ class Project:
         return False
 
     def imports_first(self, paths: Sequence[Path]) -> tuple[Path, ...]:
-        """Return files in an order in which those that a file imports stand before it."""
+        """Return files in an order in which each file follows those that it imports."""
         return imports_first(paths, self._imported)
 
     def _imported(self, path: Path) -> set[Path]:
@@ -147,7 +147,7 @@ class Project:
         return found & set(self._members)
 
     def is_cautious(self, path: Path, name: str) -> bool:
-        """Say whether `caution` was asked for a class."""
+        """Return True if a class was marked for `caution`."""
         return name in self._members[path].cautious
 
     def _forget(self, path: Path) -> None:
@@ -173,7 +173,7 @@ class Project:
     def _known(self, path: Path) -> Member | None:
         """Return a file that is ported, or read one that is only imported, if it can be read.
 
-        Of the latter only what stands in it is known: its imports are not read along.
+        Of the latter only their own text is known: their imports are not read along.
         """
         if path in self._members:
             return self._members[path]
@@ -182,7 +182,7 @@ class Project:
         return self._near[path]
 
     def _understood(self, path: Path) -> Member | None:
-        """Return a file as `_known` does, with what its imports bring it: its classes are looked at."""
+        """Return a file as `_known` does, with the names of its imports: its classes are looked at."""
         member = self._known(path)
         if member is not None:
             self._complete_names(path, member)
@@ -193,7 +193,7 @@ class Project:
         return None if member is None else member.survey.names
 
     def _complete_names(self, path: Path, member: Member) -> None:
-        """Tell a file what relative imports, and stars of other files, bring it from outside."""
+        """Give a file the names that relative imports, and stars of other files, bring from outside."""
         if path in self._complete:
             return
         self._complete.add(path)
@@ -214,7 +214,7 @@ class Project:
                 self._link(path)
             done.update(pending)
         self._reach()
-        # Once more: what a method returns is known when it was read as one that is reached.
+        # Once more: the results of a method are known when it was read as one that is reached.
         for path, member in tuple(self._members.items()):
             if member.relatives:
                 self._link(path)
@@ -222,7 +222,7 @@ class Project:
             self._members[home].extended |= {name}
 
     def _link_alone(self) -> None:
-        """Tell each file what it would know in a port of all files; none of the others is changed for it."""
+        """Give each file its facts in a port of all files; none of the others is changed for it."""
         if not any(self._has_base_elsewhere(path) for path in self._members):
             for path in self._members:
                 self._link(path)
@@ -248,7 +248,7 @@ class Project:
         return self._members[path].kept
 
     def _link(self, path: Path) -> None:
-        """Find the classes of other files that stand above those of one file."""
+        """Find the classes of other files that those of one file extend."""
         member = self._members[path]
         found: dict[str, Relative] = {}
         for item in member.survey.classes.values():
@@ -276,7 +276,7 @@ class Project:
         home, own = target
         near = self._near.get(home)
         if near is not None:
-            # Its methods are read as those of a file that is ported: they say what becomes of the class.
+            # Its methods are read as those of a file that is ported: they decide about the class.
             self._complete_names(home, near)
             self._members.setdefault(home, near)
         surveyed = self._members[home].survey.classes[own]
@@ -303,7 +303,7 @@ class Project:
     def _above(self, path: Path, name: str) -> Class | None:
         """Return the class of another file that a base of a file is.
 
-        Of bases that are known by name, no file is read unless it is ported: what they do is known.
+        Of bases that are known by name, no file is read unless it is ported: their behaviour is known.
         """
         if name in FOREIGN_BASES or name in MIXINS:
             found = self._map.find(path, name)
@@ -312,7 +312,7 @@ class Project:
         return self._resolve(path, name)
 
     def _resolve(self, path: Path, name: str, seen: set[Class] | None = None) -> Class | None:
-        """Return the class which a file means by a name of its own or by a full name.
+        """Return the class which a file means by one of its names or by a full name.
 
         Imports may run in circles: `seen` are the names that were looked up on the way.
         """
@@ -359,7 +359,7 @@ class Project:
     def _drawn(
         self, path: Path, dotted: str, shown: str, hops: int = 0
     ) -> Iterator[tuple[str, Kind]]:
-        """Yield what a function of another file draws, if it does; packages may hand it on."""
+        """Yield the draws of another file's function, if it draws; packages may re-export it."""
         found = self._map.find(path, dotted)
         if found is None or len(found[1]) != 1 or hops > _MAX_HOPS:
             return
@@ -439,7 +439,7 @@ class Project:
 
     @no_collection()
     def _settle(self) -> None:
-        """Draft every file until what each assumes of the others is what they are.
+        """Draft every file until the assumptions about the others are right.
 
         At first every class of another file is taken for a graph; each round finds more that
         are not, so this comes to an end.

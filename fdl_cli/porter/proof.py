@@ -1,4 +1,4 @@
-"""Prove the port of one file: what turns out different is kept, and the rest proved again."""
+"""Proof of one file's port: classes that turn out different are kept, and the rest proved again."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -33,9 +33,9 @@ _MAX_ROUNDS = 6
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proving:
-    """How to verify: with what, where, and what the user said about inputs.
+    """The settings of a verification: its Python, its folders, and the user's hints about inputs.
 
-    On a `bench` the ports of a project stand beside each other; without one, the port is written
+    On a `bench` the ports of a project lie beside each other; without one, the port is written
     to `workdir` and finds the originals of its neighbours.
     """
 
@@ -53,7 +53,7 @@ class Proving:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What was shown of one port: class by class, and by its whole script.
+    """The evidence for one port: class by class, and by its whole script.
 
     `differed` says what was wrong with each level that the training loops were moved to;
     `sufficient_timeout` are seconds that are enough for all classes, where the given ones were not.
@@ -74,7 +74,7 @@ def ported_classes(made: Draft) -> tuple[str, ...]:
 def prove_classes(project: Project, path: Path, proving: Proving) -> Proof:
     """Verify a draft; classes which turn out different are kept.
 
-    What was shown of the others holds, unless they reach one that changed: those are verified again.
+    The evidence for the others holds, unless they reach one that changed: those are verified again.
     """
     if not ported_classes(project.draft(path)):
         return Proof()
@@ -118,7 +118,7 @@ def _still_valid(
     before: Draft,
     evidence: Mapping[str, ClassEvidence],
 ) -> dict[str, ClassEvidence]:
-    """Return what was shown of classes that are as they were, and whose parts are."""
+    """Return the evidence for classes that are unchanged, and whose parts are."""
     if proving.bench is not None:  # beside ports of other files, which may have changed
         return {}
     void = affected_classes(before, project.draft(path))
@@ -132,7 +132,7 @@ def _still_valid(
 
 
 def _verified(request: VerifyRequest, proving: Proving) -> VerifyOutcome:
-    """Verify a draft; what was found with another text of a neighbour proves nothing."""
+    """Verify a draft; a result with another text of a neighbour proves nothing."""
     outcome = proving.verify(request)
     changed = () if proving.bench is None else proving.bench.put_back()
     if not changed:
@@ -165,7 +165,7 @@ def prove_training(project: Project, path: Path, proving: Proving, proof: Proof)
         project.demote(
             path, {n: Reason(line=lines[n], code="FDL321", message=message) for n in blamed}
         )
-        # The loops may have been put back for what a class did.
+        # The loops may have been put back because of a class.
         differed.clear()
         project.move_training(path)
         found = _run_lowering(project, path, proving, differed)
@@ -185,7 +185,7 @@ def _run_lowering(
 
 
 def is_script(project: Project, path: Path, proving: Proving) -> bool:
-    """Say whether a file is run as a whole: it trains, and meets something that is ported."""
+    """Return True if a file is run as a whole: it trains, and meets something that is ported."""
     if proving.prove_script is None or not project.draft(path).script.starts:
         return False
     return _concerned(project, path, proving) and project.trains(path)
@@ -233,7 +233,7 @@ def _demotion(item: ClassEvidence, line: int) -> Reason:
 
 
 def class_request(project: Project, path: Path, proving: Proving) -> VerifyRequest:
-    """Put the port of a file, as it stands now, where its classes can be compared."""
+    """Write the present port of a file where its classes can be compared."""
     place = _placement(project, path, proving)
     made = project.draft(path)
     return VerifyRequest(
@@ -252,7 +252,7 @@ def class_request(project: Project, path: Path, proving: Proving) -> VerifyReque
 
 
 def script_request(project: Project, path: Path, proving: Proving) -> ScriptRequest:
-    """Put the port of a script, as it stands now, where it can be run as a whole."""
+    """Write the present port of a script where it can be run as a whole."""
     place = _placement(project, path, proving)
     return ScriptRequest(
         original=place.original,

@@ -1,4 +1,4 @@
-"""Relative imports that lead out of what is ported: what they mean, and how a port says it elsewhere.
+"""Relative imports that lead out of the ported files: their targets, and their text in a port elsewhere.
 
 Example:
     `transformers/models/bert/modeling_bert.py` has `from ...modeling_layers import X`. Ported alone,
@@ -19,7 +19,7 @@ from fdl_cli.porter.module_map import ModuleMap
 from fdl_cli.porter.parse.reader import SourceFile, read
 from fdl_cli.porter.pipeline import Draft
 
-# The dots may stand apart, and a backslash may break the line.
+# The dots may be apart, and a backslash may break the line.
 _FROM = re.compile(r"(from[\s\\]*)((?:\.[\s\\]*)+)([\w.]*)")
 
 
@@ -42,7 +42,7 @@ def absolute_name(package: str, dotted: str) -> str:
 def imported_from_outside(
     path: Path, names: Names, modules: ModuleMap, ported: Collection[Path]
 ) -> dict[str, str]:
-    """Return the full names of what relative imports bring from files that are not ported."""
+    """Return the full names that relative imports bring from files that are not ported."""
     package = package_of(path)
     found = {}
     for name, dotted in names.aliases.items():
@@ -84,6 +84,6 @@ def _changes(
         if name and match is not None and not stays(module):
             if node.module:
                 found.append((match.start(2), match.end(3), name))
-            else:  # behind the dots stands `import`
+            else:  # `import` follows the dots
                 found.append((match.start(2), match.end(2), f"{name} "))
     return sorted(found)

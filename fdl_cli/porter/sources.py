@@ -1,4 +1,4 @@
-"""Finds the files that are to be ported, reads them, and says where their ports go."""
+"""The files to port: search, text, and the place of each port."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ class Job:
 
 
 def find_jobs(paths: tuple[Path, ...], output: Path | None, *, in_place: bool) -> tuple[Job, ...]:
-    """Return what is to be ported, each file once.
+    """Return the files to port, each once.
 
     Raises:
         UsageError: a folder has nothing that could be ported.

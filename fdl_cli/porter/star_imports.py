@@ -1,4 +1,4 @@
-"""What `from x import *` brings from other files of the project: the names which those imported."""
+"""Names that `from x import *` brings from other files of the project, which imported them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +10,10 @@ NamesOf = Callable[[Path], Names | None]
 
 
 def brought_by_stars(path: Path, names_of: NamesOf, modules: ModuleMap) -> dict[str, str]:
-    """Return what a file has by stars of its project, such as `nn` for `torch.nn`, by name.
+    """Return the names that a file has by stars of its project, such as `nn` for `torch.nn`.
 
     Only what comes from outside of the project; its own classes and functions are found otherwise.
-    What two stars bring differently is left out: their order decides, and which files exist.
+    A name that two stars bring differently is left out: their order decides, and which files exist.
     """
     found: dict[str, set[str]] = {}
     for home, names in _offering(path, names_of, modules).items():

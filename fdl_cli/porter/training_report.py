@@ -1,4 +1,4 @@
-"""Say what became of every training loop of a file, and why one did not move as far as was asked."""
+"""Report on every training loop of a file, and why one did not move as far as requested."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _ACTIONS: Final[dict[TrainingLevel, str]] = {
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopReport:
-    """The loops of a file, and the lines of their steps with what was done with them."""
+    """The loops of a file, and the lines of their steps with the outcome of each."""
 
     findings: tuple[TrainingFinding, ...]
     taken: Mapping[int, str]
@@ -35,7 +35,7 @@ def put_back(made: Draft, detail: str) -> Reason:
 def loop_findings(
     made: Draft, wanted: TrainingLevel, script: ScriptFinding | None, differed: Sequence[Reason]
 ) -> LoopReport:
-    """Return what became of every training loop, by its line in the source."""
+    """Return the outcome of every training loop, by its line in the source."""
     moved = iter(made.loops)
     proved = script is not None and script.status == "equal"
     findings: list[TrainingFinding] = []

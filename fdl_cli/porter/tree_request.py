@@ -1,4 +1,4 @@
-"""What a run of `fdl port` is asked for."""
+"""Request of a run of `fdl port`."""
 
 import sys
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from fdl_cli.porter.proof import ProveScript, Verify
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeRequest:
-    """What to port and where to put it; without `output` and `in_place`, beside each source.
+    """The files to port and where to put them; without `output` and `in_place`, beside each source.
 
     `jobs` is how many files are compared with their ports at once, `python` runs both.
     """

@@ -1,4 +1,4 @@
-"""What a project is made of: its name, its mode and its parts."""
+"""Parts of a project: its name, its mode and its components."""
 
 import keyword
 import re
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[a-zA-Z]([a-zA-Z0-9._-]*[a-zA-Z0-9])?")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """Everything that decides what the files of a project say."""
+    """Everything that decides the text of a project's files."""
 
     name: str
     parts: tuple[Part, ...]

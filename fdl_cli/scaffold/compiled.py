@@ -1,4 +1,4 @@
-"""Keep compiled templates between runs: to compile them takes a fifth of `fdl init`."""
+"""Cache of compiled templates between runs: to compile them takes a fifth of `fdl init`."""
 
 import contextlib
 import hashlib
@@ -18,8 +18,8 @@ class CompiledTemplates(jinja2.BytecodeCache):
     """Compiled templates in a folder of this user, each with a checksum.
 
     Jinja2's own `FileSystemBytecodeCache` trusts what it finds: a flipped byte of compiled code can
-    end the process, and a full disk ends the rendering. Here what is damaged is compiled anew, and
-    what cannot be kept is not. Compiled code runs, so a folder of somebody else is not read.
+    end the process, and a full disk ends the rendering. Here damaged code is compiled again, and
+    code that cannot be written is not kept. Compiled code runs, so another user's folder is not read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,7 +40,7 @@ class CompiledTemplates(jinja2.BytecodeCache):
         temporary = path.with_suffix(f".{os.getpid()}")
         with contextlib.suppress(OSError):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Not synced to disk: the checksum finds what a crash left of it.
+            # Not synced to disk: the checksum finds a file that a crash has damaged.
             temporary.write_bytes(hashlib.sha256(data).digest() + data)
             temporary.replace(path)
 

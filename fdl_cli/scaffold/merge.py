@@ -1,4 +1,4 @@
-"""Merge two descendants of one text, line by line, with marked conflicts."""
+"""Merge of two descendants of one text, line by line, with marked conflicts."""
 
 import difflib
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def merge(base: str, ours: str, theirs: str) -> Merged:
 
 
 def _matches(base: list[str], other: list[str]) -> dict[int, int]:
-    """Return for the lines of the base that are kept where they stand in the other text."""
+    """Return for the kept lines of the base their positions in the other text."""
     matcher = difflib.SequenceMatcher(None, base, other, autojunk=False)
     return {
         block.a + offset: block.b + offset

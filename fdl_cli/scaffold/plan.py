@@ -1,4 +1,4 @@
-"""Decide what happens to each file of a project, before anything is written."""
+"""Decisions about each file of a project, before anything is written."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from fdl_cli.scaffold.rendering import ProjectFile
 
 Action = Literal["create", "same", "update", "merge", "conflict", "skip", "remove"]
 
-# What people write themselves: an update never touches it.
+# Files that people write themselves: an update never touches them.
 OWNED: Final = ("src/*/model.py", "src/*/data.py", "src/*/encoder.py", "configs/*")
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFile:
-    """One file, what happens to it and why; `text` is what it will hold, where that changes."""
+    """One file, its action and the reason; `text` is its new text, where that changes."""
 
     path: str
     action: Action
@@ -29,7 +29,7 @@ class PlannedFile:
 def plan_new(
     root: Path, files: tuple[ProjectFile, ...], *, force: bool, skip_existing: bool
 ) -> tuple[PlannedFile, ...]:
-    """Plan a new project; what exists already conflicts, unless told otherwise."""
+    """Plan a new project; an existing file conflicts, unless told otherwise."""
     planned = []
     for file in files:
         ours = read_text(root / file.path)

@@ -1,4 +1,4 @@
-"""What a project remembers of its scaffold: the answers, and the pristine text of every file."""
+"""Record of a scaffold: the answers, and the pristine text of every file."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Render the templates of a project's parts into the exact text of its files."""
+"""Rendering of the templates of a project's parts into the exact text of its files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

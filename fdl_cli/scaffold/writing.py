@@ -1,4 +1,4 @@
-"""Write a planned project: a new folder appears whole, an existing one changes at once."""
+"""Output of a planned project: a new folder appears whole, an existing one changes at once."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ def create_project(
     """Write a project into a folder that does not exist yet, or is empty.
 
     It is built beside its place, `prepare` (version control) is done there, and one rename puts
-    it into place, so that nobody ever sees half a project.
+    it into place, so that half a project is never visible.
 
     Raises:
         ConflictError: something took the place in the meantime.
@@ -56,7 +56,7 @@ def change_project(root: Path, planned: tuple[PlannedFile, ...], record: str) ->
 
 
 def changes_of(planned: tuple[PlannedFile, ...], record: str) -> tuple[FileChange, ...]:
-    """Return what a plan changes, the record last."""
+    """Return the changes of a plan, the record last."""
     changes = [
         FileChange(path=step.path, data=None if step.text is None else step.text.encode())
         for step in planned

@@ -1,4 +1,4 @@
-"""Skills for coding assistants: what is bundled, where tools look for it, what may be changed.
+"""Skills for coding assistants: the bundled files, the tools' folders, the permitted changes.
 
-This room knows files and their hashes; it must not know the terminal or the porter.
+This package knows files and their hashes; it must not know the terminal or the porter.
 """

@@ -1,4 +1,4 @@
-"""What was installed where, with the hash of every file: how an edited file is recognised."""
+"""Record of installed skills, with the hash of every file, so that an edited file is recognised."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class Installed:
 
 
 def read_lock(root: Path) -> dict[str, Installed]:
-    """Return what is installed under a folder, by name.
+    """Return the installed skills under a folder, by name.
 
     Raises:
         ConfigError: the lock is damaged.

@@ -1,4 +1,4 @@
-"""Decide what installing, updating or removing a skill does to each file; edited files stop it."""
+"""Plan of installing, updating or removing a skill, file by file; edited files stop it."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ Action = Literal["create", "same", "update", "conflict", "remove"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillStep:
-    """One file and what happens to it; conflicts carry the reason."""
+    """One file and its action; conflicts carry the reason."""
 
     path: str
     action: Action
@@ -114,7 +114,7 @@ def plan_remove(root: Path, name: str, *, force: bool) -> SkillPlan:
 
 
 def installed_skill(root: Path, name: str) -> Installed:
-    """Return what the lock knows of a skill.
+    """Return the lock's entry of a skill.
 
     Raises:
         NotFoundError: it is not installed here.
@@ -130,7 +130,7 @@ def installed_skill(root: Path, name: str) -> Installed:
 
 
 def edited_files(root: Path, item: Installed) -> tuple[str, ...]:
-    """Return the installed files that are no longer what was installed."""
+    """Return the installed files that were changed since."""
     return tuple(
         path
         for path, mark in sorted(item.files.items())

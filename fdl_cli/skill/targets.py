@@ -1,4 +1,4 @@
-"""Where assistants look for skills, and the exact files that one skill becomes there."""
+"""Folders in which assistants look for skills, and the exact files of one skill there."""
 
 import hashlib
 import re
@@ -71,7 +71,7 @@ def notes_block(skill: Skill) -> str:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotesBlock:
-    """A block as it stands in AGENTS.md: where, and whether somebody edited it."""
+    """A block in AGENTS.md: where, and whether its text was edited."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
 """Facts about the machine and the one way to start processes.
 
-This room makes no decisions and knows nothing of commands, projects or torch builds.
+This package makes no decisions and knows nothing of commands, projects or torch builds.
 """

@@ -1,4 +1,4 @@
-"""Find AMD GPUs: the kernel's KFD topology, `rocminfo` and `rocm_agent_enumerator`."""
+"""AMD GPUs: the kernel's KFD topology, `rocminfo` and `rocm_agent_enumerator`."""
 
 import os
 import re
@@ -70,7 +70,7 @@ def probe_amd(
     nodes: Path = KFD_NODES,
     device: Path = KFD_DEVICE,
 ) -> tuple[AmdFacts, tuple[ProbeReport, ...]]:
-    """Ask KFD first; under WSL, where KFD does not exist, ask `rocminfo`."""
+    """Read KFD first; under WSL, where KFD does not exist, run `rocminfo`."""
     gpus = _from_kfd(nodes)
     said = ", ".join(gpu.gfx for gpu in gpus) or "no GPU node"
     reports = [found_file("kfd", nodes, said if nodes.is_dir() else "no such folder")]

@@ -1,10 +1,10 @@
-"""Write files whole or not at all: a reader, or a killed process, sees the old or the new one."""
+"""Atomic writes: a reader, or a killed process, sees the old file or the new one."""
 
 import os
 import tempfile
 from pathlib import Path
 
-# What mkstemp gives is private; a project's files are as open as the user's umask allows.
+# mkstemp gives private files; a project's files are as open as the user's umask allows.
 _OPEN_FILE = 0o666
 
 

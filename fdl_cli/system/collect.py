@@ -1,4 +1,4 @@
-"""Collect the facts of this machine; each source is asked once, with a time limit."""
+"""Collection of facts about this machine; each source runs once, with a time limit."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ from fdl_cli.system.probe import Runner, found_file, run_program
 
 PCI_ROOT: Final = Path("/sys/bus/pci/devices")
 
-# Only these change what torch sees; the rest of the environment is nobody's business.
+# Only these change what torch sees; the rest of the environment is private.
 VARIABLES: Final = (
     "CUDA_VISIBLE_DEVICES",
     "NVIDIA_VISIBLE_DEVICES",

@@ -1,4 +1,4 @@
-"""Ask the Docker engine over its socket: program, permission, daemon, compose, GPU runtime.
+"""Probe of the Docker engine over its socket: program, permission, daemon, compose, GPU runtime.
 
 The docker program is not started for this: it takes longer than everything else together.
 """
@@ -29,7 +29,7 @@ _PLUGIN_FOLDERS: Final = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerFacts:
-    """What is known about Docker here; None where it was not asked."""
+    """The facts about Docker here; None where it was not probed."""
 
     cli: str | None
     socket: str

@@ -1,4 +1,4 @@
-"""What is known about a machine: frozen facts, without any conclusion about torch."""
+"""Frozen facts about a machine, without any conclusion about torch."""
 
 from dataclasses import dataclass, field
 from typing import Final, Literal, final
@@ -37,7 +37,7 @@ KNOWN_NVIDIA_STATUS: Final[tuple[NvidiaStatus, ...]] = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeReport:
-    """What one source of facts said, in its own words (shortened), and how long it took."""
+    """The output of one source of facts, in its own words (shortened), and how long it took."""
 
     source: str
     asked: str
@@ -90,7 +90,7 @@ class OsFacts:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvidiaGpu:
-    """One NVIDIA GPU; `memory_mib` is None when the driver reports no memory of its own."""
+    """One NVIDIA GPU; `memory_mib` is None when the driver reports no dedicated memory."""
 
     index: int
     name: str
@@ -104,7 +104,7 @@ class NvidiaGpu:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvidiaFacts:
-    """The NVIDIA side: `cuda` is what the driver library answers, never a table's guess."""
+    """The NVIDIA side: `cuda` is the driver library's answer, never a table's guess."""
 
     status: NvidiaStatus
     driver: str | None = None

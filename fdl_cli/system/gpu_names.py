@@ -1,4 +1,4 @@
-"""Know a GPU's compute capability from its name or PCI id, for drivers that do not say it.
+"""Compute capability of a GPU from its name or PCI id, for drivers that do not report it.
 
 A name table can be wrong for a card that is newer than the table, so whoever uses it must say
 that the value was inferred.
@@ -10,7 +10,7 @@ from typing import Final
 Capability = tuple[int, int]
 
 # Checked from top to bottom: the first pattern found in the name decides, so longer and more
-# special names stand before the shorter ones that they contain.
+# special names precede the shorter ones that they contain.
 _NAMES: Final[tuple[tuple[str, Capability], ...]] = (
     (r"\bGB10\b", (12, 1)),
     (r"\bThor\b", (11, 0)),

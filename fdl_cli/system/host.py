@@ -1,4 +1,4 @@
-"""Read the machine itself: system, C library, container, WSL, Jetson, memory, limits."""
+"""Facts of the machine itself: system, C library, container, WSL, Jetson, memory, limits."""
 
 import os
 import platform
@@ -42,7 +42,7 @@ def normal_machine(machine: str, system: Platform) -> str:
 
 
 def read_os(environ: Mapping[str, str], root: Path = Path("/")) -> OsFacts:
-    """Read what kind of system this is; `root` lets tests show another file system."""
+    """Read the kind of this system; `root` lets tests show another file system."""
     system = _PLATFORMS.get(sys.platform, "linux")
     machine = normal_machine(platform.machine(), system)
     libc, libc_version = _read_libc(root) if system == "linux" else (None, None)
@@ -76,7 +76,7 @@ def read_container(environ: Mapping[str, str], root: Path = Path("/")) -> str | 
 
 
 def read_host(folder: Path) -> HostFacts:
-    """Read sizes and limits; `folder` is where disk space is asked for."""
+    """Read sizes and limits; `folder` selects the disk whose space is read."""
     return HostFacts(
         cpus=os.cpu_count(),
         cpu_quota=_cpu_quota(),

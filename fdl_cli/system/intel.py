@@ -1,4 +1,4 @@
-"""Find Intel GPUs on the PCI bus and name the family of their device id."""
+"""Intel GPUs on the PCI bus, and the family of their device id."""
 
 from pathlib import Path
 from typing import Final
@@ -81,5 +81,5 @@ def read_intel(devices: tuple[PciDevice, ...]) -> IntelFacts:
 
 
 def has_level_zero(folders: tuple[Path, ...] = _LIBRARY_FOLDERS) -> bool:
-    """Say whether Intel's Level Zero driver library is installed."""
+    """Return True if Intel's Level Zero driver library is installed."""
     return any((folder / _LEVEL_ZERO[0]).exists() for folder in folders)

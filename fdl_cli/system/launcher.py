@@ -19,7 +19,7 @@ _MARK = re.compile(r"fdl-launcher (?P<mode>environment|checkout) (?P<version>\S+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
-    """What a launcher starts: a Python that has `fdl`, or the `fdl` script of a checkout."""
+    """The target of a launcher: a Python that has `fdl`, or the `fdl` script of a checkout."""
 
     mode: Mode
     version: str
@@ -44,7 +44,7 @@ def launcher_name(*, windows: bool) -> str:
 
 
 def launcher_text(launcher: Launcher, *, windows: bool) -> str:
-    """Return the program; its second line says what it is.
+    """Return the program; its second line marks it as ours.
 
     Example:
         >>> text = launcher_text(
@@ -67,7 +67,7 @@ def launcher_text(launcher: Launcher, *, windows: bool) -> str:
 
 
 def read_launcher(path: Path) -> Launcher | None:
-    """Return what a file starts; None when it is not a launcher of ours."""
+    """Return the target that a file starts; None when it is not a launcher of ours."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

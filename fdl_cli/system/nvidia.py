@@ -1,4 +1,4 @@
-"""Tell what the NVIDIA driver says, and which of the many ways of saying nothing it was.
+"""State of the NVIDIA driver, including the many ways in which it gives no answer.
 
 `interpret` is pure: it turns the words of all sources into facts. `nvidia_probe` collects them.
 """
@@ -69,7 +69,7 @@ def interpret(words: NvidiaWords) -> NvidiaFacts:
 
 
 def is_dropped(pci: tuple[str, ...], driver: str | None) -> bool:
-    """Say whether every NVIDIA device on the bus is too old for this driver branch.
+    """Return True if every NVIDIA device on the bus is too old for this driver branch.
 
     Example:
         >>> is_dropped(("10de:1c8d",), "595.71.05"), is_dropped(("10de:1c8d",), "580.95.05")

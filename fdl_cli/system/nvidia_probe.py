@@ -1,4 +1,4 @@
-"""Collect the words of every NVIDIA source on this machine, each with a time limit."""
+"""Output of every NVIDIA source on this machine, each with a time limit."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ _LIBRARY_FOLDERS: Final = (
 def probe_nvidia(
     run: Runner, devices: tuple[PciDevice, ...], *, container: bool
 ) -> tuple[NvidiaFacts, tuple[ProbeReport, ...]]:
-    """Ask NVML in a child process, then `nvidia-smi`, then files; return facts and words."""
+    """Query NVML in a child process, then `nvidia-smi`, then files; return facts and words."""
     pci = tuple(device.name for device in devices if device.vendor == NVIDIA)
     reports: list[ProbeReport] = []
     module, module_report = _kernel_module()
@@ -83,7 +83,7 @@ def _ask(run: Runner, reports: list[ProbeReport], source: str, argv: Sequence[st
 def _ask_smi(
     run: Runner, reports: list[ProbeReport], smi: str | None, *, needed: bool
 ) -> tuple[Said, Said, Said]:
-    """Ask the query, with the old field list where the driver refuses the new one."""
+    """Run the query, with the old field list where the driver refuses the new one."""
     if smi is None or not needed:
         reason = "not installed" if smi is None else "NVML answered"
         reports.append(skipped("nvidia-smi", "nvidia-smi", reason))
@@ -136,7 +136,7 @@ def _kernel_log(run: Runner, reports: list[ProbeReport]) -> str:
 
 
 def _library(name: str) -> bool:
-    """Say whether the loader would find a library, without loading it."""
+    """Return True if the loader would find a library, without loading it."""
     extra = (Path(part) for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part)
     if any((folder / name).exists() for folder in (*_LIBRARY_FOLDERS, *extra)):
         return True

@@ -1,4 +1,4 @@
-"""Read what `nvidia-smi` prints: the query, the old query, the header, `-L` and its exit codes.
+"""Parser of `nvidia-smi`: the query, the old query, the header, `-L` and its exit codes.
 
 Before:  0, GPU-1, Tesla T4, 580.95.05, 7.5, 15360, [N/A]
 After:   NvidiaGpu(index=0, name="Tesla T4", compute_cap=(7, 5), memory_mib=15360, mig=False)
@@ -37,7 +37,7 @@ _EXIT_STATUS: Final[dict[int, NvidiaStatus]] = {
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmiReading:
-    """The GPUs of one listing, the driver number beside them, and lines nobody could read."""
+    """The GPUs of one listing, the driver number beside them, and unreadable lines."""
 
     gpus: tuple[NvidiaGpu, ...]
     driver: str | None
@@ -91,7 +91,7 @@ def read_failure(exit_code: int, text: str) -> NvidiaStatus:
 
 
 def refuses_compute_cap(exit_code: int, text: str) -> bool:
-    """Say whether the driver is too old to know the field `compute_cap`."""
+    """Return True if the driver is too old to know the field `compute_cap`."""
     return exit_code == 2 and "compute_cap" in text and "not a valid field" in text
 
 

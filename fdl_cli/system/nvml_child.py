@@ -1,6 +1,6 @@
-"""Ask NVML for driver, CUDA version and GPUs, and print the answer as one JSON line.
+"""NVML's driver, CUDA version and GPUs, printed as one JSON line.
 
-Run as a program of its own: NVML is native code that can hang or crash with a sick driver.
+Run as a separate program: NVML is native code that can hang or crash with a sick driver.
 """
 
 import json
@@ -36,7 +36,7 @@ def _gpu(pynvml: Any, index: int) -> dict[str, object]:
     try:
         memory = pynvml.nvmlDeviceGetMemoryInfo(handle).total
     except pynvml.NVMLError:
-        # GB10 and Thor share the system's memory and report none of their own.
+        # GB10 and Thor share the system's memory and report no dedicated memory.
         memory = None
     try:
         mig = pynvml.nvmlDeviceGetMigMode(handle)[0] == 1

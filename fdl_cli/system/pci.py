@@ -1,4 +1,4 @@
-"""Read the PCI bus: vendor, device, class and bound driver of every display device."""
+"""The PCI bus: vendor, device, class and bound driver of every display device."""
 
 import re
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class PciDevice:
 
     @property
     def is_gpu(self) -> bool:
-        """Say whether this is a display or compute device."""
+        """Return True if this is a display or compute device."""
         return self.kind[:2] in _GPU_CLASSES
 
     @property

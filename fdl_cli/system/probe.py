@@ -1,4 +1,4 @@
-"""Ask one source of facts and keep its words, exit code and time, whatever happens."""
+"""Run of one source of facts: its words, exit code and time, whatever happens."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from fdl_cli.errors import EnvironmentLackingError, OperationFailedError
 from fdl_cli.system.facts import ProbeReport, Verdict
 from fdl_cli.system.process import run as run_process
 
-# What a source said is kept for people and for `--facts`; a listing of 16 GPUs fits.
+# The output of a source is kept for people and for `--facts`; a listing of 16 GPUs fits.
 KEPT_CHARACTERS: Final = 4000
 
 # (source, argv, seconds) -> (report, stdout and stderr together)
@@ -32,7 +32,7 @@ def run_program(source: str, argv: Sequence[str], seconds: float) -> tuple[Probe
 
 
 def found_file(source: str, path: Path, said: str) -> ProbeReport:
-    """Report what a file or folder of the system says."""
+    """Report the contents of a file or folder of the system."""
     return ProbeReport(
         source=source,
         asked=str(path),
@@ -44,7 +44,7 @@ def found_file(source: str, path: Path, said: str) -> ProbeReport:
 
 
 def skipped(source: str, asked: str, reason: str) -> ProbeReport:
-    """Report a source that was not asked, and why."""
+    """Report a source that was not probed, and why."""
     return ProbeReport(
         source=source, asked=asked, verdict="skipped", exit_code=None, seconds=0.0, said=reason
     )

@@ -1,4 +1,4 @@
-"""Start other programs: the only user of `subprocess` in `fdl`."""
+"""Child processes: the only user of `subprocess` in `fdl`."""
 
 import os
 import re
@@ -18,10 +18,10 @@ from fdl_cli.errors import EnvironmentLackingError, FdlError, OperationFailedErr
 
 Echo = Callable[[str], None]
 
-# A failed command is quoted in the message; its last lines are where the reason stands.
+# A failed command is quoted in the message; its last lines hold the reason.
 QUOTED_LINES = 12
 
-# Sessions of their own do not see Ctrl-C: `end_all` ends those that threads wait for.
+# Separate sessions do not see Ctrl-C: `end_all` ends those that threads wait for.
 _captured: set[subprocess.Popen[Any]] = set()
 
 
@@ -114,7 +114,7 @@ def run_quietly(
 ) -> Completed:
     """Run a program, and show its output from the first line on that says something new.
 
-    Both streams are one. What came before that line is shown with it; without such a line, nothing is.
+    Both streams are one. Output before that line is shown with it; without such a line, nothing is.
 
     Raises:
         EnvironmentLackingError: the program does not exist, or may not be run.

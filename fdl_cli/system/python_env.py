@@ -1,4 +1,4 @@
-"""Find the Python environment that torch belongs into, and what its interpreter is."""
+"""The Python environment that torch belongs into, and its interpreter."""
 
 import platform
 import re

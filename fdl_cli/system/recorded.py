@@ -1,4 +1,4 @@
-"""Read the facts of another machine from a file: `fdl diagnose --json` or a recorded scenario."""
+"""Facts of another machine from a file: `fdl diagnose --json` or a recorded scenario."""
 
 import json
 from collections.abc import Mapping

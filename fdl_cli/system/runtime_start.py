@@ -1,4 +1,4 @@
-"""Runs a module of flodl in the user's Python: `python -P runtime_start.py FOLDERS MODULE ARGUMENT...`.
+"""Start of a flodl module in the user's Python: `python -P runtime_start.py FOLDERS MODULE ARGUMENT...`.
 
 That Python has torch and need not have flodl. It then gets the runtime of the tool, and the one package that
 the runtime needs besides torch, from the folders that the tool names; its own packages come first.

@@ -1,4 +1,4 @@
-"""Turn a recorded scenario into facts, through the parsers wherever it holds probe output."""
+"""Facts of a recorded scenario, through the parsers wherever it holds probe output."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -29,12 +29,12 @@ Scenario = Mapping[str, Any]
 
 # Facts of the surroundings, kept beside real variables in a scenario's `env`.
 _NOT_VARIABLES = ("wsl", "container", "kfd_access")
-# What shells answer for a program that does not exist.
+# The exit codes that shells give for a program that does not exist.
 _NOT_INSTALLED = (127, 9009)
 
 
 def is_scenario(document: Scenario) -> bool:
-    """Say whether a JSON object has the form of a scenario."""
+    """Return True if a JSON object has the form of a scenario."""
     return all(key in document for key in ("platform", "machine", "python"))
 
 

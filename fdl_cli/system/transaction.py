@@ -1,6 +1,6 @@
-"""Change several files of one folder together: after a kill, all of them changed or none did.
+"""Transactions on the files of one folder: after a kill, all of them changed or none did.
 
-The new contents are first written to a folder of their own, with a journal. Renaming that folder
+The new contents are first written to a separate folder, with a journal. Renaming that folder
 is the moment of decision: before it nothing has happened, and after it `recover` finishes what a
 killed process left, by repeating moves that are harmless to repeat.
 """

@@ -1,7 +1,7 @@
-"""The user's Python: the interpreter with torch, in which every command runs what it does with models.
+"""The user's Python: the interpreter with torch, in which every command does its work on models.
 
 Before: `fdl` from pipx, a project whose `.venv` has torch
-After:  `.venv/bin/python`, with the `flodl` of the tool where the environment has none of its own
+After:  `.venv/bin/python`, with the `flodl` of the tool where the environment has none
 """
 
 import importlib.util
@@ -57,7 +57,7 @@ def find_user_python(
     """Choose the Python: the named one, the project's, the active one, else that of the tool itself.
 
     Args:
-        named: what `--python` says: an interpreter, or the folder of an environment.
+        named: the value of `--python`: an interpreter, or the folder of an environment.
         roots: the folders that may hold the project's `.venv`.
         environ: the variables, of which `VIRTUAL_ENV` and `CONDA_PREFIX` name an active environment.
 
@@ -132,5 +132,5 @@ def _named(named: Path) -> UserPython:
             message=f"`--python {named}` names neither an interpreter nor an environment",
             hint="name a program, such as `.venv/bin/python`, or the folder of an environment",
         )
-    # Not resolved: the link in an environment is what makes it that environment's interpreter.
+    # Not resolved: the link in an environment makes it that environment's interpreter.
     return UserPython(interpreter=interpreter.absolute(), why="named with `--python`")

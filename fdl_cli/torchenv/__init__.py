@@ -1,4 +1,4 @@
-"""Which torch fits a machine, and getting it: choice, download, installation, proof.
+"""Torch for a machine: choice, download, installation, proof.
 
-It must not know commands; what people see while it works goes through the console it is given.
+It must not know commands; messages to people go through the console it is given.
 """

@@ -1,4 +1,4 @@
-"""Get a build: resolve, check the disk, download, unpack, prove; then it is kept whole."""
+"""Acquisition of a build: resolve, check the disk, download, unpack, prove; then it is kept whole."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -47,12 +47,12 @@ class Closure:
 
     @property
     def artefacts(self) -> tuple[Artefact, ...]:
-        """Return what is to be fetched."""
+        """Return the files to fetch."""
         return tuple(item.artefact for item in self.files)
 
 
 def find_closure(plan: SetupPlan, request: SetupRequest, pip: Pip, console: Console) -> Closure:
-    """Let pip resolve the chosen build, and ask for the sizes of the files."""
+    """Let pip resolve the chosen build, and query the sizes of the files."""
     require_plain_layout(plan)
     if plan.view.kind == "table":
         raise EnvironmentLackingError(
@@ -84,7 +84,7 @@ def find_closure(plan: SetupPlan, request: SetupRequest, pip: Pip, console: Cons
 
 
 def requirement_of(plan: SetupPlan) -> str:
-    """Return what pip is asked for; PyPI's own wheels carry no variant in their version."""
+    """Return the requirements for pip; PyPI's own wheels carry no variant in their version."""
     choice = plan.choice
     held = plan.view.held or ()
     tagged = any(
@@ -192,7 +192,7 @@ def _make(
 
 
 def expectation_of(plan: SetupPlan) -> Expectation:
-    """Return what the proof must find for a plan."""
+    """Return the expectations of a plan that the proof must meet."""
     choice = plan.choice
     hidden = "gpu_hidden_by_env" in choice.codes or "requested_not_verified_here" in choice.codes
     gpus = None if hidden or choice.variant == "cpu" or not choice.covers else 1

@@ -48,7 +48,7 @@ class KeptBuild:
 
 
 def build_name(torch: str, variant: str, python: str) -> str:
-    """Return the name of a build: what differs between two that can be side by side.
+    """Return the name of a build, which differs between any two that can be side by side.
 
     Example:
         >>> build_name("2.14.1", "cu126", "3.12")

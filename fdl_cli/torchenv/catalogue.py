@@ -85,7 +85,7 @@ class Build:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBuild:
-    """A build that an index holds; what the index does not tell is None.
+    """A build that an index holds; facts that the index does not tell are None.
 
     `tagged` says whether the file's version carries the variant, as in `2.14.1+cu126`.
     """
@@ -161,7 +161,7 @@ def load() -> Catalogue:
 
 
 def with_index(builds: tuple[Build, ...], held: tuple[HeldBuild, ...]) -> tuple[Build, ...]:
-    """Return what an index really holds; facts that it cannot tell come from the table.
+    """Return the builds that an index really holds; facts that it cannot tell come from the table.
 
     The index is the authority for what exists. A version that the table does not know inherits
     the facts of the newest older one of its variant, and is marked as not known.

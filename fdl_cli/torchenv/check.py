@@ -11,7 +11,7 @@ Plain = str | int | float | bool | None
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One answered question; `id` is stable, `remedy` is what to type when it is not ok."""
+    """One answered question; `id` is stable, `remedy` is the command to type when it is not ok."""
 
     id: str
     group: str

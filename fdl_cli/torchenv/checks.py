@@ -1,4 +1,4 @@
-"""The checks of `fdl diagnose`: each reads the inspection and says what is wrong, what helps."""
+"""The checks of `fdl diagnose`: each reads the inspection and names the problem and its remedy."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -91,7 +91,7 @@ def _drift(seen: Inspection) -> Check:
 
 
 def _coverage(seen: Inspection) -> Check:
-    """Say whether the installed build has machine code for every GPU."""
+    """Return True if the installed build has machine code for every GPU."""
     gpus = seen.facts.nvidia.gpus
     installed = seen.installed
     assert installed is not None

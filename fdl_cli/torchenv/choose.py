@@ -75,7 +75,7 @@ def _automatic(
     catalogue: Catalogue,
     key: PlatformKey,
 ) -> Outcome:
-    """Ask the vendors in their order; one without a build must not hide the next."""
+    """Try the vendors in their order; one without a build must not hide the next."""
     if wishes.torch is not None:
         _require_version(problem, wishes, key)
     gathered: tuple[ChoiceWarning, ...] = ()
@@ -156,7 +156,7 @@ def _refuse_blocking(build: Build, warnings: tuple[ChoiceWarning, ...]) -> None:
 def _why(
     build: Build, outcome: Outcome, warnings: tuple[ChoiceWarning, ...], wishes: Wishes
 ) -> str:
-    """Write the sentences that explain a choice: what it serves, and why nothing newer."""
+    """Write the sentences that explain a choice: its purpose, and why nothing newer."""
     if wishes.variant is not None:
         first = f"{build.name} as asked for"
     elif wishes.torch is not None:

@@ -1,4 +1,4 @@
-"""When machine code runs on a GPU, and which CUDA builds a driver can run."""
+"""Compatibility of machine code with GPUs, and of CUDA builds with drivers."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,17 +11,17 @@ _LIFTED_CUDA: Final = (13, 2)
 _LIFTED_TORCH: Final = (2, 14)
 # The CUDA version of a driver that is older than the table.
 BEFORE_ALL: Final[Capability] = (0, 0)
-# What CUDA 12 called 10.1 is called 11.0 since CUDA 13.
+# Since CUDA 13, capability 10.1 is called 11.0.
 _RENAMED: Final[dict[Capability, Capability]] = {(10, 1): (11, 0)}
 
 
 def has_machine_code(build: Build, device: Capability, catalogue: Catalogue) -> bool:
-    """Say whether a build carries machine code that runs on a device."""
+    """Return True if a build carries machine code that runs on a device."""
     return any(_runs(code, device, build, catalogue) for code in build.sm)
 
 
 def can_compile_ptx(build: Build, device: Capability, driver_cuda: Capability) -> bool:
-    """Say whether the driver could compile the build's PTX for a device.
+    """Return True if the driver could compile the build's PTX for a device.
 
     That needs a driver at least as new as the toolkit that wrote the PTX.
     """
@@ -32,7 +32,7 @@ def can_compile_ptx(build: Build, device: Capability, driver_cuda: Capability) -
 
 
 def driver_runs(build: Build, driver_cuda: Capability) -> bool:
-    """Say whether the driver runs the build's CUDA: the same major, or an older one."""
+    """Return True if the driver runs the build's CUDA: the same major, or an older one."""
     return build.cuda is not None and build.cuda[0] <= driver_cuda[0]
 
 
@@ -42,7 +42,7 @@ def driver_runs_any(builds: Iterable[Build], driver_cuda: Capability) -> bool:
 
 
 def is_direct(build: Build, driver_cuda: Capability) -> bool:
-    """Say whether the build needs no minor-version compatibility."""
+    """Return True if the build needs no minor-version compatibility."""
     return build.cuda is not None and build.cuda <= driver_cuda
 
 
@@ -78,7 +78,7 @@ def cuda_of_driver(
 
 
 def newest_cuda_for(device: Capability, catalogue: Catalogue) -> Capability | None:
-    """Return the CUDA version of the last driver branch for a GPU; None while it goes on."""
+    """Return the CUDA version of the last driver branch for a GPU; None while branches continue."""
     for name in (f"{device[0]}.{device[1]}", f"{device[0]}.x"):
         branch = catalogue.last_branch.get(name)
         if branch is not None:

@@ -1,4 +1,4 @@
-"""Answer `fdl diagnose`: inspect, check, on request run kernels, on request write a report."""
+"""Diagnosis for `fdl diagnose`: inspect, check, on request run kernels, on request write a report."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which torch builds can be had, and from where: the official index, another one, or pip's own.
+"""Available torch builds and their sources: the official index, another one, or pip's own.
 
 All variants are read or none, so that a plan never mixes two states of an index.
 """
@@ -38,7 +38,7 @@ _PLATFORM_TAGS: Final[dict[PlatformKey, tuple[str, ...]]] = {
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexView:
-    """What can be had; `held` is None when only the table's word is known.
+    """The available builds; `held` is None when only the table's word is known.
 
     `address` is where a variant's packages are, with `{variant}` where it differs by variant.
     """
@@ -123,7 +123,7 @@ def read_live(
 
 
 def configured_source(key: PlatformKey, python: str) -> str:
-    """Return the name of what pip's own configuration holds: pip lists files for one Python only."""
+    """Return the source name of pip's own configuration: pip lists files for one Python only."""
     return f"pip|{key}|{python}"
 
 
@@ -156,7 +156,7 @@ def read_kept(
     )
     return IndexView(
         kind=kind,
-        # What is kept has no credentials; the request brings them along again.
+        # The kept address has no credentials; the request brings them along again.
         address=None if kept.address is None else kept.address.replace(public, base),
         held=kept.held,
         taken_at=kept.taken_at,

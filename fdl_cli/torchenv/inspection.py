@@ -36,7 +36,7 @@ def inspect(
     named: Path | None,
     snapshot_age_s: float | None,
 ) -> Inspection:
-    """Look at everything; nothing is imported, installed, written or asked of the network."""
+    """Look at everything without importing, installing or writing, and without the network."""
     root = project or cwd
     environment = find_environment(named, tuple(dict.fromkeys((root, cwd))), environ)
     return Inspection(

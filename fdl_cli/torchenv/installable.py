@@ -17,7 +17,7 @@ AMD_DOCS = "https://rocm.docs.amd.com"
 
 
 def is_plain(variant: str, catalogue: Catalogue) -> bool:
-    """Say whether the wheels of a variant are all that is needed, apart from PyPI's."""
+    """Return True if the wheels of a variant are all that is needed, apart from PyPI's."""
     known = (build for builds in catalogue.builds.values() for build in builds)
     return all(build.bundled for build in known if build.variant == variant)
 

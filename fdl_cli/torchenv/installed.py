@@ -1,4 +1,4 @@
-"""Which torch an environment holds, read from its files: importing torch takes seconds."""
+"""Torch of an environment, read from its files: importing torch takes seconds."""
 
 import json
 import re
@@ -63,7 +63,7 @@ def read_version_file(path: Path) -> InstalledTorch | None:
 
 
 def read_record(environment: Environment) -> dict[str, Any] | None:
-    """Return what `fdl setup` recorded beside the environment; None without a readable record."""
+    """Return the record of `fdl setup` beside the environment; None without a readable one."""
     try:
         record = json.loads((environment.folder / RECORD_NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError):

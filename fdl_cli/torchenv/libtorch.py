@@ -1,4 +1,4 @@
-"""The builds side by side: list them, tell what exists, switch, remove, prove again."""
+"""The builds side by side: list them, show the available ones, switch, remove, prove again."""
 
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def list_rows(context: Context, env: Path | None) -> tuple[BuildRow, ...]:
 
 
 def variant_rows(context: Context, env: Path | None) -> tuple[VariantRow, ...]:
-    """Return what exists for this machine, by the table, newest torch first."""
+    """Return the builds for this machine, by the table, newest torch first."""
     environment = environment_of(context, env)
     facts = collect(context.environ, context.cwd, read_python(environment))
     catalogue = load()

@@ -40,7 +40,7 @@ class VariantRow:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchData:
-    """What `activate` and `verify` answer."""
+    """The answer of `activate` and `verify`."""
 
     name: str
     environment: str

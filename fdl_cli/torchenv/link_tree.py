@@ -1,4 +1,4 @@
-"""Make the files of a build appear in a folder: hard links, programs, and a RECORD of them."""
+"""Links to the files of a build in a folder: hard links, programs, and a RECORD of them."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ class Linker:
     """Fills a fresh folder, shaped like an environment, with distributions of one build.
 
     Files are shared with the build by hard links where the disk allows it. A RECORD is written
-    anew, so that pip and uv can remove the distribution like any other. Paths are plain text
+    again, so that pip and uv can remove the distribution like any other. Paths are plain text
     with `/` here: a build has ten thousand files, and path objects cost three times the links.
     """
 
@@ -65,7 +65,7 @@ class Linker:
                 )
 
     def _link_files(self, rows: list[list[str]]) -> Iterator[str]:
-        """Link what a RECORD names; yield the new names of what lies outside of site-packages."""
+        """Link the files that a RECORD names; yield the new names of those outside of site-packages."""
         programs = scripts_folder().name
         tree, target_root = self._build.tree.as_posix(), self._target.as_posix()
         for row in rows:
@@ -131,7 +131,7 @@ class Linker:
         (info / "INSTALLER").write_text("fdl\n", encoding="utf-8")
         names = ["INSTALLER", "RECORD"]
         if requested:
-            # By this empty file pip tells what a person asked for from what came along.
+            # By this empty file pip tells requested distributions from dependencies.
             (info / "REQUESTED").touch()
             names.append("REQUESTED")
         text = io.StringIO()

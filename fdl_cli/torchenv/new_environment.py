@@ -1,4 +1,4 @@
-"""Create an environment so that it exists whole or not at all."""
+"""Creation of an environment that exists whole or not at all."""
 
 import errno
 import os

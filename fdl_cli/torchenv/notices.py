@@ -186,7 +186,7 @@ _TEXTS: Final = MappingProxyType(
     }
 )
 
-# What a driver that does not answer needs, by how it failed.
+# Advice for a driver that does not answer, by how it failed.
 DRIVER_REMEDIES: Final = MappingProxyType(
     {
         "mismatch": "reboot: the driver was updated while the old kernel module stayed loaded",

@@ -19,7 +19,7 @@ JETSON_INDEX = "https://pypi.jetson-ai-lab.io"
 
 @final
 class Outcome(NamedTuple):
-    """What one vendor came to: a build or none, and warnings either way."""
+    """The result for one vendor: a build or none, and warnings either way."""
 
     build: Build | None
     warnings: tuple[ChoiceWarning, ...]
@@ -71,7 +71,7 @@ def choose_nvidia(
 
 
 def driver_problem(facts: SystemFacts) -> tuple[ChoiceWarning, ...]:
-    """Name what is wrong with the driver; nothing when there is no NVIDIA hardware."""
+    """Name the driver's problem; nothing when there is no NVIDIA hardware."""
     nvidia = facts.nvidia
     pci = ", ".join(nvidia.pci) or "on the bus"
     match nvidia.status:
@@ -162,7 +162,7 @@ def _driver_too_old(nvidia: NvidiaFacts, build: Build, lowest: str) -> Environme
 def _surroundings(
     facts: SystemFacts, gpus: tuple[NvidiaGpu, ...], wishes: Wishes
 ) -> tuple[ChoiceWarning, ...]:
-    """Return what is special about this machine, whatever the build."""
+    """Return the warnings that hold for this machine, whatever the build."""
     found: list[ChoiceWarning] = []
     # Of a selection it is not known which numbers the others have.
     count = None if wishes.gpus else len(facts.nvidia.gpus)

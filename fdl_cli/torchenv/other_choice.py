@@ -112,7 +112,7 @@ def _targets(
     gpus: tuple[AmdGpu, ...], problem: Problem
 ) -> tuple[tuple[str | None, ...], tuple[AmdGpu, ...]]:
     """Return the gfx name that serves each GPU, and the GPUs that need an override for it."""
-    # What counts is that some build has the kernels, wherever that build is held.
+    # Some build has the kernels, wherever that build is held: that is enough.
     compiled = {name for build in existing(replace(problem, held=None)) for name in build.gfx}
     targets: list[str | None] = []
     overridden: list[AmdGpu] = []

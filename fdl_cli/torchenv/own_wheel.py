@@ -34,7 +34,7 @@ PROJECT: Final = "flodl"
 VENDOR: Final = "vendor"
 SECONDS: Final = 600.0
 _PACKAGES: Final = ("fdl_cli", "flodl")
-# What an installer adds to the files of a wheel.
+# Files that an installer adds to those of a wheel.
 _ADDED: Final = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json"})
 _LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -42,7 +42,7 @@ _LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnInstallation:
-    """How this tool is installed: its metadata, and where it came from; no origin is an index."""
+    """The installation of this tool: its metadata, and its origin; no origin is an index."""
 
     distribution: importlib.metadata.Distribution
     origin: dict[str, Any] | None

@@ -1,4 +1,4 @@
-"""Ask pip: what its configured indexes hold, and which files an installation needs."""
+"""Queries to pip: the contents of its configured indexes, and the files of an installation."""
 
 import importlib.util
 import json
@@ -39,7 +39,7 @@ _CAUSES: Final = 6
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pip:
-    """How to start pip for one interpreter; `interpreter` is the one that is installed for."""
+    """The pip of one interpreter; `interpreter` is the one that is installed for."""
 
     words: tuple[str, ...]
     interpreter: Path

@@ -1,4 +1,4 @@
-"""Show a download: a bar on a terminal, a plain line now and then in a pipe."""
+"""Progress of a download: a bar on a terminal, a plain line now and then in a pipe."""
 
 import threading
 import time

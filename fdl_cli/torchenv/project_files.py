@@ -1,4 +1,4 @@
-"""Write the choice where the next `uv sync` or `pip install` keeps it.
+"""Record of the choice where the next `uv sync` or `pip install` keeps it.
 
 `fdl.local.yml` belongs to one machine and is not committed; `pyproject.toml` gets an explicit
 index for the torch packages; a project without `[tool.uv]` gets a constraints file for pip.
@@ -38,7 +38,7 @@ class FileEdit:
 
     @property
     def changes(self) -> bool:
-        """Say whether writing would change anything."""
+        """Return True if writing would change anything."""
         return self.before != self.after
 
 
@@ -94,7 +94,7 @@ def pin_uv(text: str, index: str) -> str:
     if heading is None:
         block = f"{MARK_BEGIN}\n[tool.uv.sources]\n{source}\n\n{table}{MARK_END}\n"
         return text.rstrip("\n") + "\n\n" + block
-    # A table may stand only once: the project's own sources keep their place.
+    # A table may occur only once: the project's own sources keep their place.
     body_start = heading.end() + 1
     following = re.search(r"^\[", text[body_start:], re.MULTILINE)
     body_end = body_start + following.start() if following else len(text)

@@ -1,4 +1,4 @@
-"""Install the project that `fdl setup` runs in: itself in place, flodl, and the tools of `dev`.
+"""Installation of the project that `fdl setup` runs in: itself in place, flodl, and the tools of `dev`.
 
 Example:
     In a project of `fdl init`, after torch is proved:
@@ -117,10 +117,10 @@ def is_installed(project: Installable, environment: Environment) -> bool:
 def install_project(
     project: Installable, folder: Path, request: SetupRequest, console: Console
 ) -> tuple[str, ...]:
-    """Install a project into the environment in a folder, and return what was written.
+    """Install a project into the environment in a folder, and return the written files.
 
     Raises:
-        FdlError: pip cannot install it, or flodl is to be had nowhere.
+        FdlError: pip cannot install it, or flodl is not available.
     """
     environment = environment_at(folder, "")
     pip = find_pip(environment)
@@ -176,7 +176,7 @@ def _installed_flodl(environment: Environment) -> str | None:
 def _flodl(
     root: Path, request: SetupRequest, pip: Pip, console: Console
 ) -> tuple[Path | None, tuple[str, ...]]:
-    """Return the wheel of flodl in `vendor/`, and what was written; no wheel where an index has it."""
+    """Return the wheel of flodl in `vendor/`, and the written files; no wheel where an index has it."""
     own = own_installation()
     if own is None:
         held = vendored(root)

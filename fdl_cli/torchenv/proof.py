@@ -1,4 +1,4 @@
-"""What a proof found, and what it was compared with."""
+"""Result of a proof, and the plan that it was compared with."""
 
 from dataclasses import dataclass
 from typing import final
@@ -7,7 +7,7 @@ from typing import final
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceProof:
-    """What happened on one device; each step is `ok` or the error."""
+    """The result on one device; each step is `ok` or the error."""
 
     device: str
     name: str
@@ -17,7 +17,7 @@ class DeviceProof:
 
     @property
     def ok(self) -> bool:
-        """Say whether all steps went well."""
+        """Return True if all steps went well."""
         return self.elementwise == self.matmul == self.backward == "ok"
 
 
@@ -36,14 +36,14 @@ class Proof:
 
     @property
     def ok(self) -> bool:
-        """Say whether nothing is wrong."""
+        """Return True if nothing is wrong."""
         return not self.problems
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What the plan says that the proof must find; None or empty means: anything."""
+    """The plan's claims that the proof must find; None or empty means: anything."""
 
     torch: str | None = None
     variant: str | None = None

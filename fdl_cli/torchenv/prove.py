@@ -1,4 +1,4 @@
-"""Prove an installed torch in a child process: versions, machine code, kernels on every device."""
+"""Proof of an installed torch in a child process: versions, machine code, kernels on every device."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def prove(interpreter: Path, expectation: Expectation, *, packages: Path | None 
 
 
 def judge(answer: Mapping[str, Any], expectation: Expectation, seconds: float) -> Proof:
-    """Compare what the child found with the plan; pure."""
+    """Compare the child's findings with the plan; pure."""
     if answer.get("error"):
         return Proof(
             torch="", cuda=None, hip=None, arch_list=(), devices=(), seconds=seconds,

@@ -1,7 +1,7 @@
-"""Run kernels on every device and print the result as one JSON line.
+"""Kernels on every device, with the result printed as one JSON line.
 
 Runs in the environment that is to be proved, so it knows nothing but torch. A missing kernel
-does not fail at import, and a matmul runs in a library with kernels of its own: only an
+does not fail at import, and a matmul runs in a library with its own kernels: only an
 elementwise kernel on each GPU shows that the build has machine code for it.
 """
 

@@ -1,4 +1,4 @@
-"""Say why a choice is not the newest torch: relax one constraint at a time and solve again."""
+"""Reasons why a choice is not the newest torch: relax one constraint at a time and solve again."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +15,7 @@ _ANY_DRIVER: Final = (99, 9)
 
 @final
 class Better(NamedTuple):
-    """What a relaxed problem would give, and the warning that says so."""
+    """The result of a relaxed problem, and the warning that says so."""
 
     build: Build
     warning: ChoiceWarning

@@ -1,4 +1,4 @@
-"""Remove what identifies a person or opens a door from a report that is pasted in public."""
+"""Redaction of personal data and secrets in a report that is pasted in public."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def redact(text: str, environ: Mapping[str, str]) -> str:
     text = _UUID.sub(r"\1-<redacted>", text)
     for name in ("USER", "LOGNAME", "USERNAME", "HOSTNAME", "COMPUTERNAME"):
         value = environ.get(name, "")
-        # `root` and short names are no secret and stand in many paths.
+        # `root` and short names are no secret and occur in many paths.
         if len(value) > _SHORTEST and value != "root":
             text = re.sub(rf"\b{re.escape(value)}\b", f"<{name.lower()}>", text)
     return text

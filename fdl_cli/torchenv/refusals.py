@@ -89,7 +89,7 @@ def require_existing(problem: Problem, wishes: Wishes, key: PlatformKey) -> None
             f"there is no CPU build of torch {wishes.torch} for {where}, only {near.name}",
             f"take it as it is: `fdl setup --torch {near.version} --variant {near.variant}`",
         )
-    # Only what was asked for is proposed in another form; the rest is still chosen.
+    # Only an explicit request is proposed in another form; the rest is still chosen.
     variant = f"+{near.variant}" if near and wishes.variant else ""
     option = f" --variant {near.variant}" if near and wishes.variant else ""
     raise _lacking(

@@ -20,7 +20,7 @@ def choose_requested(
     catalogue: Catalogue,
     key: PlatformKey,
 ) -> Outcome:
-    """Return the newest build of the asked variant that fits the hardware, if there is any.
+    """Return the newest build of the requested variant that fits the hardware, if there is any.
 
     Raises:
         EnvironmentLackingError: there is no such build, or it cannot work on this hardware.
@@ -43,7 +43,7 @@ def choose_requested(
 def _check_here(
     facts: SystemFacts, problem: Problem, build: Build, wishes: Wishes, catalogue: Catalogue
 ) -> Outcome | None:
-    """Return what the matching vendor's rules say; None when its hardware is not here."""
+    """Return the outcome by the matching vendor's rules; None when its hardware is not here."""
     if build.cuda is not None:
         if facts.nvidia.status != "ok" or not facts.nvidia.gpus:
             return None
@@ -96,7 +96,7 @@ def _reason(facts: SystemFacts, build: Build, catalogue: Catalogue) -> str:
 
 
 def _nearest(facts: SystemFacts, problem: Problem, catalogue: Catalogue) -> Build | None:
-    """Return what the same rules choose without the wish, keeping the version if possible."""
+    """Return the build that the same rules choose without the wish, keeping the version if possible."""
     vendors: tuple[Kind, ...] = ("cuda", "rocm", "xpu")
     for torch in dict.fromkeys((problem.torch, None)):
         wishes = Wishes(torch=torch)

@@ -1,7 +1,7 @@
-"""Pick one build: newest torch first, then the rules inside one version.
+"""Selection of one build: newest torch first, then the rules inside one version.
 
 A `Problem` holds every constraint as a value, so that the explanation can relax one of them and
-solve again: what helps is the reason.
+solve again: the relaxation that helps is the reason.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""What `fdl setup` answers, and the way from its options to that answer."""
+"""Answer of `fdl setup`, and the way from its options to that answer."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -38,7 +38,7 @@ def perform_setup(
     """Plan, and unless only the plan is wanted, carry it out.
 
     With a project, that is installed too, with all that it needs. `again` installs it even if the
-    record says that it is installed: somebody may have removed packages since.
+    record says that it is installed: packages may have been removed since.
 
     Raises:
         FdlError: nothing fits, something is missing, or the proof failed.
@@ -148,7 +148,7 @@ def notices_of(choice: TorchChoice) -> tuple[Notice, ...]:
 
 
 def show_setup(data: SetupData, console: Console) -> None:
-    """Print the choice, the reason, the files, and what was done or would be."""
+    """Print the choice, the reason, the files, and the actions, done or planned."""
     choice = data.choice
     console.line(f"torch {choice.torch}+{choice.variant}", "strong")
     console.paragraph(choice.why, "  ")

@@ -17,7 +17,7 @@ ActionKind = Literal[
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupRequest:
-    """What `fdl setup` was asked for, besides the wishes."""
+    """The request to `fdl setup`, besides the wishes."""
 
     wishes: Wishes
     env: Path | None = None
@@ -98,7 +98,7 @@ class FileData:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupData:
-    """Everything about one setup; what was not asked for is empty or null."""
+    """Everything about one setup; a part that was not requested is empty or null."""
 
     choice: ChoiceData
     facts: SystemFacts

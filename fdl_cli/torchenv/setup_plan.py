@@ -1,4 +1,4 @@
-"""Plan `fdl setup`: facts and wishes in, choice and actions out; nothing is changed."""
+"""Plan of `fdl setup`: facts and wishes in, choice and actions out; nothing is changed."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -81,7 +81,7 @@ class SetupPlan:
 
 
 def make_plan(context: Context, request: SetupRequest) -> SetupPlan:
-    """Collect the facts, read what can be had, and choose.
+    """Collect the facts, read the available builds, and choose.
 
     Raises:
         FdlError: nothing fits, a wish cannot be met, or there is no source of packages.
@@ -172,7 +172,7 @@ def find_source(
     *,
     python: str,
 ) -> IndexView:
-    """Return what can be had: a wheelhouse, a named index, the official one, or pip's own.
+    """Return the available builds: a wheelhouse, a named index, the official one, or pip's own.
 
     Raises:
         FdlError: a named source cannot be read.
@@ -197,7 +197,7 @@ def find_source(
 
 
 def _may_hold(view: IndexView, wishes: Wishes) -> bool:
-    """Say whether a kept reading is enough: a wished version may be newer than the reading."""
+    """Return True if a kept reading is enough: a wished version may be newer than the reading."""
     return wishes.torch is None or any(
         f"{item.version}.".startswith(f"{wishes.torch}.") for item in view.held or ()
     )
@@ -236,7 +236,7 @@ def _configured(
 def _wheels(
     request: SetupRequest, key: PlatformKey, catalogue: Catalogue, cache: Path
 ) -> IndexView:
-    """Return what wheelhouses and the cache hold: with `--offline` these are the index."""
+    """Return the contents of wheelhouses and the cache: with `--offline` these are the index."""
     from fdl_cli.net.simple_index import IndexLink
 
     folders = [*request.find_links, *(cache / "files").glob("*")]

@@ -1,4 +1,4 @@
-"""Carry out a setup plan: get the build, put it into the environment, record what was proved."""
+"""Execution of a setup plan: get the build, put it into the environment, record the proof."""
 
 import json
 import os
@@ -38,7 +38,7 @@ LOCK_SECONDS: Final = 600.0
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupOutcome:
-    """What came of a setup: whether anything changed, the proof, and where things are."""
+    """The result of a setup: whether anything changed, the proof, and where things are."""
 
     changed: bool
     proof: Proof | None
@@ -48,7 +48,7 @@ class SetupOutcome:
 
 
 def run_setup(plan: SetupPlan, request: SetupRequest, console: Console) -> SetupOutcome:
-    """Do what the plan says; at every moment the environment has the old torch or the new one.
+    """Carry out the plan; at every moment the environment has the old torch or the new one.
 
     Raises:
         FdlError: a step failed; the environment is as it was before.
@@ -107,7 +107,7 @@ def put_into(build: KeptBuild, environment: Environment, console: Console) -> tu
 def write_record(
     environment: Environment, build: KeptBuild | None, name: str, proof: Proof, source: str
 ) -> None:
-    """Write what was installed and proved beside the environment."""
+    """Write the installed and proved build beside the environment."""
     record: Mapping[str, Any] = {
         "schema": SCHEMA,
         "name": name,
@@ -129,7 +129,7 @@ def prepare_in(build: KeptBuild, environment: Environment, console: Console) -> 
 
 
 def _active_build(environment: Environment) -> str | None:
-    """Return the build that the environment holds, unless somebody changed torch since."""
+    """Return the build that the environment holds, unless torch was changed since."""
     record = read_record(environment) or {}
     installed = read_installed(environment)
     if installed is None or record.get("name") != installed.name or not record.get("build"):

@@ -1,4 +1,4 @@
-"""What is installed in a folder of packages, and which of it belongs to torch."""
+"""Distributions installed in a folder of packages, and those of them that belong to torch."""
 
 import csv
 import re
@@ -8,7 +8,7 @@ from typing import Final, final
 
 from fdl_cli.torchenv.wheel_tree import Dist
 
-# What comes and goes with a build of torch. `nvidia-ml-py` and the like do not.
+# Distributions that come and go with a build of torch. `nvidia-ml-py` and the like do not.
 _FAMILY: Final = re.compile(
     r"torch|(pytorch-)?triton(-rocm|-xpu|-windows)?|cuda-(toolkit|bindings|pathfinder)"
     r"|nvidia-(cublas|cuda|cudnn|cufft|cufile|curand|cusolver|cusparse|cusparselt|nccl"
@@ -40,7 +40,7 @@ def normal_name(name: str) -> str:
 
 
 def belongs_to_torch(name: str) -> bool:
-    """Say whether a distribution comes and goes with a build of torch."""
+    """Return True if a distribution comes and goes with a build of torch."""
     return _FAMILY.fullmatch(normal_name(name)) is not None
 
 
@@ -59,7 +59,7 @@ def read_site(site: Path) -> dict[str, SiteDist]:
 
 
 def is_satisfied(existing: SiteDist, incoming: tuple[Dist, ...]) -> bool:
-    """Say whether an installed dependency meets what the incoming distributions require of it."""
+    """Return True if an installed dependency meets what the incoming distributions require of it."""
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.version import InvalidVersion, Version
 
@@ -83,7 +83,7 @@ def is_satisfied(existing: SiteDist, incoming: tuple[Dist, ...]) -> bool:
 def exclusive_entries(
     outgoing: tuple[SiteDist, ...], staying: tuple[SiteDist, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split what goes into whole top-level entries and single files in shared folders."""
+    """Split the outgoing files into whole top-level entries and single files in shared folders."""
     kept = {_top(file) for dist in staying for file in dist.files or ()}
     leaving = {file for dist in outgoing for file in dist.files or ()}
     whole = sorted({_top(file) for file in leaving if _inside(file)} - kept)

@@ -17,7 +17,7 @@ NAME: Final = "torch-index.json"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What an index held at one moment: all variants or nothing.
+    """The contents of an index at one moment: all variants or nothing.
 
     `address` is where a variant's packages are; `tags` are the ETags of the pages, for
     conditional requests.

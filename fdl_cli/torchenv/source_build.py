@@ -1,4 +1,4 @@
-"""A build of torch from source: what it needs, whether it is here, and the commands for it.
+"""A build of torch from source: its requirements, whether they are met, and its commands.
 
 Only needed where no published build has machine code for all GPUs of a machine.
 """
@@ -37,7 +37,7 @@ class Requirement:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceBuild:
-    """The plan: what is needed, what it costs, the commands in their order."""
+    """The plan: the requirements, the cost, the commands in their order."""
 
     torch: str
     way: Way
@@ -51,7 +51,7 @@ class SourceBuild:
 
     @property
     def possible(self) -> bool:
-        """Say whether everything is here."""
+        """Return True if everything is here."""
         return all(item.present for item in self.requirements)
 
 
@@ -64,7 +64,7 @@ def plan_source_build(
     arch: str | None,
     python: str,
 ) -> SourceBuild:
-    """Say what a source build for the GPUs of this machine needs and would run.
+    """Describe the needs and commands of a source build for the GPUs of this machine.
 
     Raises:
         UsageError: there is no GPU to build for, and none was named.

@@ -1,4 +1,4 @@
-"""Put a build into an environment: prepared beside it, then exchanged in one short step.
+"""Switch of an environment to a build: prepared beside it, then exchanged in one short step.
 
 Everything slow happens in a hidden folder of the environment. The exchange is a handful of
 renames after a journal; if it is cut off, the next run finishes it, because the new tree is
@@ -39,7 +39,7 @@ KEPT: Final = ".fdl-kept"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchPlan:
-    """What comes, what goes and what may stay, by distribution name."""
+    """The changes by distribution name: those that come, go, or may stay."""
 
     incoming: tuple[Dist, ...]
     outgoing: tuple[SiteDist, ...]
@@ -92,7 +92,7 @@ def prepare(build: KeptBuild, environment: Path, interpreter: Path) -> None:
 
 
 def forget(name: str, environment: Path) -> None:
-    """Remove what was prepared of a build."""
+    """Remove the prepared files of a build."""
     shutil.rmtree(environment / KEPT / name, ignore_errors=True)
 
 
@@ -101,7 +101,7 @@ def switch(
 ) -> SwitchPlan:
     """Exchange the torch of an environment for a build.
 
-    `previous` is the build that is there now; what is taken out of it is kept, so that
+    `previous` is the build that is there now; the files taken out of it are kept, so that
     switching back needs no linking. None throws it away.
     """
     finish_interrupted(environment)
@@ -139,7 +139,7 @@ def _link(build: KeptBuild, plan: SwitchPlan, target: Path, interpreter: Path) -
 
 
 def _holds(folder: Path, build: KeptBuild, plan: SwitchPlan) -> bool:
-    """Say whether a prepared folder holds exactly the distributions that are to come in."""
+    """Return True if a prepared folder holds exactly the distributions that are to come in."""
     wanted = {dist.info for dist in plan.incoming}
     found = {path.name for path in (folder / packages_folder(build.python)).glob("*.dist-info")}
     return bool(wanted) and found == wanted

@@ -1,4 +1,4 @@
-"""Which environment variable hides every GPU from torch, if one does.
+"""The environment variable that hides every GPU from torch, if there is one.
 
 Before: CUDA_VISIBLE_DEVICES=3 on a machine with one GPU
 After:  CUDA_VISIBLE_DEVICES, because the list ends at its first entry that is no GPU
@@ -29,7 +29,7 @@ def hiding_variable(
 
 
 def hides_all(value: str, count: int | None) -> bool:
-    """Say whether a list of visible devices is empty: it ends at its first entry that is none.
+    """Return True if a list of visible devices is empty: it ends at its first entry that is none.
 
     Example:
         >>> hides_all("-1,0", 1), hides_all("3", 2), hides_all("1", 2), hides_all("3", None)

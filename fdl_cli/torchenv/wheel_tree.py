@@ -1,4 +1,4 @@
-"""Unpack wheels into a tree shaped like an environment: lib/pythonX.Y/site-packages, bin, ...
+"""Wheels unpacked into a tree shaped like an environment: lib/pythonX.Y/site-packages, bin, ...
 
 Before: torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl
 After:  TREE/lib/python3.11/site-packages/torch/..., and a list of what is in it
@@ -44,7 +44,7 @@ class Dist:
     requires: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Check what becomes the path and the text of a program."""
+        """Check a text that becomes the path or the body of a program."""
         for name, entry in self.scripts:
             if _PROGRAM.fullmatch(name) is None or not name.strip("."):
                 raise ValueError(f"its program `{name}` has no plain name")
@@ -65,7 +65,7 @@ def scripts_folder() -> PurePosixPath:
 
 
 def unpack_all(wheels: Sequence[Path], tree: Path, python: str) -> tuple[Dist, ...]:
-    """Unpack wheels into a tree and return what they are; nothing of them is run.
+    """Unpack wheels into a tree and return their descriptions; nothing of them is run.
 
     Raises:
         OperationFailedError: a wheel is broken or wants to write outside the tree.

@@ -1,4 +1,4 @@
-"""Fill a folder with wheels for another machine, which then needs no network."""
+"""A folder of wheels for another machine, which then needs no network."""
 
 import hashlib
 import shutil
@@ -41,7 +41,7 @@ class Target:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelhouseData:
-    """What `download --to` answers."""
+    """The answer of `download --to`."""
 
     torch: str
     variant: str
@@ -77,7 +77,7 @@ def fill_wheelhouse(
     """Choose for the target, resolve for it, fetch, and copy the wheels into a folder.
 
     Raises:
-        FdlError: the target is unknown, nothing fits it, or a file cannot be had.
+        FdlError: the target is unknown, nothing fits it, or a file is not available.
     """
     system = _SYSTEMS.get(target.platform)
     if system is None:
@@ -125,7 +125,7 @@ def _source(
     pip: Pip,
     target: Target,
 ) -> IndexView:
-    """Return what can be had for the target, whose files pip would not consider for us."""
+    """Return the wheels for the target, whose files pip would not consider for us."""
     catalogue = load()
     if request.find_links or request.index_url or request.mirror:
         return find_source(request, here, key, catalogue, cache, python=target.python)
@@ -188,7 +188,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _write_sums(folder: Path) -> None:
-    """Write SHA256SUMS, so that the other machine can check what arrived."""
+    """Write SHA256SUMS, so that the other machine can check the files."""
     lines = []
     for wheel in sorted(folder.glob("*.whl")):
         with wheel.open("rb") as file:

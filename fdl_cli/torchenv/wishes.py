@@ -1,4 +1,4 @@
-"""What a person may ask for, and what the answer looks like."""
+"""Wishes that a person may have for a torch, and the shape of the answer."""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Wishes:
 
     @property
     def automatic(self) -> bool:
-        """Say whether neither a version nor a variant is asked for."""
+        """Return True if neither a version nor a variant is wished for."""
         return self.torch is None and self.variant is None
 
 
@@ -110,7 +110,7 @@ def make_wishes(values: Mapping[str, str]) -> Wishes:
             raise _wrong("request", key, f"one of {', '.join(sorted(known))}")
     torch = values.get("torch_version") or values.get("torch") or None
     if torch is not None:
-        # `2.14.1+cu126` is how torch writes itself: the tag asks for the variant.
+        # `2.14.1+cu126` is how torch writes itself: the tag wishes for the variant.
         torch, _, tag = torch.partition("+")
         if not _VERSION.fullmatch(torch):
             raise _wrong("--torch", torch, "a version such as 2.14.1 or 2.14")
@@ -134,7 +134,7 @@ def make_wishes(values: Mapping[str, str]) -> Wishes:
     )
 
 
-# What the words mean for another machine that an image is built for.
+# Meaning of the words for another machine that an image is built for.
 NEWEST_DRIVER: Final = (99, 0)
 
 

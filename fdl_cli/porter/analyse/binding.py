@@ -1,4 +1,4 @@
-"""What names are bound to: targets of assignments, loops and comprehensions get kinds."""
+"""Kinds of bound names: targets of assignments, loops and comprehensions."""
 
 from fdl_cli.porter.analyse.environment import Environment
 from fdl_cli.porter.ir.expressions import Expr, Kind
@@ -61,7 +61,7 @@ def bind_kind(env: Environment, target: Expr, kind: Kind) -> None:
 
 
 def bind_loop(env: Environment, target: Expr, iterable: Expr) -> None:
-    """Bind the target of a loop to the elements of what it runs over."""
+    """Bind the target of a loop to the elements of its iterable."""
     kinds = _element_kinds(iterable)
     if kinds is not None and target.op in {"tuple", "list"} and len(kinds) == len(target.parts):
         for part, kind in zip(target.parts, kinds, strict=True):
@@ -93,7 +93,7 @@ def _element_kinds(iterable: Expr) -> list[Kind] | None:
 
 
 def _element_of(iterable: Expr) -> Kind:
-    """Return the kind of what a value gives one by one."""
+    """Return the kind of a value's elements."""
     if _callee_name(iterable) in {"parameters", "buffers"} and iterable.parts[0].op == "attribute":
         return "parameter"
     return element_kind(iterable.kind)

@@ -163,7 +163,7 @@ class BlockReader:
         return made
 
     def _set_elsewhere(self, node: ast.Assign, value: Expr) -> Stmt | None:
-        """Return the steps that set attributes of layers, or of what else outlives the call."""
+        """Return the steps that set attributes of layers, or of other objects that outlive the call."""
         if len(node.targets) != 1:
             return None
         pairs = paired(self.expressions.read(node.targets[0]), value)
@@ -240,7 +240,7 @@ class BlockReader:
         return self._make(node, "expr", exprs=(value,))
 
     def _speaks(self, callee: Expr) -> bool:
-        """Say whether calling something for nothing but its effect is a step of its own."""
+        """Return True if a call whose result is unused is a separate step."""
         root = callee
         while root.op == "attribute":
             root = root.parts[0]
@@ -296,7 +296,7 @@ class BlockReader:
     def _for(self, node: ast.For) -> Stmt:
         iterable = self.expressions.read(node.iter)
         before = dict(self.env.kinds)
-        # The first pass tells what the body binds, the second reads it knowing that.
+        # The first pass finds the names that the body binds, the second reads it knowing them.
         self._loop_body(node, iterable)
         names = dict.fromkeys((*before, *self.env.kinds))
         self.env.kinds = {name: join(before.get(name), self.env.kinds.get(name)) for name in names}
@@ -361,7 +361,7 @@ class BlockReader:
         body = self.read(node.body)
         made = any(manager.role in {"function", "method"} for manager in managers)
         if made and len(self.env.refusals) == refusals and any(x.asked for x in expressions(body)):
-            # The block would be entered twice, once for each way to go on.
+            # The block would be entered twice, once for each branch after it.
             self.env.refuse(node.lineno, "FDL306", "a decision inside a `with` block")
         span = self.env.source.span(node)
         return Stmt(
@@ -397,7 +397,7 @@ class BlockReader:
 
 
 def _swallows(callee: Expr) -> bool:
-    """Say whether a context manager is there to end errors."""
+    """Return True if a context manager is there to end errors."""
     return callee.op in {"name", "attribute"} and callee.name in {"suppress", "raises"}
 
 

@@ -1,4 +1,4 @@
-"""What a built loop tells the builder besides its functions: data, epochs, device, schedule."""
+"""Arguments of a builder besides its functions: data, epochs, device, schedule."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -39,7 +39,7 @@ def calls_of(
 
 
 def is_schedule(place: LoopPlace, top: ast.For, node: ast.Expr) -> bool:
-    """Say whether a statement is the step of one of torch's schedules that is made before the loop."""
+    """Return True if a statement is the step of one of torch's schedules that is made before the loop."""
     call = node.value
     if not is_method(call, "step") or not place.source.is_alone(place.source.span(node)):
         return False
@@ -61,7 +61,7 @@ def is_schedule(place: LoopPlace, top: ast.For, node: ast.Expr) -> bool:
 
 
 def _is_lasting(node: ast.expr, changing: set[str]) -> bool:
-    """Say whether an expression gives the same batches anew whenever it is iterated."""
+    """Return True if an expression gives the same batches again whenever it is iterated."""
     if mentioned([node]) & changing:
         return False
     match node:
@@ -92,7 +92,7 @@ def _epochs(place: LoopPlace, outer: ast.For | None) -> str:
 
 
 def _device(place: LoopPlace, model: str, changing: set[str]) -> str:
-    """Return the device of the model: what the script calls it, or where its weights are."""
+    """Return the device of the model: the script's expression for it, or where its weights are."""
     for value in _placements(place.source.tree, model):
         match value:
             case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Name(id=name)]):

@@ -1,4 +1,4 @@
-"""Say how a training loop becomes a `Trainer.builder`: what moves where, or why it cannot."""
+"""Move of a training loop into a `Trainer.builder`: the place of each part, or the refusal."""
 
 import ast
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from fdl_cli.porter.analyse.training_step import (
 )
 from fdl_cli.porter.ir.training import BuiltIR
 
-# What changes its meaning inside another function.
+# Nodes whose meaning changes inside another function.
 _SCOPED: Final = frozenset({"locals", "vars", "exec", "eval", "super", "dir"})
 _DISTRIBUTED: Final = ("torch.distributed.", "torch.nn.parallel.DistributedDataParallel", "accelerate.",
                        "horovod.", "torch_xla.")  # fmt: skip
@@ -126,7 +126,7 @@ def _refuse_jumps(pieces: Pieces) -> None:
 
 
 def _refuse_between(pieces: Pieces, parts: StepParts, model: str) -> None:
-    """Refuse what would find another model if it came after the update."""
+    """Refuse a statement that would find another model if it came after the update."""
     trained = {ast.unparse(parts.optimizer).partition(".")[0], model.partition(".")[0]}
     for node in pieces.between:
         calls = {
@@ -143,7 +143,7 @@ def _refuse_between(pieces: Pieces, parts: StepParts, model: str) -> None:
 
 def _refuse_scoped(loop: ast.For, place: LoopPlace) -> None:
     for node in ast.walk(place.scope):
-        # Before the loop nothing of it can be asked for.
+        # Nothing of the loop is available before it.
         if not isinstance(node, ast.Call) or node.lineno < loop.lineno:
             continue
         called = _scoped_call(node)
@@ -167,7 +167,7 @@ def _scoped_call(node: ast.Call) -> str:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outer:
-    """What is looked at in the loop around a loop."""
+    """The parts of the loop around a loop that the analysis reads."""
 
     loop: ast.For
     before: tuple[ast.stmt, ...]
@@ -200,7 +200,7 @@ def _roots(parts: StepParts) -> Iterator[str]:
 
 
 def _counts(loop: ast.For) -> bool:
-    """Say whether a loop counts up: `for epoch in range(...)`."""
+    """Return True if a loop counts up: `for epoch in range(...)`."""
     items = loop.iter
     return (
         isinstance(loop.target, ast.Name)
@@ -215,7 +215,7 @@ def _counts(loop: ast.For) -> bool:
 
 
 def _objections(outer: _Outer) -> Iterator[object]:
-    """Yield what keeps a loop around a loop from being one over epochs."""
+    """Yield the statements that keep a loop around a loop from being one over epochs."""
     around = [*outer.before, *outer.after]
     yield from own_jumps(around)
     for node in around:

@@ -1,4 +1,4 @@
-"""Which names the functions of a built loop share, and what each of them starts with."""
+"""Names that the functions of a built loop share, and the value each of them starts with."""
 
 import ast
 from collections.abc import Iterable, Mapping
@@ -130,7 +130,7 @@ class Naming:
         return found
 
     def _batches(self) -> tuple[str, ast.expr, ast.expr]:
-        """Return the name that counts the batches, what a batch is taken apart into, and the data.
+        """Return the name that counts the batches, the targets of a batch, and the data.
 
         `for i, batch in enumerate(data)` gives its number to what follows the step only.
         """
@@ -193,7 +193,7 @@ class Naming:
             self.shared.add(self.index)
 
     def _open_epoch(self) -> None:
-        """Give the number of the epoch to the functions that ask for it."""
+        """Give the number of the epoch to the functions that need it."""
         if self.outer is None:
             return
         assert isinstance(self.outer.target, ast.Name)
@@ -324,7 +324,7 @@ class Naming:
         )
 
     def _body_line(self, loop: ast.For) -> int:
-        """Return the line after the head of a loop; comments may stand there."""
+        """Return the line after the head of a loop; comments may follow there."""
         source = self.place.source
         colon = source.text.index(":", source.span(loop.iter).end)
         return source.line_of(colon) + 1
@@ -335,7 +335,7 @@ class Naming:
 
 
 def _bare(target: str) -> str:
-    """Return what a batch is taken apart into, as it stands in an assignment."""
+    """Return the targets that a batch is unpacked into, as written in an assignment."""
     node = ast.parse(f"{target} = 0").body[0]
     assert isinstance(node, ast.Assign)
     plain = isinstance(node.targets[0], ast.Tuple) and node.targets[0].elts

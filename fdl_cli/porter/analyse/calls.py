@@ -1,4 +1,4 @@
-"""Classify a call: whom it calls, and what kind of value comes out."""
+"""Classification of calls: the target, and the kind of the result."""
 
 from dataclasses import dataclass
 from typing import final
@@ -23,7 +23,7 @@ class Call:
 
 
 def classify(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: int) -> Call:
-    """Say whom a call calls; what a flow cannot contain is noted as a refusal."""
+    """Find the target of a call; a call that a flow cannot contain is noted as a refusal."""
     if callee.op == "name":
         return _named(env, callee, arguments, line)
     if callee.op == "attribute":
@@ -32,7 +32,7 @@ def classify(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line: 
 
 
 def _result(arguments: tuple[Expr, ...]) -> Kind:
-    """Return what comes out of a step: of values a value, of plain Python anything, or None."""
+    """Return the kind of a step's result: of values a value, of plain Python anything, or None."""
     return "flow" if _any(arguments, MAY_FLOW - {"size"}) else "result"
 
 
@@ -80,7 +80,7 @@ def _constructor(env: Environment, name: str, arguments: tuple[Expr, ...]) -> Ca
         return Call(role="made", kind="module")
     if is_settled(env.names.classes[name], arguments):
         return Call(role="python", kind="maybe")
-    # A flow is traced once: what plain Python makes in it would be one object for all calls.
+    # A flow is traced once: an object made by plain Python would be shared by all calls.
     return Call(role="function", kind="result")
 
 
@@ -126,7 +126,7 @@ def _is_literal(expr: Expr) -> bool:
 
 
 def _random(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int) -> Call:
-    """Classify a draw from another random stream: a step of its own, carried out at every call."""
+    """Classify a draw from another random stream: a separate step, carried out at every call."""
     if _any(arguments, {"module", "modules"}) or dotted.endswith(".shuffle"):
         env.refuse(line, "FDL308", f"`{dotted}` draws among layers, or into a list")
     scalar = dotted.startswith("random.") or dotted in py.NUMPY_SCALAR_DRAWS
@@ -175,7 +175,7 @@ def _torch(env: Environment, dotted: str, arguments: tuple[Expr, ...], line: int
 
 
 def is_opaque_torch(dotted: str) -> bool:
-    """Say whether a torch name must be called with real tensors, as one node."""
+    """Return True if a torch name must be called with real tensors, as one node."""
     legacy = dotted.startswith(torch.LEGACY_CONSTRUCTOR_PREFIX) and dotted.endswith("Tensor")
     return legacy or dotted in torch.OPAQUE or dotted.startswith(torch.OPAQUE_PREFIXES)
 
@@ -194,7 +194,7 @@ def _builtin(env: Environment, name: str, arguments: tuple[Expr, ...], line: int
     if name in py.FORBIDDEN_BUILTINS:
         env.refuse(line, "FDL318", f"`{name}(...)` in forward")
     elif name in {"any", "all"} and _is_lazy(arguments):
-        # Its items are asked for one after the other, as far as it takes.
+        # Python reads its items one after the other, as far as it takes.
         return Call(role="python", kind="python")
     elif name in py.NUMBER_BUILTINS:
         return _number(env, name, arguments, line)
@@ -302,7 +302,7 @@ def _attribute(env: Environment, callee: Expr, arguments: tuple[Expr, ...], line
 
 def _on_self(env: Environment, name: str, arguments: tuple[Expr, ...], line: int) -> Call:
     if name in env.view.properties:
-        # It calls what the property gives, which may be anything.
+        # The call's target is the property's value, which may be anything.
         return Call(role="submodule", kind=_result(arguments))
     if name in env.view.methods:
         env.own_calls.append(name)

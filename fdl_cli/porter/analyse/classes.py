@@ -39,7 +39,7 @@ def _classes(body: Iterable[ast.stmt], *, top: bool) -> Iterator[tuple[ast.Class
 def class_facts(
     source: SourceFile, names: Names, module_classes: frozenset[str], node: ast.ClassDef, top: bool
 ) -> ClassFacts:
-    """Return what is known about one class without running it."""
+    """Return the facts about one class without running it."""
     attributes: dict[str, AttributeFact] = {}
     for fact in _attributes(source, names, module_classes, node):
         known = attributes.get(fact.name)
@@ -166,7 +166,7 @@ def _filled(
 
 
 def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[ast.expr, ast.expr | None]]:
-    """Yield every part of a target with what it is given."""
+    """Yield every part of a target with its value."""
     if not isinstance(target, ast.Tuple):
         yield target, value
     elif isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
@@ -259,7 +259,7 @@ def _kind(
 
 
 def _torch_kind(dotted: str) -> AttributeKind:
-    """Return what a call of an imported name makes."""
+    """Return the result of calling an imported name."""
     if dotted in torch.PARAMETER_CONTAINERS:
         return "parameters"
     if dotted in torch.CONTAINERS or dotted in torch.KEYED_CONTAINERS:

@@ -10,7 +10,7 @@ from fdl_cli.porter.knowledge import torch_names as torch
 
 
 def drawing_functions(names: Names, elsewhere: Mapping[str, Kind]) -> dict[str, Kind]:
-    """Return the functions that draw, by themselves or through another one, and what they return.
+    """Return the functions that draw, by themselves or through another one, and their results.
 
     From torch they may return tensors; other generators make numbers. `elsewhere` are imported names.
     """
@@ -30,7 +30,7 @@ def _closure(called: Mapping[str, set[str]], draws: Callable[[str], bool]) -> se
 
 
 def calls(names: Names, node: ast.AST) -> Iterator[str]:
-    """Yield what code calls: full names, names of the file, methods as `.name`."""
+    """Yield the callees of code: full names, names of the file, methods as `.name`."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.Call):
             dotted = names.dotted(inner.func)

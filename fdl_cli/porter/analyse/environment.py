@@ -1,4 +1,4 @@
-"""What is known about values while a method is read: kinds of names, attributes and results."""
+"""Facts about values while a method is read: kinds of names, attributes and results."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ ATTRIBUTE_KINDS: Mapping[AttributeKind, Kind] = {
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionFact:
-    """What a function of the script does with graph values.
+    """The effect of a script's function on graph values.
 
     `transparent`: its operations can be recorded one by one, so calls stay as they are written.
     `none_test`: it only says whether its argument is (not) None; the value is what True means.
@@ -49,7 +49,7 @@ class ClassView:
     """A class as its methods see it: own and inherited attributes and methods of the file.
 
     `inherits_forward`: a class of the file above this one has a forward; `extends_layer`: a class
-    of torch that is more than `nn.Module` stands above it, or one of a package of models
+    of torch that is more than `nn.Module` is among its bases, or one of a package of models
     (`extends_foreign`). `stored` are the attributes that
     methods other than the constructor set or fill: they are read live. `given` is what the calls
     of a method of the class hand to its parameters. `properties` are methods that are read as
@@ -105,7 +105,7 @@ class Environment:
     given: list[tuple[str, str, bool, tuple[tuple[str, Kind], ...]]] = field(default_factory=list)
 
     def bind(self, name: str, kind: Kind) -> None:
-        """Note what a variable is bound to; one that is anything but a traced value may be a weight."""
+        """Note the kind of a variable; one that is anything but a traced value may be a weight."""
         self.kinds[name] = "maybe" if name in self.shared else kind
         if self.kinds[name] not in {"flow", "none"}:
             self.optional.discard(name)
@@ -118,7 +118,7 @@ class Environment:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Forget afterwards what is bound inside a lambda or comprehension."""
+        """Forget afterwards the names bound inside a lambda or comprehension."""
         saved = dict(self.kinds)
         try:
             yield
@@ -141,12 +141,12 @@ class Environment:
         return next(found, "")
 
     def is_self(self, expr: Expr) -> bool:
-        """Say whether the expression is the object itself."""
+        """Return True if the expression is the object itself."""
         return expr.op == "name" and expr.name == self.self_name and bool(self.self_name)
 
 
 def join(first: Kind | None, second: Kind | None) -> Kind:
-    """Return what is known of a value that comes from one of two places."""
+    """Return the kind of a value that comes from one of two places."""
     if first == second and first is not None:
         return first
     pair = {first, second}

@@ -1,4 +1,4 @@
-"""Where imports of a file stand, what they bring, and which names it uses."""
+"""Imports of a file with their places and targets, and the names that the file uses."""
 
 import ast
 from itertools import takewhile
@@ -14,7 +14,7 @@ def flodl_names(names: Names) -> tuple[tuple[str, str], ...]:
 
 
 def imports_torch(names: Names) -> bool:
-    """Say whether the file imports torch, or a part of it."""
+    """Return True if the file imports torch, or a part of it."""
     modules = [*names.aliases.values(), *names.stars]
     return any(module == "torch" or module.startswith("torch.") for module in modules)
 
@@ -40,7 +40,7 @@ def used_names(tree: ast.Module) -> frozenset[str]:
 def import_place(source: SourceFile) -> int:
     """Return where our import goes: after the torch imports, else after the last import.
 
-    Only imports above the first definition count: what follows it may be too late for a class.
+    Only imports above the first definition count: a later one may be too late for a class.
     """
     head = list(takewhile(lambda node: not _defines(node), source.tree.body))
     best: ast.stmt | None = None
@@ -65,7 +65,7 @@ def import_place(source: SourceFile) -> int:
 
 
 def _defines(node: ast.stmt) -> bool:
-    """Say whether a statement is, or may build, something that is ported."""
+    """Return True if a statement is, or may build, something that is ported."""
     if isinstance(node, ast.Assign):
         return any(
             isinstance(inner, ast.Attribute | ast.Name)
@@ -86,7 +86,7 @@ def _names_torch(node: ast.Import | ast.ImportFrom) -> bool:
 
 
 def starts(tree: ast.Module) -> bool:
-    """Say whether running the file does more than define names."""
+    """Return True if running the file does more than define names."""
     return any(_acts(node) for node in tree.body)
 
 

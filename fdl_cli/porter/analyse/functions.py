@@ -19,7 +19,7 @@ _NO_CLASS = ClassView(
 def understand_functions(
     reader: MethodReader, functions: Mapping[str, FunctionNode], elsewhere: Mapping[str, Kind]
 ) -> None:
-    """Tell the reader the functions whose operations can be recorded one by one, and those that draw.
+    """Give the reader the functions whose operations can be recorded one by one, and those that draw.
 
     `elsewhere` are imported names of functions that draw, with what they return.
     """
@@ -38,7 +38,7 @@ def understand_functions(
                 found[name] = fact
         reader.functions.update(found)
         waiting = {name: node for name, node in waiting.items() if name not in found}
-        # What a function is changes only with those that it mentions.
+        # Whether a function is plain changes only with the functions that it mentions.
         todo = {name for name in waiting if mentioned[name] & found.keys()}
     for name, node in waiting.items():
         reader.functions.setdefault(name, _function_fact(reader, node))
@@ -53,7 +53,7 @@ def _function_fact(reader: MethodReader, node: FunctionNode) -> FunctionFact:
     ast.copy_location(plain, node)
     method, result = reader.read(plain, _NO_CLASS)
     roles = {expr.role for expr in expressions(method.body)}
-    # What asks for the value of a tensor is written anew in a flow, but not in a function.
+    # Code that reads a tensor's value is rewritten in a flow, but not in a function.
     asks = any(expr.asked or expr.role == "value" for expr in expressions(method.body))
     transparent = not (method.refusals or asks or roles & {"submodule", "function", "own"})
     return FunctionFact(
@@ -71,7 +71,7 @@ def _with_self(arguments: ast.arguments) -> ast.arguments:
 
 
 def _none_test(node: FunctionNode) -> bool | None:
-    """Return what True means when a function only compares its argument with None."""
+    """Return the meaning of True when a function only compares its argument with None."""
     body = [stmt for stmt in node.body if not isinstance(stmt, ast.Expr)]
     if len(body) != 1 or not isinstance(body[0], ast.Return) or len(node.args.args) != 1:
         return None

@@ -1,4 +1,4 @@
-"""Parameters of helper methods by what the calls of a family of classes hand to them.
+"""Parameters of helper methods by the arguments in the calls of a family of classes.
 
     def forward(self, x):
         return self.clamp(self.beta, 2)     # a raw parameter, and a number
@@ -42,7 +42,7 @@ class OwnCall:
 def given_kinds(
     calls: Iterable[OwnCall], nodes: Mapping[str, FunctionNode], unknown: frozenset[str]
 ) -> dict[str, dict[str, Kind]]:
-    """Return by method what its parameters are given; methods in `unknown` are called from elsewhere, too."""
+    """Return the kinds of parameters by method; methods in `unknown` are called from elsewhere, too."""
     found: dict[str, dict[str, Kind]] = {}
     for call in calls:
         node = nodes.get(call.name)
@@ -58,7 +58,7 @@ def given_kinds(
 
 
 def narrowed_kind(declared: Kind, given: Kind | None) -> Kind:
-    """Return what a parameter is, from its signature and from what its calls give."""
+    """Return the kind of a parameter, from its signature and from the arguments of its calls."""
     match declared:
         case "flow":
             return "maybe" if given == "none" else given or declared
@@ -102,7 +102,7 @@ def _written(value: ast.expr, own: str, optional: set[str]) -> Kind:
 
 
 def _bound(node: FunctionNode, call: OwnCall) -> dict[str, Kind]:
-    """Return what one call gives to each parameter, defaults included."""
+    """Return the kind of one call's argument for each parameter, defaults included."""
     parameters = _parameters(node)
     positional = parameters[: len(parameters) - len(node.args.kwonlyargs)]
     if any(label in {"*", "**"} for label, _ in call.arguments):

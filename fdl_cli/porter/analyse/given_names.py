@@ -1,4 +1,4 @@
-"""Variables that hold what a method was given, and nothing that a step computes.
+"""Variables that hold arguments of a method, and nothing that a step computes.
 
 def forward(self, x, use_cache=None):
     use_cache = use_cache if use_cache is not None else self.config.use_cache
@@ -47,7 +47,7 @@ def _own(method: FunctionNode) -> str:
 
 
 def _bindings(method: FunctionNode) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield every variable that is bound, and to what where that is one expression."""
+    """Yield every variable that is bound, and its value where that is one expression."""
     simple: dict[int, ast.expr] = {}
     for node in ast.walk(method):
         match node:

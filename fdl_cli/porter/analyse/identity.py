@@ -7,7 +7,7 @@ _QUESTIONS = {"is": "lambda a, b: a is b", "is not": "lambda a, b: a is not b"}
 
 
 def asks_of_objects(symbol: str, left: Expr, right: Expr) -> bool:
-    """Return True if a comparison asks whether two values are one object, and the proxies are not."""
+    """Return True if a comparison is one of identity, which proxies do not preserve."""
     parts = (left, right)
     if symbol not in _QUESTIONS or any(part.kind == "none" for part in parts):
         return False
@@ -16,7 +16,7 @@ def asks_of_objects(symbol: str, left: Expr, right: Expr) -> bool:
 
 
 def question_of_objects(symbol: str, parts: tuple[Expr, ...], span: Span) -> Expr:
-    """Return the step that asks it of the objects of a call."""
+    """Return the step that compares the objects of a call."""
     callee = Expr(op="name", name=_QUESTIONS[symbol], kind="python")
     return Expr(
         op="call",

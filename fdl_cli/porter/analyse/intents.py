@@ -1,4 +1,4 @@
-"""Recognise the blocks of a training script by the library calls that they are made of."""
+"""Recognition of the blocks of a training script by their library calls."""
 
 import ast
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def training_blocks(
 
 
 def _is_model(names: Names, node: ast.ClassDef) -> bool:
-    """Say whether a class is a model; the methods of a trainer class are training code."""
+    """Return True if a class is a model; the methods of a trainer class are training code."""
     if any(
         isinstance(item, ast.FunctionDef) and item.name in {"forward", "flow"}
         for item in node.body
@@ -77,7 +77,7 @@ def _call(names: Names, node: ast.Call) -> tuple[str, str]:
 
 
 def _method(kind: str, callee: ast.Attribute) -> str:
-    """Return the kind of a method call, with a look at what it is called on."""
+    """Return the kind of a method call, with a look at its receiver."""
     receiver = ast.unparse(callee.value).lower()
     if callee.attr == "step":
         if "sched" in receiver:
@@ -89,7 +89,7 @@ def _method(kind: str, callee: ast.Attribute) -> str:
 
 
 def _counts_steps(node: ast.If) -> bool:
-    """Say whether an `if` lets the optimizer step in some turns only."""
+    """Return True if an `if` lets the optimizer step in some turns only."""
     modulo = any(isinstance(item, ast.Mod) for item in ast.walk(node.test))
     return modulo and any(
         isinstance(item, ast.Call)

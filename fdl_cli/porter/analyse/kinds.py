@@ -1,16 +1,16 @@
-"""What kind of value comes out: of an operator, of a container, of an attribute that changes."""
+"""Kind of a result: of an operator, of a container, of an attribute that changes."""
 
 from fdl_cli.porter.analyse.environment import FLOWING
 from fdl_cli.porter.ir.expressions import Expr, Kind
 
 
 def stored_kind(kind: Kind) -> Kind:
-    """Return what an attribute may be at the start of a call, given what sets it first."""
+    """Return the kind of an attribute at the start of a call, given the kind that sets it first."""
     return kind if kind in {"parameter", "module", "modules"} else "maybe"
 
 
 def container_kind(parts: tuple[Expr, ...]) -> Kind:
-    """Return what a container of such parts is."""
+    """Return the kind of a container of such parts."""
     kinds = {part.kind for part in parts}
     unknown = any(part.op == "attribute" and part.kind == "python" for part in parts)
     if kinds & {"parameter", "parameters"} or (unknown and kinds & FLOWING):
@@ -25,7 +25,7 @@ def container_kind(parts: tuple[Expr, ...]) -> Kind:
 
 
 def arithmetic_kind(symbol: str, left: Expr, right: Expr) -> Kind:
-    """Return what an operator makes of two values."""
+    """Return the kind of an operator's result on two values."""
     kinds = {left.kind, right.kind}
     several = kinds & {"flows", "parameters"}
     if several and symbol in {"+", "*"}:

@@ -1,4 +1,4 @@
-"""Classes that stand in other files: what a file needs to know of the bases that it imports."""
+"""Classes in other files: the facts that a file needs about the bases that it imports."""
 
 import ast
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class SurveyedClass:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What one file offers to others, before any of its methods is understood.
+    """The exports of one file to others, before any of its methods is understood.
 
     `drawing` are its functions that draw random numbers, and what they return.
     """
@@ -73,7 +73,7 @@ ALONE = Kinship()
 
 
 def survey(source: SourceFile, brought: Mapping[str, str] = MappingProxyType({})) -> Survey:
-    """Look at the classes of a file; `brought` is what it gets from outside of the project."""
+    """Look at the classes of a file; `brought` are its names from outside of the project."""
     names = collect(source.tree, brought)
     found: dict[str, SurveyedClass] = {}
     for node, top in class_nodes(source.tree):
@@ -102,7 +102,7 @@ def method_nodes(node: ast.ClassDef, *, module: bool = False) -> dict[str, Funct
 
 
 def _is_left_out(node: FunctionNode) -> bool:
-    """Say whether a function is no step of a forward: a setter, or the text of a context manager."""
+    """Return True if a function is no step of a forward: a setter, or the text of a context manager."""
     return any(
         (isinstance(each, ast.Attribute) and each.attr in {"setter", "deleter", "contextmanager"})
         or (isinstance(each, ast.Name) and each.id == "contextmanager")

@@ -23,7 +23,7 @@ def layer_properties(node: ast.ClassDef) -> frozenset[str]:
 
 
 def _registered(node: ast.ClassDef) -> Iterator[str]:
-    """Yield by what a class registers its submodules: the texts of the first arguments."""
+    """Yield the name expressions of a class's submodules: the texts of the first arguments."""
     for method in node.body:
         own = _own_name(method)
         for inner in ast.walk(method) if own else ():
@@ -40,7 +40,7 @@ def _registered(node: ast.ClassDef) -> Iterator[str]:
 
 
 def _key(method: ast.FunctionDef) -> str:
-    """Return what a property looks up on the object, nothing if it does something else."""
+    """Return the name that a property looks up on the object, nothing if it does something else."""
     own = _own_name(method)
     decorated = [ast.unparse(item) for item in method.decorator_list]
     body = method.body[1:] if ast.get_docstring(method) is not None else method.body

@@ -26,7 +26,7 @@ _Binding = tuple[str, ast.expr | None]
 @final
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """What is bound where in a method: lines and values by variable, and from where to where loops go."""
+    """The bindings of a method: lines and values by variable, and the extent of its loops."""
 
     bindings: Mapping[str, tuple[tuple[int, ast.expr | None], ...]]
     loops: tuple[tuple[int, int], ...]
@@ -130,7 +130,7 @@ def _bound(target: ast.expr, value: ast.expr | None) -> Iterator[_Binding]:
 
 
 def _elements(target: ast.expr, value: ast.expr | None) -> Iterator[_Binding]:
-    """Yield the names of a target with what they become when it is bound to every element."""
+    """Yield the names of a target with their values when it is bound to every element."""
     match target, value:
         case _, ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
             for part in parts:
@@ -144,7 +144,7 @@ def _elements(target: ast.expr, value: ast.expr | None) -> Iterator[_Binding]:
             yield from _bound(count, ast.Constant(value=0))
             yield from _elements(one, each)
         case _:
-            # What was put into a container may be anything: only its container methods are known.
+            # The items of a container may be anything: only its container methods are known.
             for node in ast.walk(target):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     yield node.id, value

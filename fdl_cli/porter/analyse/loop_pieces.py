@@ -11,9 +11,9 @@ from fdl_cli.porter.analyse.names import FunctionNode
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pieces:
-    """The body of a loop: what computes the loss, the backward pass, the step, and what follows.
+    """The body of a loop: the loss, the backward pass, the step, and the statements that follow.
 
-    `between` stands between the backward pass and the step, and may as well come after it.
+    `between` lies between the backward pass and the step, and may as well come after it.
     """
 
     loop: ast.For
@@ -29,7 +29,7 @@ Jump = ast.Break | ast.Continue | ast.Return
 
 
 def own_jumps(statements: Iterable[ast.stmt], *, looping: bool = False) -> Iterator[Jump]:
-    """Yield what leaves a turn of the loop that the statements stand in.
+    """Yield the jumps that leave a turn of the loop around the statements.
 
     A `break` of a loop inside of them (`looping`) is that loop's own matter.
     """

@@ -1,4 +1,4 @@
-"""Where a training loop stands: its file, the function around it, and the loops around it."""
+"""Place of a training loop: its file, the function around it, and the loops around it."""
 
 import ast
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from fdl_cli.porter.parse.reader import SourceFile
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopPlace:
-    """A loop with what is around it; `chain` are the loops right around it and itself, outermost first."""
+    """A loop with its surroundings; `chain` are the loops right around it and itself, outermost first."""
 
     source: SourceFile
     names: Names
@@ -30,7 +30,7 @@ class LoopPlace:
         return ast.unparse(node) if "\n" in written or "\r" in written else written
 
     def knows(self, name: str) -> bool:
-        """Say whether an expression means the same in the scope: a name of it, of the module, of self."""
+        """Return True if an expression means the same in the scope: a name of it, of the module, of self."""
         root = name.partition(".")[0]
         found: set[str] = set()
         if isinstance(self.scope, FunctionNode):

@@ -1,4 +1,4 @@
-"""Recognise training loops, and say of each how its step or the whole of it can move, or why not."""
+"""Recognition of training loops, and for each the possible move of its step or its whole, or the refusal."""
 
 import ast
 from collections.abc import Iterator
@@ -58,12 +58,12 @@ def _loops_in(body: list[ast.stmt], around: tuple[Loop, ...]) -> Iterator[tuple[
                 yield (*around, node)
             continue
         for field in ("body", "orelse", "finalbody"):
-            # Behind an `if` or `with` a loop is by itself: what is put before it stays there.
+            # Behind an `if` or `with` a loop is by itself: statements put before it stay there.
             yield from _loops_in(vars(node).get(field) or [], ())
 
 
 def _trains(loop: Loop) -> bool:
-    """Say whether a loop computes gradients, or lets an optimizer do it by a closure."""
+    """Return True if a loop computes gradients, or lets an optimizer do it by a closure."""
     return any(
         is_method(node, "backward")
         or (isinstance(node, ast.Call) and is_method(node, "step") and _is_closure_step(node))

@@ -81,9 +81,9 @@ class ExpressionReader:
                 return self._operator(node)
 
     def test(self, node: ast.expr) -> Expr:
-        """Read an expression of which Python asks whether it is true."""
+        """Read an expression whose truth value Python needs."""
         if isinstance(node, ast.BoolOp):
-            # Python asks all of them, as far as it takes.
+            # Python evaluates all of them, as far as it takes.
             parts = tuple(self.test(part) for part in node.values)
             return self._make(node, "boolean", parts, "python", _joint(node))
         expr = self._compare(node) if isinstance(node, ast.Compare) else self.read(node)
@@ -93,7 +93,7 @@ class ExpressionReader:
         """Return True if only a call can tell whether a value is true."""
         if expr.kind != "maybe":
             return expr.kind in FLOWING
-        # What is given to a helper may have been computed; what a forward is given is guarded.
+        # A helper's arguments may have been computed; those of a forward are guarded.
         method = self.env.method
         is_helper = method is not None and method.name not in {"forward", "__call__"}
         return (is_helper and bool(self.env.view.methods)) or not is_given(method, node)
@@ -511,7 +511,7 @@ class ExpressionReader:
             self.env.refuse(line, "FDL309", message)
 
     def _as_held(self, part: Expr) -> Expr:
-        """Return an argument; what the object holds is read by a step, and changed in every call."""
+        """Return an argument; a value that the object holds is read by a step, and changed in every call."""
         held = part.span is not None and is_held(self.env, part, 1)
         return read_live(part, part.span) if held and part.span is not None else part
 
@@ -543,5 +543,5 @@ def _joint(node: ast.BoolOp) -> str:
 
 
 def places(parts: tuple[Expr, ...]) -> tuple[Span, ...]:
-    """Return where the parts stand in the source."""
+    """Return the places of the parts in the source."""
     return tuple(part.span for part in parts if part.span is not None)

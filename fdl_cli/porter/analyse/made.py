@@ -62,7 +62,7 @@ def is_used_up(expr: Expr) -> bool:
 
 
 def _computes(node: ast.AST) -> bool:
-    """Say whether a call may be more than a question about sizes or a piece of plain Python."""
+    """Return True if a call may be more than a question about sizes or a piece of plain Python."""
     match node:
         case ast.Call(func=ast.Name(id=name)):
             return name not in PURE_BUILTINS
@@ -73,7 +73,7 @@ def _computes(node: ast.AST) -> bool:
 
 
 def is_formatted(arguments: tuple[Expr, ...]) -> bool:
-    """Say whether an argument is a text that holds values of the graph."""
+    """Return True if an argument is a text that holds values of the graph."""
     texts = [node for part in arguments for node in walk(part) if node.op == "format"]
     texts += [part for part in arguments if part.op == "binary" and part.name == "%"]
     texts += [part for part in arguments if part.op == "call" and part.parts[0].name == "format"]

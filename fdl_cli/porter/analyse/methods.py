@@ -1,4 +1,4 @@
-"""Read one method (or function): its signature, its body, and why it cannot be described."""
+"""Reader of one method (or function): its signature, its body, and why it cannot be described."""
 
 import ast
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _PLAIN_DECORATORS = torch.WRAPPERS | {
     "torch.jit.ignore",
     "torch.jit.unused", "torch.jit.export", "torch.jit.script_method", "typing.override",
 }  # fmt: skip
-# Of what these make of a function nobody knows how it is called.
+# These turn a function into an object whose signature is unknown.
 _NO_WRAPPERS = frozenset({
     "typing.overload", "functools.cached_property", "functools.singledispatchmethod",
     "contextlib.contextmanager", "contextlib.asynccontextmanager",
@@ -57,7 +57,7 @@ class MethodReader:
     def read(
         self, node: FunctionNode, view: ClassView, *, cautious: bool = False
     ) -> tuple[MethodIR, Kind]:
-        """Return the IR of a method, and the kind of what it returns.
+        """Return the IR of a method, and the kind of its result.
 
         Read cautiously, no parameter and no part of a result is taken for a tensor: it may be a list of
         them, or None.
@@ -115,7 +115,7 @@ class MethodReader:
         return method, result or "none"
 
     def is_wrapped(self, node: FunctionNode) -> bool:
-        """Say whether a forward has decorators that run at every call."""
+        """Return True if a forward has decorators that run at every call."""
         return bool(_around(node, self._decorators(node)))
 
     def _decorators(self, node: FunctionNode) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ def _used_as_lists(node: FunctionNode) -> set[str]:
 
 
 def _used_as_flags(node: FunctionNode) -> set[str]:
-    """Return the names that are only asked for: compared with constants, tested, counted to."""
+    """Return the names that are only tested: compared with constants, checked for truth, counted to."""
     asked: set[str] = set()
     used: set[str] = set()
     for inner in ast.walk(node):
@@ -295,13 +295,13 @@ def _around(node: FunctionNode, decorators: tuple[str, ...]) -> list[ast.expr]:
 
 
 def _is_no_wrapper(name: str) -> bool:
-    """Say whether a decorator makes something else of a function, or compiles its text."""
+    """Return True if a decorator makes something else of a function, or compiles its text."""
     plain = name in _PLAIN_DECORATORS and name not in torch.WRAPPERS
     return plain or name.startswith("torch.jit.") or name in _NO_WRAPPERS
 
 
 def _unclear_supers(node: FunctionNode) -> list[int]:
-    """Return the lines where `super()` is handed around, or calls forward from another method."""
+    """Return the lines where `super()` is passed around, or calls forward from another method."""
     found = {inner.lineno for inner in ast.walk(node) if _is_call_of(inner, "super")}
     for inner in ast.walk(node):
         match inner:

@@ -1,4 +1,4 @@
-"""Which classes are torch modules, and which only look like them."""
+"""Detection of torch modules, and of classes that only look like them."""
 
 import ast
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def module_classes(names: Names, nodes: list[ast.ClassDef], kinship: Kinship) ->
 
 
 def is_model(facts: ClassFacts, modules: frozenset[str], known: Mapping[str, ClassFacts]) -> bool:
-    """Say whether a class of a file is to be ported."""
+    """Return True if a class of a file is to be ported."""
     if facts.name in modules:
         return True
     # A foreign base and a forward: most likely a module whose base is in another file.
@@ -49,7 +49,7 @@ def is_model(facts: ClassFacts, modules: frozenset[str], known: Mapping[str, Cla
 def _is_plain(
     base: BaseFact, known: Mapping[str, ClassFacts], below: frozenset[str] = frozenset()
 ) -> bool:
-    """Say whether a base is no module for sure: an abstract class, a function with its own gradient."""
+    """Return True if a base is no module for sure: an abstract class, a function with its own gradient."""
     above = known.get(base.name) if base.kind == "local" else None
     if above is not None and base.name not in below:  # `class Net(Net)` extends an earlier one
         inner = below | {base.name}

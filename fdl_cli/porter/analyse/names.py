@@ -1,4 +1,4 @@
-"""Resolve the names of a module: what an import, a function or a class of the file stands for."""
+"""Names of a module, resolved to the imports, functions and classes of the file."""
 
 import ast
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ class Names:
         return ""
 
     def dotted_name(self, name: str) -> str:
-        """Return what a module-level name was imported as."""
+        """Return the full name of a name that the module imports."""
         found = self.aliases.get(name)
         if found is not None:
             return found
@@ -42,7 +42,7 @@ class Names:
         return ""
 
     def is_own(self, name: str) -> bool:
-        """Say whether the module itself defines the name."""
+        """Return True if the module itself defines the name."""
         return name in self.functions or name in self.classes or name in self.assigned
 
     def _from_star(self, name: str) -> str:
@@ -55,7 +55,7 @@ class Names:
 
 
 def collect(tree: ast.Module, brought: Mapping[str, str] = MappingProxyType({})) -> Names:
-    """Collect what the module defines at its own level, conditional parts included.
+    """Collect the definitions at module level, conditional parts included.
 
     `brought` is what stars and relative imports bring from other files, under their full names.
     """

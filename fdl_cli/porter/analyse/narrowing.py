@@ -1,4 +1,4 @@
-"""What a comparison with `None` shows of a name, for the block that it decides about.
+"""Narrowing of a name by a comparison with `None`, for the block that depends on it.
 
 def forward(self, x, mask=None):
     scale = self.embedding.weight if self.scaled else None

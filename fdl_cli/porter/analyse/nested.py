@@ -7,7 +7,7 @@ from fdl_cli.porter.knowledge.python_names import MUTATORS
 
 
 def is_called_only(method: FunctionNode | None, inner: ast.FunctionDef) -> bool:
-    """Say whether a function is plain, only ever called, and reads no name that changes after it."""
+    """Return True if a function is plain, only ever called, and reads no name that changes after it."""
     if method is None or inner.decorator_list or inner.args.vararg or inner.args.kwarg:
         return False
     own = {id(node) for node in ast.walk(inner)}
@@ -49,7 +49,7 @@ def _is_read(node: ast.Name) -> bool:
 
 
 def is_plain(inner: ast.FunctionDef | ast.Lambda) -> bool:
-    """Say whether a function does nothing to what is around it but read: it can be made in every call."""
+    """Return True if a function only reads its surroundings: it can be made in every call."""
     if isinstance(inner, ast.FunctionDef) and inner.decorator_list:
         return False
     outside = _read_from_outside(inner)

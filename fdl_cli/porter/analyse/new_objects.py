@@ -1,11 +1,11 @@
-"""Objects that a forward makes: every call has to make them anew, so a step does it.
+"""Objects that a forward makes: every call needs new ones, so a step makes them.
 
 Before: cache = Pair(a=Cache(), b=[Cache()]), self.block(x, cache)
 After:  cache = call(Pair, a=call(Cache), b=[call(Cache)]), x.through(self.block, cache)
 
-A flow is traced once; what plain Python makes in it would be one object for all calls. Lists, dicts and
+A flow is traced once; an object made by plain Python would be shared by all calls. Lists, dicts and
 tuples are displays of a plan and new in every call. `calls.py` makes every call of a class a step; this file
-knows the exceptions: classes whose objects nobody can change, and containers that only the flow itself fills.
+knows the exceptions: classes of immutable objects, and containers that only the flow itself fills.
 """
 
 import ast
@@ -62,7 +62,7 @@ def _is_held(env: Environment, value: Expr) -> bool:
 
 
 def is_settled(node: ast.ClassDef, arguments: tuple[Expr, ...]) -> bool:
-    """Return True if an object of a class is nothing but what it is given, and cannot be changed."""
+    """Return True if an object of a class is only a record of its arguments, and immutable."""
     bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
     bases |= {base.attr for base in node.bases if isinstance(base, ast.Attribute)}
     makes = any(isinstance(each, ast.FunctionDef) and each.name in _MAKERS for each in node.body)
@@ -87,7 +87,7 @@ def _is_frozen(node: ast.ClassDef) -> bool:
 
 @lru_cache(maxsize=64)
 def _given(method: FunctionNode) -> frozenset[str]:
-    """Return the variables that a method gives to what it calls, as they are or in a container."""
+    """Return the variables that a method passes to its callees, as they are or in a container."""
     return frozenset(
         name
         for node in ast.walk(method)
@@ -98,12 +98,12 @@ def _given(method: FunctionNode) -> frozenset[str]:
 
 
 def _only_looks(node: ast.Call) -> bool:
-    """Say whether a call cannot change what it is given: `isinstance(cache, Cache)`."""
+    """Return True if a call cannot change its arguments: `isinstance(cache, Cache)`."""
     return isinstance(node.func, ast.Name) and node.func.id in py.PURE_BUILTINS
 
 
 def _names(value: ast.expr) -> Iterator[str]:
-    """Yield the variables that a value is, or that stand in it as they are."""
+    """Yield the variables that a value is, or that it contains unchanged."""
     match value:
         case ast.Name(id=name):
             yield name

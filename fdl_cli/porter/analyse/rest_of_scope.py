@@ -1,4 +1,4 @@
-"""What of a program may read the names of a loop once the loop is a set of functions."""
+"""Readers of a loop's names in the rest of a program, once the loop is a set of functions."""
 
 import ast
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def later_mentions(place: LoopPlace, top: ast.For) -> set[str]:
 
 
 def _after(scope: ast.Module | FunctionNode, top: ast.For) -> Iterator[ast.AST]:
-    """Yield what comes after the loop; in another loop around it, what comes before as well."""
+    """Yield the code after the loop; in another loop around it, the code before as well."""
     around = any(
         isinstance(node, ast.For | ast.While) and node is not top and _within(top, node)
         for node in own_nodes(scope)

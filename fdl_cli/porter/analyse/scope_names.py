@@ -1,4 +1,4 @@
-"""Which names statements bind and mention, and whether a name can stay inside them."""
+"""Names that statements bind and mention, and whether a name can stay inside them."""
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,7 +49,7 @@ def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def stays_inside(statements: Sequence[ast.stmt], name: str, *, set_before: bool) -> bool:
-    """Say whether a name is set before it is read, on every way through the statements."""
+    """Return True if a name is set before it is read, on every way through the statements."""
     try:
         _assigned(statements, name, before=set_before)
     except _ReadFirstError:

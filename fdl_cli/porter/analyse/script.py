@@ -1,4 +1,4 @@
-"""One file as a whole: which classes are models, what their forwards reach, which values count."""
+"""One file as a whole: its models, the methods that their forwards reach, the values that count."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -54,7 +54,7 @@ def analyse(
 
 @final
 class _Script:
-    """The classes of one file, and what is shared while their methods are read."""
+    """The classes of one file, and the state that they share while their methods are read."""
 
     def __init__(
         self, source: SourceFile, names: Names, cautious: frozenset[str], kinship: Kinship
@@ -106,7 +106,7 @@ class _Script:
         )
         for name, item in self.relatives.items():
             self._read_relative(name, item, reached[name])
-        # Twice: the second pass knows what methods are given, and return, that the first has read.
+        # Twice: the second pass knows the arguments and results that the first has read.
         for facts, node in models:
             self._read(facts, node, self._wanted(facts, node, reached))
         tree = self.source.tree
@@ -151,7 +151,7 @@ class _Script:
         return method_nodes(node, module=node.name in self.module_classes)
 
     def _is_ported(self, facts: ClassFacts) -> bool:
-        """Say whether a class is on the runtime already, by itself or through one above it."""
+        """Return True if a class is on the runtime already, by itself or through one above it."""
         if any(base.kind == "flow" for base in facts.bases):
             return True
         done = {*self.ported, *(name for name, item in self.relatives.items() if item.on_flodl)}
@@ -225,7 +225,7 @@ class _Script:
         )
 
     def _is_wrapped(self, above: list[ClassFacts]) -> bool:
-        """Say whether the forward that some classes give has decorators that run at every call."""
+        """Return True if the forward that some classes give has decorators that run at every call."""
         owner = next((each for each in above if "forward" in each.methods), None)
         node = self.syntax.get(owner.name, {}).get("forward") if owner is not None else None
         return node is not None and self.reader.is_wrapped(node)
@@ -284,7 +284,7 @@ class _Script:
         return {name: frozenset(found) for name, found in reached.items()}
 
     def _read_relative(self, name: str, item: Relative, reached: frozenset[str]) -> None:
-        """Note what the methods of a class of another file give to those of the classes below it."""
+        """Note the arguments that methods of another file's class pass to those of the classes below it."""
         methods = (node for method, node in item.methods.items() if method in reached)
         self.calls[name] = [call for node in methods for call in written_calls(node)]
 
@@ -300,7 +300,7 @@ class _Script:
     def _read(
         self, facts: ClassFacts, node: ast.ClassDef, wanted: list[str]
     ) -> tuple[MethodIR, ...]:
-        """Read methods of a class, knowing what the calls that were read before give and get."""
+        """Read methods of a class, with the arguments and results of the calls that were read before."""
         nodes = self._methods(node)
         view = replace(self._view(facts), given=self._given(facts, nodes))
         self.reader.given = []
@@ -319,7 +319,7 @@ class _Script:
     def _given(
         self, facts: ClassFacts, nodes: Mapping[str, FunctionNode]
     ) -> Mapping[str, Mapping[str, Kind]]:
-        """Return what the calls of a family of classes hand to the methods of one of them."""
+        """Return the kinds of arguments that a family of classes passes to the methods of one of them."""
         own = self._above(facts)
         calls: list[OwnCall] = []
         for name, others in self.calls.items():
@@ -333,7 +333,7 @@ class _Script:
                     if not each.owner
                     and (below and name != facts.name if each.above else each.name != "forward")
                 )
-        # Who calls the others stands in a file below this one.
+        # The caller of the others is in a file below this one.
         elsewhere = self.kinship.reached.get(facts.name, frozenset()) - {"forward"}
         return given_kinds(calls, nodes, elsewhere - {each.name for each in calls})
 

@@ -16,7 +16,7 @@ _TENSOR_DATA = frozenset({"data", "requires_grad", "grad"})
 
 
 def is_recorded(env: Environment, target: Expr) -> bool:
-    """Say whether setting an attribute as it is written is a step of the graph."""
+    """Return True if setting an attribute as it is written is a step of the graph."""
     owner = target.parts[0]
     if target.name in _TENSOR_DATA and owner.kind in {"flow", "parameter", "maybe"}:
         return True
@@ -30,7 +30,7 @@ def is_recorded(env: Environment, target: Expr) -> bool:
 
 
 def is_elsewhere(env: Environment, owner: Expr) -> bool:
-    """Say whether the owner of an attribute is a layer, something the object holds, or a library."""
+    """Return True if the owner of an attribute is a layer, something the object holds, or a library."""
     if owner.kind == "module" or owner.dotted:
         return True
     root, depth = owner, 0
@@ -40,7 +40,7 @@ def is_elsewhere(env: Environment, owner: Expr) -> bool:
 
 
 def paired(target: Expr, value: Expr) -> tuple[tuple[Expr, Expr], ...]:
-    """Return what is set to what; `a.x, a.y = b, c` sets two, where nothing is computed for it."""
+    """Return the targets and values; `a.x, a.y = b, c` sets two, where nothing is computed for it."""
     if target.op != "tuple" or value.op != "tuple" or len(target.parts) != len(value.parts):
         return ((target, value),)
     quiet = all(part.op in {"name", "constant"} for part in value.parts)
@@ -62,7 +62,7 @@ def as_call(target: Expr, value: Expr, span: Span) -> Expr:
 
 
 def as_read(owner: Expr, name: str, span: Span) -> Expr:
-    """Return `call(getattr, owner, "name")`: what it is in that very call."""
+    """Return `call(getattr, owner, "name")`, which reads the attribute in that very call."""
     word = Expr(op="constant", name=f'"{name}"', kind="python")
     return Expr(
         op="call",
@@ -75,7 +75,7 @@ def as_read(owner: Expr, name: str, span: Span) -> Expr:
 
 
 def is_set_here(method: FunctionNode | None, node: ast.Attribute) -> bool:
-    """Return True if a method changes what an attribute such as `self.config.kind` is, or holds."""
+    """Return True if a method replaces or changes the value of an attribute such as `self.config.kind`."""
     if method is None or not isinstance(node.ctx, ast.Load) or isinstance(node.value, ast.Name):
         return False
     return ast.unparse(node) in _settings(method) | _filled_chains(method)
@@ -83,7 +83,7 @@ def is_set_here(method: FunctionNode | None, node: ast.Attribute) -> bool:
 
 @lru_cache(maxsize=64)
 def _filled_chains(method: FunctionNode) -> frozenset[str]:
-    """Return the attributes of what the object holds that a method fills: `self.config.seen.append(x)`."""
+    """Return the attributes of held objects that a method fills: `self.config.seen.append(x)`."""
     own = method.args.args[0].arg if method.args.args else ""
     found: set[str] = set()
     for node in ast.walk(method):
@@ -142,7 +142,7 @@ def read_live(expr: Expr, span: Span) -> Expr:
 
 @lru_cache(maxsize=64)
 def _settings(method: FunctionNode) -> frozenset[str]:
-    """Return the attributes of what the object holds that a method sets, always to constants."""
+    """Return the attributes of held objects that a method sets, always to constants."""
     own = method.args.args[0].arg if method.args.args else ""
     plain: dict[str, bool] = {}
     for node in ast.walk(method):

@@ -1,4 +1,4 @@
-"""Find the training step in a loop: what clears, computes, clips and applies the gradients."""
+"""The training step in a loop: the calls that clear, compute, clip and apply the gradients."""
 
 import ast
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ Loop = ast.For | ast.While
 
 @final
 class NotMovedError(Exception):
-    """A loop that stays as it is: the code of the reason, what is the matter, and where."""
+    """A loop that stays as it is: the code of the reason, the message, and the place."""
 
     def __init__(self, code: str, message: str, node: ast.AST | None = None) -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class StepParts:
 
 
 def is_method(node: ast.AST, name: str) -> bool:
-    """Say whether a node is a call of a method of that name."""
+    """Return True if a node is a call of a method of that name."""
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -66,7 +66,7 @@ def is_method(node: ast.AST, name: str) -> bool:
 
 
 def receiver(node: ast.expr) -> ast.expr:
-    """Return what a method is called on."""
+    """Return the receiver of a method call."""
     assert isinstance(node, ast.Call)
     assert isinstance(node.func, ast.Attribute)
     return node.func.value
@@ -215,7 +215,7 @@ def _zeroed(calls: list[ast.Call]) -> set[str]:
 
 
 def _is_scaled(step: ast.Call, calls: list[ast.Call]) -> bool:
-    """Say whether a step is that of a loss scaler: `scaler.step(optimizer)`."""
+    """Return True if a step is that of a loss scaler: `scaler.step(optimizer)`."""
     name = ast.unparse(receiver(step))
     scales = {ast.unparse(receiver(node)) for node in calls if is_method(node, "scale")}
     return len(step.args) == 1 and name in scales
@@ -243,7 +243,7 @@ def _blocks(body: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
 def _clearing(
     loop: Loop, block: list[ast.stmt], step: ast.Expr, backwards: tuple[ast.Call, ...]
 ) -> ast.Expr:
-    """Return the statement that clears the gradients, once between a step and what comes next."""
+    """Return the statement that clears the gradients, once between a step and the next part."""
     calls = [
         node
         for node in ast.walk(loop)
@@ -308,7 +308,7 @@ def _clipping(
 
 
 def _is_plain(call: ast.Call) -> bool:
-    """Say whether a clipping names the parameters of a model and a limit, and nothing else."""
+    """Return True if a clipping names the parameters of a model and a limit, and nothing else."""
     given = len(call.args) + len(call.keywords)
     named = all(item.arg == "max_norm" for item in call.keywords)
     return is_parameters(call.args[0]) and given == 2 and named
@@ -319,5 +319,5 @@ def _limit(call: ast.Call) -> ast.expr:
 
 
 def is_parameters(node: ast.expr) -> bool:
-    """Say whether an expression is `model.parameters()`."""
+    """Return True if an expression is `model.parameters()`."""
     return is_method(node, "parameters") and isinstance(node, ast.Call) and not node.args

@@ -1,4 +1,4 @@
-"""Module-level `model = nn.Sequential(...)`: values that can be graphs as they stand."""
+"""Module-level `model = nn.Sequential(...)`: values that can be graphs as they are."""
 
 import ast
 
@@ -6,7 +6,7 @@ from fdl_cli.porter.analyse.names import Names, module_level
 from fdl_cli.porter.ir.symbols import ValueFact
 from fdl_cli.porter.parse.reader import SourceFile
 
-# What is done with a container as a container, and a graph does not offer.
+# Container operations that a graph does not offer.
 _CONTAINER_METHODS = frozenset({"append", "insert", "extend", "add_module"})
 
 

@@ -9,7 +9,7 @@ from fdl_cli.porter.ir.symbols import MethodIR
 from fdl_cli.porter.knowledge import torch_names as torch
 from fdl_cli.porter.knowledge.python_names import MUTATORS
 
-# What a method may do when it runs as it is written, with real values, in every call.
+# Permitted effects of a method that runs as it is written, with real values, in every call.
 _HARMLESS = frozenset({"FDL301", "FDL303", "FDL304", "FDL306", "FDL308", "FDL309", "FDL311",
                        "FDL312", "FDL313", "FDL318"})  # fmt: skip
 _REGISTERING = frozenset({"register_buffer", "register_parameter", "add_module", "register_module",
@@ -23,7 +23,7 @@ def is_whole_step(
     others: list[FunctionNode],
     reached: list[FunctionNode],
 ) -> bool:
-    """Say whether a helper that has been refused can be one step of the methods that call it.
+    """Return True if a helper that has been refused can be one step of the methods that call it.
 
     `others` are the other methods of the class, `reached` those of them that its forward reaches.
     """
@@ -43,7 +43,7 @@ def is_whole_step(
 
 
 def may_return_none(node: FunctionNode) -> bool:
-    """Return True if what comes back is sometimes a value and sometimes nothing."""
+    """Return True if the result is sometimes a value and sometimes nothing."""
     returns = [each.value for each in _own_nodes(node) if isinstance(each, ast.Return)]
     if not any(value is not None for value in returns):
         return False
@@ -77,7 +77,7 @@ def _outcomes(value: ast.expr) -> Iterator[ast.expr]:
 
 
 def _ends(body: list[ast.stmt]) -> bool:
-    """Say whether a block always returns or raises."""
+    """Return True if a block always returns or raises."""
     match body[-1]:
         case ast.Return() | ast.Raise():
             return True
@@ -114,7 +114,7 @@ def fills_argument(node: FunctionNode, skipped: int = 1) -> bool:
 
 
 def _switches(node: FunctionNode) -> bool:
-    """Say whether a mode is changed that the rest of the flow has asked for already."""
+    """Return True if a method changes a mode that the rest of the flow has read already."""
     return any(
         (isinstance(each, ast.Attribute) and each.attr in {*_MODES, "set_grad_enabled"})
         or (isinstance(each, ast.Attribute) and each.attr == "training" and _is_store(each))
@@ -146,7 +146,7 @@ def _changed_names(node: FunctionNode) -> Iterator[str]:
 
 
 def _fills_part(call: ast.Call, own: str) -> bool:
-    """Say whether an attribute of a part of the object is set by a name that is computed."""
+    """Return True if an attribute of a part of the object is set by a name that is computed."""
     match call:
         case ast.Call(func=ast.Name(id="setattr"), args=[ast.Attribute() as part, name, _]):
             return not isinstance(name, ast.Constant) and _root(part) == own
@@ -169,7 +169,7 @@ def _root(node: ast.expr) -> str:
 
 
 def _looks_into(node: FunctionNode, part: str) -> bool:
-    """Say whether a method does more with a part of the object than to call it."""
+    """Return True if a method does more with a part of the object than to call it."""
     called = set()
     for each in ast.walk(node):
         match each:

@@ -1,4 +1,4 @@
-"""Turn the edits of a plan into new text for places of the source; the rest is not touched."""
+"""New text of a plan's edits for places of the source; the rest is not touched."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -130,7 +130,7 @@ class _Writer:
         text = self.renderer.operand(edit.expr, 1)
         lost = self._lost(span.start, span.end, text)
         if lost:
-            # Inside brackets a comment may stand on a line of its own before the expression.
+            # Inside brackets a comment may fill a separate line before the expression.
             indent = self.source.indent_at(span.start) + self._unit(span.start)
             notes = "".join(f"{comment.text}{self.newline}{indent}" for comment in lost)
             text = f"({notes}{text})"
@@ -158,7 +158,7 @@ class _Writer:
         return self._patch(start, end, text)
 
     def _removal(self, span: Span) -> Patch:
-        """Take a statement away, with its line if nothing else stands there."""
+        """Take a statement away, with its line if it holds nothing else."""
         text = self.source.text
         start, end = self.source.line_start(span.start), self.source.line_end(span.end)
         before, after = text[start : span.start].strip(), text[span.end : end].strip()
@@ -190,7 +190,7 @@ class _Writer:
         return "".join(f"{target} = " for target in targets)
 
     def _target(self, target: Expr) -> str:
-        """Return what is bound; several values that we gave names to stand without parentheses."""
+        """Return the targets of a binding; several values that we named need no parentheses."""
         if target.op != "tuple" or target.span is not None:
             return self.renderer.flat(target)
         return ", ".join(self.renderer.flat(part) for part in target.parts)

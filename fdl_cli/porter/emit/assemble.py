@@ -1,4 +1,4 @@
-"""Put the new definitions into the concrete tree of the file; every other node stays itself."""
+"""The file's concrete tree with the new definitions; every other node stays itself."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ _P = TypeVar("_P", FunctionDef, ClassDef, SimpleStatementLine)
 
 @final
 class UnsoundError(Exception):
-    """New text which does not fit into the tree; the message says what is wrong with it."""
+    """New text which does not fit into the tree; the message names the problem."""
 
 
 def assemble(source: SourceFile, patches: Sequence[Patch]) -> libcst.Module:
     """Return the tree of the port: the tree of the source with its changed parts exchanged.
 
     Raises:
-        UnsoundError: what the patches make of a statement is not that statement, changed.
+        UnsoundError: the patched text of a statement is not that statement, changed.
     """
     body: list[Statement] = []
     ends = source.statement_ends
@@ -142,7 +142,7 @@ class _Parts(libcst.CSTVisitor):
 
 @final
 class _Exchanger(libcst.CSTTransformer):
-    """Exchanges what is written differently in the new parts, which come in the same order."""
+    """Exchanges the parts that are written differently, which come in the same order."""
 
     def __init__(self, module: libcst.Module, parts: Sequence[_Part]) -> None:
         super().__init__()

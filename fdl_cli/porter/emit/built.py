@@ -1,4 +1,4 @@
-"""Write a training loop as functions and a `Trainer.builder`; its lines keep their text."""
+"""Text of a training loop as functions and a `Trainer.builder`; its lines keep their text."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from fdl_cli.porter.parse.reader import STRING_OR_COMMENT, SourceFile
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionNames:
-    """What the functions of one loop are called."""
+    """The names of the functions of one loop."""
 
     train: str
     after_step: str
@@ -89,7 +89,7 @@ class _Writer:
         yield from self._builder()
 
     def _gap(self, *, blank: bool) -> Iterator[str]:
-        """Yield the blank lines that stand before a definition; some may be there already (`blank`)."""
+        """Yield the blank lines before a definition; some may be there already (`blank`)."""
         wanted = 1 if self._indent else 2
         if not blank:
             yield from [""] * wanted
@@ -129,7 +129,7 @@ class _Writer:
         yield from (f"{inside}{line}" for line in part.opening)
         yield from _trimmed(list(self._body(part, inside)))
         yield from (f"{inside}{line}" for line in part.closing)
-        # A definition of a module stands apart from what follows.
+        # Blank lines separate a definition of a module from its successor.
         yield from [""] * (1 if self._indent else 2)
 
     def _declarations(self, shared: tuple[str, ...]) -> Iterator[str]:
@@ -141,7 +141,7 @@ class _Writer:
             yield f"nonlocal {', '.join(around)}"
 
     def _body(self, part: PartIR, indent: str) -> Iterator[str]:
-        """Yield the lines of a part at another indentation, without what is removed from it."""
+        """Yield the lines of a part at another indentation, without the removed text."""
         source = self._source
         numbers = [n for first, last in part.lines for n in range(first, last + 1)]
         old = self._old_indent(part, numbers)

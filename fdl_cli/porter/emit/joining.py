@@ -1,4 +1,4 @@
-"""Put an expression that stands on several lines on one: where it now stands, other breaks are right."""
+"""Expressions of several lines, put on one: at their new place, other line breaks are right."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Lay out a statement: on one line if it fits, else one step per line, with its comments."""
+"""Layout of a statement: on one line if it fits, else one step per line, with its comments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -61,7 +61,7 @@ def _verbatim(frame: Frame, prefix: str, flat: str) -> list[str]:
 
 
 def chain_of(renderer: Renderer, expr: Expr, *, ends: bool = True) -> tuple[str, list[Step]]:
-    """Take an expression apart into what it starts from and its steps."""
+    """Take an expression apart into its head and its steps."""
     if expr.op in STEP_WORDS:
         base, steps = chain_of(renderer, expr.parts[0], ends=False)
         if not steps:
@@ -69,7 +69,7 @@ def chain_of(renderer: Renderer, expr: Expr, *, ends: bool = True) -> tuple[str,
         low, high = _extent(expr, expr.parts[1:])
         made = renderer.step(expr)
         if steps and expr.op == "tag":
-            # The name stands on the line of what it names.
+            # The name is on the line of the value that it names.
             return base, [*steps[:-1], replace(steps[-1], tail=steps[-1].tail + _text(made))]
         return base, _joined([*steps, *_steps(made, low, high)])
     value = _receiver(expr)
@@ -98,7 +98,7 @@ def _text(made: list[tuple[str, list[str]]]) -> str:
 
 
 def _joined(steps: list[Step]) -> list[Step]:
-    """Put what a step is given by `using` on its line."""
+    """Put the arguments that a step gets by `using` on its line."""
     if len(steps) < 2 or steps[-2].name != "using" or steps[-2].tail:
         return steps
     given, step = steps[-2:]
@@ -128,7 +128,7 @@ def _receiver(expr: Expr) -> Expr | None:
 
 
 def _after(renderer: Renderer, expr: Expr, value: Expr) -> str:
-    """Return what follows the receiver in the text of a method call, subscript or attribute."""
+    """Return the text after the receiver of a method call, subscript or attribute."""
     mark = Expr(op="name", name="_", kind="flow")
     if expr.op == "call":
         callee = replace(expr.parts[0], parts=(mark,))
@@ -164,7 +164,7 @@ def _chain(
         start = base if index == 0 and joined else ""
         made = _call(inner, start, step)
         if index in behind:
-            # A line has one comment: the others stand above it.
+            # A line has one comment: the others go above it.
             *others, last = behind[index]
             lines += [inner.indent + comment.text for comment in others]
             made[-1] += "  " + last.text
@@ -206,7 +206,7 @@ def _call(frame: Frame, start: str, step: Step) -> list[str]:
 
 
 def _spread(frame: Frame, callee: str, arguments: Sequence[str], tail: str) -> list[str]:
-    """Return a call with its arguments on a line of their own, or on one each."""
+    """Return a call with its arguments on a separate line, or on one each."""
     inner = frame.deeper()
     lines = [f"{frame.indent}{callee}("]
     together = inner.indent + ", ".join(arguments)

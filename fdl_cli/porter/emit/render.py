@@ -1,4 +1,4 @@
-"""Write an expression: source text where it stands as it was, flow words where they were put."""
+"""Text of an expression: unchanged parts as in the source, flow words where they were added."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _STRING = re.compile(
 class Renderer:
     """Writes expressions of one file; `names` says how our own names are written in it.
 
-    With `joins`, what stands on several lines in the source is written on one, if nothing is lost.
+    With `joins`, an expression of several source lines is written on one, if nothing is lost.
     """
 
     def __init__(self, text: str, names: Mapping[str, str], *, joins: bool = False) -> None:
@@ -76,7 +76,7 @@ class Renderer:
         return " = " if self.text[: part.span.start].endswith(" = ") else "="
 
     def step(self, expr: Expr) -> list[tuple[str, list[str]]]:
-        """Return what a made step adds to its receiver: method names with their arguments."""
+        """Return the additions of a made step to its receiver: method names with their arguments."""
         match expr.op:
             case "through":
                 labels = ("", *expr.labels)
@@ -91,7 +91,7 @@ class Renderer:
                 return self._over(expr)
 
     def application(self, expr: Expr) -> tuple[str, list[str]]:
-        """Return the name and the arguments of a call of what is no method of a value."""
+        """Return the name and the arguments of a call that is no method of a value."""
         callee = self.operand(expr.parts[0], 1)
         return self.names["call"], [callee, *self.arguments(expr, expr.labels)]
 
@@ -183,7 +183,7 @@ class Renderer:
         return "".join(pieces)
 
     def _level(self, expr: Expr, part: Expr) -> int:
-        """Return how tightly a new part must bind where it now stands."""
+        """Return how tightly a new part must bind at its new place."""
         match expr.op:
             case "attribute":
                 return _ATOM
@@ -241,7 +241,7 @@ def _is_number(expr: Expr) -> bool:
 
 
 def _is_enclosed(text: str) -> bool:
-    """Say whether a pair of brackets holds the whole text: `(a, b)`, but not `(a), (b)`."""
+    """Return True if a pair of brackets holds the whole text: `(a, b)`, but not `(a), (b)`."""
     depth = 0
     bare = _STRING.sub(_blank, text)
     for position, char in enumerate(bare):
@@ -259,7 +259,7 @@ def _blank(found: "re.Match[str]") -> str:
 
 
 def breaks_outside(text: str) -> bool:
-    """Say whether a text has a line break outside all brackets."""
+    """Return True if a text has a line break outside all brackets."""
     if "\n" not in text and "\r" not in text:
         return False
     depth = 0

@@ -1,4 +1,4 @@
-"""Check a written port against its source, by other means than those that wrote it."""
+"""Check of a written port against its source, by other means than those that wrote it."""
 
 import ast
 import warnings
@@ -16,7 +16,7 @@ from fdl_cli.porter.parse.reader import SourceFile
 def find_faults(
     source: SourceFile, made: libcst.Module, after: str, patches: Sequence[Patch]
 ) -> tuple[str, ...]:
-    """Return what is wrong with a port: it must parse, and keep all comments and other text.
+    """Return the problem of a port: it must parse, and keep all comments and other text.
 
     `after` is the text of `made`, which takes a while to render.
     """
@@ -62,7 +62,7 @@ def _fields(kind: type[libcst.CSTNode]) -> tuple[str, ...]:
 
 
 def _unpatched(after: str, patches: Sequence[Patch]) -> str:
-    """Take the patches back: what is between them must be what it was."""
+    """Take the patches back: the text between them must be unchanged."""
     pieces: list[str] = []
     at = 0
     shift = 0

@@ -1,4 +1,4 @@
-"""Write recognised training loops with `Trainer.setup` or `Trainer.builder`; all other lines stay."""
+"""Recognised training loops with `Trainer.setup` or `Trainer.builder`; all other lines stay."""
 
 import ast
 import re
@@ -56,7 +56,7 @@ def _used_names(source: SourceFile) -> set[str]:
 
 
 def _is_taken(source: SourceFile) -> bool:
-    """Say whether the file calls something of its own `Trainer`."""
+    """Return True if the file uses `Trainer` as a name for something else."""
     for node in ast.walk(source.tree):
         match node:
             case ast.ImportFrom(module="flodl"):
@@ -88,7 +88,7 @@ def _set_up(
 
 
 def _without(source: SourceFile, span: Span) -> Patch:
-    """Remove a statement with its line; a comment on the line keeps one of its own."""
+    """Remove a statement with its line; a comment on the line keeps a separate line."""
     start, end = source.line_start(span.start), source.next_line(span.end)
     rest = source.text[span.end : source.line_end(span.end)].strip()
     before = source.text[start:end]

@@ -1,4 +1,4 @@
-"""Break an expression that is too long for its line where a formatter would break it."""
+"""Line breaks of an expression that is too long for its line, where a formatter would put them."""
 
 import io
 import keyword
@@ -28,14 +28,14 @@ _UNBROKEN = frozenset({"=", ":=", ":", "for", "in", "is"})
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """Where a statement is written: indentation, one level of it, and the width of the page."""
+    """The layout around a statement: indentation, one level of it, and the width of the page."""
 
     indent: str
     unit: str
     width: int
 
     def deeper(self) -> "Frame":
-        """Return the frame of what stands inside brackets."""
+        """Return the frame of the text inside brackets."""
         return replace(self, indent=self.indent + self.unit)
 
 
@@ -55,9 +55,9 @@ def wrapped(
 ) -> list[str]:
     """Return the lines of `prefix text end`: one if it fits, or where it cannot be broken.
 
-    `text` is one expression, or several with commas. What is added is line breaks within
+    `text` is one expression, or several with commas. The additions are line breaks within
     brackets, a comma after the last of several, and one pair of brackets around all of it,
-    which an operand does without if a bracket of its own is enough.
+    which an operand does without if its own bracket is enough.
     """
     single = f"{frame.indent}{prefix}{text}{end}"
     if len(single) <= frame.width or "\n" in text or "\r" in text:
@@ -85,16 +85,16 @@ def wrapped(
 
 
 def _marks(text: str) -> Iterator[_Mark]:
-    """Yield brackets, commas, operators and keywords; none of what stands in a string.
+    """Yield brackets, commas, operators and keywords, except those inside a string.
 
-    Between two strings that stand side by side there is an empty word.
+    Between two adjacent strings there is an empty word.
     """
     depth, strings, is_after_value, is_after_string = 0, 0, False, False
     for item in tokenize.generate_tokens(io.StringIO(f"({text})").readline):
         kind, word = token.tok_name[item.type], item.string
         if kind in _STRINGS and is_after_string and not strings:
             yield _Mark(item.start[1] - 1, "", depth - 1, is_after_value=True)
-        # Since Python 3.12 what an f-string holds comes as words of its own.
+        # Since Python 3.12 the parts of an f-string are separate tokens.
         strings += (kind == "FSTRING_START") - (kind == "FSTRING_END")
         if strings:
             continue
@@ -121,7 +121,7 @@ def _operators(outside: list[_Mark]) -> list[tuple[int, str]]:
 
 
 def _pieces(text: str, cuts: list[tuple[int, str]]) -> list[tuple[str, str]]:
-    """Return what stands before the first of the words, and each with what follows it."""
+    """Return the text before the first of the words, and each word with the text after it."""
     ends = [*(at for at, _ in cuts), len(text)]
     pieces = [("", text[: ends[0]].strip())]
     for (at, word), end in zip(cuts, ends[1:], strict=True):
@@ -140,7 +140,7 @@ def _in_brackets(frame: Frame, prefix: str, pieces: list[tuple[str, str]], end: 
 def _last_bracket(outside: list[_Mark], room: int) -> tuple[int, int] | None:
     """Return where the last pair of brackets that holds something opens and closes.
 
-    It is the last that opens in the room that there is, if one does.
+    It is the last that opens in the available width, if one does.
     """
     opened = [mark.at for mark in outside if mark.word in _OPENING]
     closed = [mark.at for mark in outside if mark.word in _CLOSING]
@@ -150,7 +150,7 @@ def _last_bracket(outside: list[_Mark], room: int) -> tuple[int, int] | None:
 
 
 def _inside(frame: Frame, text: str) -> list[str]:
-    """Return what stands in brackets: on one line if it fits, else one item per line."""
+    """Return the text in brackets: on one line if it fits, else one item per line."""
     outside = [mark for mark in _marks(text) if mark.depth == 0]
     commas = [(mark.at, mark.word) for mark in outside if mark.word == ","]
     words = {mark.word for mark in outside}
@@ -167,7 +167,7 @@ def _inside(frame: Frame, text: str) -> list[str]:
 
 
 def _comprehension(frame: Frame, text: str, outside: list[_Mark]) -> list[str]:
-    """Return what is made, and each `for` with its conditions, on lines of their own."""
+    """Return the element, and each `for` with its conditions, on separate lines."""
     if len(frame.indent) + len(text) <= frame.width:
         return [frame.indent + text]
     pieces = _pieces(text, [(mark.at, mark.word) for mark in outside if mark.word == "for"])

@@ -1,4 +1,4 @@
-"""Write the port of one file: new text for each edit, the new tree, its bytes, and the checks."""
+"""The port of one file as bytes: new text for each edit, the new tree, and the checks."""
 
 from dataclasses import dataclass
 from typing import final
@@ -24,7 +24,7 @@ class Written:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsound:
-    """Why a plan must not be written as it is."""
+    """The reason why a plan must not be written as it is."""
 
     fault: str
 

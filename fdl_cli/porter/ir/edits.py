@@ -1,4 +1,4 @@
-"""Decisions: which places of the source change, and into what; no text is made here."""
+"""Decisions: the places of the source that change, and their new form; no text is made here."""
 
 from dataclasses import dataclass
 from typing import final
@@ -20,7 +20,7 @@ class ReplaceStatement:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remove:
-    """The statement at `span` is gone: what it did is done by another one."""
+    """The statement at `span` is gone: another one has its effect."""
 
     span: Span
 
@@ -77,7 +77,7 @@ Edit = ReplaceStatement | Remove | ReplaceExpression | ReplaceWord | AddBase | D
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassPlan:
-    """What was decided about one class (or value): status, edits, and how it reads."""
+    """The decision about one class (or value): status, edits, and how it reads."""
 
     name: str
     line: int

@@ -1,4 +1,4 @@
-"""What a verification is asked and what it found, as plain values that cross the process border.
+"""Questions and results of a verification, as plain values that cross the process border.
 
 The parent (`fdl_cli.porter.verify`) turns a `VerifyRequest` into a task for a server of proofs
 (`flodl.verify.serve`), which knows torch, and reads the answer back as a `VerifyOutcome`.
@@ -75,12 +75,12 @@ class CheckEvidence:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassEvidence:
-    """What is known about one class after the comparison.
+    """The evidence for one class after the comparison.
 
     `status` is the worst of the checks, and never better than what was really run. `example` says
     how constructor arguments and inputs were found. `error_code` names the kind of trouble
     (kebab-case), `line` the line of the ported file (of the original where that is at fault).
-    `drawing` is an SVG picture of the graph, where one was asked for. `reason` says why the status is
+    `drawing` is an SVG picture of the graph, where one was requested. `reason` says why the status is
     `not-run`; None where there is nothing to run.
     """
 
@@ -98,7 +98,7 @@ class ClassEvidence:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyOutcome:
-    """One `ClassEvidence` for every name that was asked for, in that order.
+    """One `ClassEvidence` for every requested name, in that order.
 
     `source_runs` is False when the original itself cannot be imported; `error` is then its own.
     `sufficient_s` is a limit of time that is enough for all classes, where the given one was not.
@@ -112,7 +112,7 @@ class VerifyOutcome:
 
     @property
     def different(self) -> tuple[str, ...]:
-        """Names of the classes whose port does not compute what the original computes."""
+        """Names of the classes whose port computes something else than the original."""
         return tuple(item.name for item in self.classes if item.status == "different")
 
     @property
@@ -159,9 +159,9 @@ class ScriptRequest:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptOutcome:
-    """What two runs under one seed showed: the losses of `steps` optimizer steps, and the weights.
+    """The result of two runs under one seed: the losses of `steps` optimizer steps, and the weights.
 
-    `source_runs` is False when the original ends with an error of its own before it trains.
+    `source_runs` is False when the original itself ends with an error before it trains.
     """
 
     status: Status

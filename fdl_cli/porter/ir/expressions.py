@@ -1,4 +1,4 @@
-"""Expressions of a forward as frozen trees: what the source says, and the flow words put in.
+"""Expressions of a forward as frozen trees: the source's own parts, and the flow words put in.
 
 Invariant: `span` is the place in the source while the node still reads as it was written; a node
 made by a plan has no span, and is written out from its parts.
@@ -61,9 +61,9 @@ class Expr:
     A comprehension is named by what it makes (`list`, `generator` ...); its labels say what each
     part is: `in` (iterable), `for` (target), `if`, `key`, and empty for the element.
     `format`, `lambda` and `other` stay verbatim; their parts are the names that they read.
-    `holes` are the places of the parts in the source, whatever stands in them now.
+    `holes` are the places of the parts in the source, whatever their present text.
     `dotted` is the full name of what an import brought; `maker` that of what constructed an
-    attribute of the object. `asked` says as what Python needs the value of a tensor: `bool`, where
+    attribute of the object. `asked` names the form in which Python needs a tensor's value: `bool`, where
     a branch depends on it; `which`, where `and` or `or` gives one of its parts, whose names are the
     labels; `mapped`, where Python calls it with the items of containers; `text`, where it is formatted.
     `origin` is the place of the source which a made node stands for; it orders effects.
@@ -129,7 +129,7 @@ def place(expr: Expr) -> Span | None:
 
 
 def inside_scope(expr: Expr, name: str) -> bool:
-    """Say whether a variable is read inside a lambda or a comprehension."""
+    """Return True if a variable is read inside a lambda or a comprehension."""
     return any(
         node.op in _SCOPES and any(count_name(part, name) for part in node.parts)
         for node in walk(expr)
@@ -137,7 +137,7 @@ def inside_scope(expr: Expr, name: str) -> bool:
 
 
 def may_be_skipped(expr: Expr, name: str) -> bool:
-    """Say whether a variable is read where only one outcome of a condition gets to."""
+    """Return True if a variable is read where only one outcome of a condition gets to."""
     always = _ALWAYS.get(expr.op, len(expr.parts))
     sometimes = expr.parts[always:]
     return any(count_name(part, name) for part in sometimes) or any(
@@ -158,5 +158,5 @@ def names_read(expr: Expr) -> frozenset[str]:
 
 
 def has_flow_word(expr: Expr) -> bool:
-    """Say whether the vocabulary is used anywhere inside."""
+    """Return True if the vocabulary is used anywhere inside."""
     return any(node.op in FLOW_WORDS for node in walk(expr))

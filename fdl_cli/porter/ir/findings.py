@@ -1,4 +1,4 @@
-"""What is reported: reasons, the outcome of each class and of each file."""
+"""Findings of a port: reasons, the outcome of each class and of each file."""
 
 from dataclasses import dataclass
 from typing import Literal, final
@@ -14,7 +14,7 @@ FileStatus = Literal["ported", "partly", "unchanged", "failed"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Reason:
-    """Why something was not ported: the line, a stable code and one sentence."""
+    """The reason why something was not ported: the line, a stable code and one sentence."""
 
     line: int
     code: str
@@ -24,10 +24,10 @@ class Reason:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyFinding:
-    """How far a class is proved equal, and in words.
+    """The degree of proof of a class, and in words.
 
     `reason` says why the status is `not-run`. It is None for a class that was kept, and for one that has
-    no forward of its own: it is proved with those that extend it.
+    no own forward: it is proved with those that extend it.
     """
 
     status: VerifyStatus
@@ -38,7 +38,7 @@ class VerifyFinding:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassOutcome:
-    """What became of one class or module-level value."""
+    """The outcome of one class or module-level value."""
 
     name: str
     line: int
@@ -52,9 +52,9 @@ class ClassOutcome:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingFinding:
-    """One recognised block of training code (`name` is what it calls), and what was done with it.
+    """One recognised block of training code (`name` is its call), and its outcome.
 
-    `reasons` say why a loop was not moved as far as was asked for.
+    `reasons` say why a loop was not moved as far as requested.
     """
 
     kind: str
@@ -67,7 +67,7 @@ class TrainingFinding:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptFinding:
-    """What running the whole script and its port showed: `losses` are those of its first steps.
+    """The result of running the whole script and its port: `losses` are those of its first steps.
 
     `source_runs` is False when the script itself ends with an error before it trains.
     """
@@ -92,7 +92,7 @@ class FileWarning:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileError:
-    """Why a file could not be ported at all."""
+    """The reason why a file could not be ported at all."""
 
     id: str
     message: str
@@ -103,7 +103,7 @@ class FileError:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOutcome:
-    """What became of one file; `text` is the port, equal to the input when nothing changed.
+    """The outcome of one file; `text` is the port, equal to the input when nothing changed.
 
     `on_flodl` are the classes that were on the runtime already; `evidence` has every check.
     `sufficient_timeout` are seconds that are enough for the proof, where the given ones were not.

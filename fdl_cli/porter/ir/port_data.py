@@ -17,7 +17,7 @@ from fdl_cli.porter.ir.findings import (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileData:
-    """What came of one file; `output` is where the port was (or would be) written, if anywhere.
+    """The outcome of one file; `output` is where the port was (or would be) written, if anywhere.
 
     `on_flodl` are the classes that were on the runtime already, and are left as they are.
     `sufficient_timeout` are seconds for `--timeout` that are enough, where the given ones were not.
@@ -42,7 +42,7 @@ class FileData:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What a reason code means, and what a person or an assistant can do about it."""
+    """The meaning of a reason code, and the remedy for a person or an assistant."""
 
     code: str
     title: str
@@ -53,7 +53,7 @@ class Explanation:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortData:
-    """What came of every file, in the order of their paths; or what `--explain` was asked for.
+    """The outcome of every file, in the order of their paths; or the reasons that `--explain` names.
 
     `totals` count over all files how far the classes are proved, and say what to type for the rest.
     """

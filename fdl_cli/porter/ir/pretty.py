@@ -1,4 +1,4 @@
-"""Every IR as text: what was understood (`ir.txt`) and how the plan reads (`plan.txt`)."""
+"""Every IR as text: the understood program (`ir.txt`) and the plan (`plan.txt`)."""
 
 from collections.abc import Iterator, Sequence
 from typing import final

@@ -14,14 +14,14 @@ class Span:
     line: int
 
     def covers(self, other: "Span") -> bool:
-        """Say whether the other span lies inside this one."""
+        """Return True if the other span lies inside this one."""
         return self.start <= other.start and other.end <= self.end
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Comment:
-    """One comment, from its `#` to the end of the line; `alone` when nothing stands before it."""
+    """One comment, from its `#` to the end of the line; `alone` when nothing precedes it."""
 
     span: Span
     text: str

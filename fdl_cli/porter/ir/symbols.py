@@ -1,4 +1,4 @@
-"""What a file defines: classes, their attributes and methods, functions and values."""
+"""Definitions of a file: classes, their attributes and methods, functions and values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ BaseKind = Literal["module", "flow", "local", "layer", "other"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeFact:
-    """An attribute set on `self`, and what constructs it (a dotted name, or nothing)."""
+    """An attribute set on `self`, and its constructor (a dotted name, or nothing)."""
 
     name: str
     kind: AttributeKind
@@ -30,7 +30,7 @@ class AttributeFact:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseFact:
-    """One base class: its dotted or local name, where it is written, and what it is."""
+    """One base class: its dotted or local name, its place, and its kind."""
 
     name: str
     kind: BaseKind
@@ -45,7 +45,7 @@ class MethodIR:
     `name_span` covers the method's name, `start` is the first column of `def` or of its first
     decorator; `annotations` are the places that say `torch.Tensor`; `refusals` say why it cannot
     be described, if so; `own_calls` are the methods of the same object which it calls. `opaque` are
-    the operations inside functions that are handed to others, and where those stand.
+    the operations inside functions that are passed to others, and their places.
     `set_elsewhere` are the attributes of other objects that steps set, and where. `is_whole_step`: it
     has been refused, and can be one step of the methods that call it. `around` are the decorators
     of a forward that are called at every call, not while it is described.
@@ -122,10 +122,10 @@ class ValueFact:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelativeIR:
-    """A class of another file which stands above one of this file.
+    """A class of another file which a class of this file extends.
 
     `name` is how bases of this file name it; `reached` are its methods that forwards here reach;
-    `kept` is set when it will not be a graph, for the reasons that its own file has. What is no module
+    `kept` is set when it will not be a graph, for the reasons of its own file. A class that is no module
     (a mixin of plain methods) becomes none either. `plain`: its file is not ported with this one, so it stays
     as it is, and the classes below it bring FlowModule themselves.
     """

@@ -1,4 +1,4 @@
-"""What is known about the training loops of a file, and how they are to be moved."""
+"""Facts about the training loops of a file, and how they are to be moved."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, final
@@ -7,7 +7,7 @@ from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.source import Span
 
 TrainingLevel = Literal["keep", "setup", "builder"]
-# What a loop is moved to when a level is not equal, or not possible.
+# The next level of a move when one is not equal, or not possible.
 LOWER: Final[dict[TrainingLevel, TrainingLevel]] = {
     "builder": "setup",
     "setup": "keep",
@@ -58,7 +58,7 @@ class PartIR:
 class BuiltIR:
     """A loop that `Trainer.builder` takes over, with the loop over epochs around it if that is plain.
 
-    `first` and `last` are the lines that it stands on. `parameter`, `batch`, `loss`, `training`,
+    `first` and `last` are its line numbers. `parameter`, `batch`, `loss`, `training`,
     `metrics` and `epoch_parameter` are what the functions call their arguments. `taken` are the
     lines of what the builder does itself. `globals_` are names that they share
     through the module, all others belong to the function around the loop; those in `unbound` are
@@ -104,7 +104,7 @@ class LoopIR:
         return "keep" if level == "keep" or self.setup is None else "setup"
 
     def taken(self, level: TrainingLevel) -> tuple[int, ...]:
-        """Return the lines of what is done by the library at a level."""
+        """Return the lines whose work the library does at a level."""
         if level == "builder" and self.built is not None:
             return self.built.taken
         return () if level == "keep" or self.setup is None else self.setup.taken

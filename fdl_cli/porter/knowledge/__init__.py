@@ -1,1 +1,1 @@
-"""Tables about torch and Python: which names mean what; no decisions."""
+"""Tables about torch and Python: the meaning of names; no decisions."""

@@ -1,4 +1,4 @@
-"""Builtins and library prefixes by what they do with a value of a graph."""
+"""Builtins and library prefixes by their effect on a value of a graph."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ PURE_BUILTINS: Final = frozenset({
 })  # fmt: skip
 # Keep the kind of what they are given: numbers stay numbers, tensors tensors.
 FOLDING_BUILTINS: Final = frozenset({"sum", "abs", "pow", "map", "filter", "sorted"})
-# Ask for a number: fine for a size, impossible for a tensor.
+# They need a number: fine for a size, impossible for a tensor.
 NUMBER_BUILTINS: Final = frozenset({"int", "float", "bool", "round", "complex", "any", "all",
                                     "min", "max"})  # fmt: skip
 # Of a traced value they would see the proxy, not the value.
@@ -34,7 +34,7 @@ LOGGING_PREFIXES: Final = ("logging.", "warnings.", "logger.", "tqdm.", "sys.", 
 MUTATORS: Final = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "update",
                              "setdefault", "popitem", "appendleft", "popleft", "add", "discard",
                              "sort", "reverse"})  # fmt: skip
-# What these make or are asked is plain Python; the first ones take a place in a container.
+# The results of these are plain Python; the first ones take a place in a container.
 CONTAINER_METHODS: Final = MUTATORS | {
     "get", "items", "keys", "values", "index", "count", "copy", "most_common", "elements", "move_to_end",
     "rotate", "extendleft", "union", "intersection", "difference", "symmetric_difference", "issubset",

@@ -1,4 +1,4 @@
-"""Every reason code that a report may carry, with its meaning and what a person can do."""
+"""Every reason code that a report may carry, with its meaning and the advice to a person."""
 
 from dataclasses import dataclass
 from typing import Final, final
@@ -210,7 +210,7 @@ REASONS: Final[dict[str, ReasonCode]] = {
     code: ReasonCode(code=code, title=title, advice=advice) for code, title, advice in _TABLE
 }
 
-# What the codes are about, by their beginning.
+# The subjects of the codes, by their beginning.
 SCOPES: Final = {
     "FDL2": "a class and its layers; it is kept as it was and works inside and beside graphs",
     "FDL3": "what a forward does; the class is kept as it was and works inside and beside graphs",

@@ -1,4 +1,4 @@
-"""Names that every graph has, and what they forbid to a class that uses them for itself."""
+"""Names that every graph has, and the restriction on a class that uses them for itself."""
 
 from typing import Final
 

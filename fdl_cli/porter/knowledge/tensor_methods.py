@@ -1,8 +1,8 @@
-"""Methods and attributes of tensors by what comes out of them."""
+"""Methods and attributes of tensors by the kind of their result."""
 
 from typing import Final
 
-# The value of the tensor itself is asked for: a graph cannot describe that.
+# These read the value of the tensor itself, which a graph cannot describe.
 VALUE_METHODS: Final = frozenset({"item", "tolist", "numpy", "__array__", "nonzero_static"})
 HOOK_METHODS: Final = frozenset({"register_hook"})
 

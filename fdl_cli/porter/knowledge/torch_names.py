@@ -1,4 +1,4 @@
-"""Names of the torch API by what they do in a forward."""
+"""Names of the torch API by their effect in a forward."""
 
 from typing import Final
 
@@ -36,7 +36,7 @@ OPAQUE: Final = frozenset({
     "torch.get_rng_state", "torch.set_rng_state", "torch.random.get_rng_state",
     "torch.random.set_rng_state", "torch.initial_seed",
 })  # fmt: skip
-# What they are given may be numbers in one call and a tensor in another.
+# Their arguments may be numbers in one call and a tensor in another.
 MAKE_TENSORS: Final = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 # Functions, and methods of tensors, that draw from torch's generator.
 DRAWS: Final = frozenset({
@@ -59,7 +59,7 @@ PYTHON_PREFIXES: Final = (
 )
 LEGACY_CONSTRUCTOR_PREFIX: Final = "torch.cuda."
 
-# What the process is set to, which may be another thing in the next call.
+# Settings of the process, which may differ in the next call.
 MODE_PREFIXES: Final = ("torch.get_default_", "torch.is_autocast_", "torch.get_autocast_",
                         "torch.are_deterministic_algorithms_", "torch.get_num_threads",
                         "torch.get_float32_matmul_precision")  # fmt: skip
@@ -132,7 +132,7 @@ MODULE_MOVERS: Final = frozenset({"to", "cuda", "cpu", "half", "float", "double"
                                   "to_empty", "type"})  # fmt: skip
 # Names below torch.nn that cannot be extended by a described class, or are no layers at all.
 NOT_EXTENDED: Final = ("Lazy", "DataParallel", "Parameter", "Buffer", "Uninitialized")
-# Packages whose classes are modules; a class with a forward of its own may extend them.
+# Packages whose classes are modules; a class with its own forward may extend them.
 # Classes of packages without a forward, below which models are written.
 FOREIGN_BASES: Final = frozenset({
     "transformers.PreTrainedModel", "transformers.modeling_utils.PreTrainedModel",
@@ -143,21 +143,21 @@ MIXINS: Final = frozenset({
     "transformers.GenerationMixin", "transformers.generation.GenerationMixin",
     "transformers.generation.utils.GenerationMixin",
 })  # fmt: skip
-# What the bases of a package search for in the text of a model's file, by the name of the base:
+# Texts that the bases of a package search for in the file of a model, by the name of the base:
 # `set_attn_implementation` of transformers refuses a file with such a class but without its interface.
 SEARCHED_TEXTS: Final = (("PreTrainedModel", r"class \w+Attention\(nn.Module\)"),)
 MODULE_PACKAGES: Final = ("torchvision.models.", "torchvision.ops.", "timm.models.")
 
 
 def is_foreign_module(dotted: str) -> bool:
-    """Say whether a full name is that of a module class of another package."""
+    """Return True if a full name is that of a module class of another package."""
     name = dotted.rpartition(".")[2]
     if dotted in FOREIGN_BASES:
         return True
     return dotted.startswith(MODULE_PACKAGES) and name[:1].isupper() and "Weights" not in name
 
 
-# Classes of torch that have no forward of their own: containers, and bases of layers.
+# Classes of torch that have no forward: containers, and bases of layers.
 FORWARDLESS: Final = frozenset({"ModuleList", "ModuleDict", "ParameterList", "ParameterDict",
                                 "_Loss", "_WeightedLoss", "_ConvNd", "_DropoutNd", "_MaxPoolNd",
                                 "_AvgPoolNd", "_NormBase", "RNNCellBase",

@@ -1,4 +1,4 @@
-"""Reads `self.register_buffer("mask", value, False)` in a method as the assignment that it is there."""
+"""`self.register_buffer("mask", value, False)` in a method, read as the assignment that it is there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MARK = "is_settled_buffer"
 def settle_buffers(tree: ast.Module) -> None:
     """Turn registrations of buffers that the constructor registers in the same way into assignments.
 
-    Registering a name again sets it, if it is persistent as before. What a constructor registers under a
+    Registering a name again sets it, if it is persistent as before. A buffer registered under a
     condition may not be there: an assignment would make it a plain attribute.
     """
     for node in ast.walk(tree):
@@ -30,7 +30,7 @@ def settle_buffers(tree: ast.Module) -> None:
 
 
 def is_settled(node: ast.Assign) -> bool:
-    """Say whether an assignment is written as a registration: in a graph it is written as what it is."""
+    """Return True if `settle_buffers` made an assignment from a registration."""
     return _MARK in vars(node)
 
 
@@ -47,7 +47,7 @@ class _Settler(ast.NodeTransformer):
                 target = ast.Attribute(value=_owner(call), attr=name, ctx=ast.Store())
                 ast.copy_location(target, call.func)
                 settled = ast.Assign(targets=[target], value=value)
-                # No class of its own: visitors and `ast.unparse` go by the name of the class.
+                # No subclass: visitors and `ast.unparse` go by the name of the class.
                 vars(settled)[_MARK] = True
                 return ast.copy_location(settled, node)
         return node

@@ -1,4 +1,4 @@
-"""Read one Python file: bytes become a concrete tree, text, a syntax tree and a map of places."""
+"""Reader of one Python file: bytes become a concrete tree, text, a syntax tree and a map of places."""
 
 import ast
 import io
@@ -17,7 +17,7 @@ from fdl_cli.porter.ir.source import Comment, Span
 from fdl_cli.porter.parse.buffers import settle_buffers
 from fdl_cli.porter.parse.last_lines import with_last_lines
 
-# libcst takes quadratic time for chains, and Python frames for every level; nobody reads so far.
+# libcst takes quadratic time for chains, and Python frames for every level: too deep for a reader.
 _MAX_DEPTH = 200
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _INDENT = re.compile(r"[ \t\f]*")
@@ -32,7 +32,7 @@ STRING_OR_COMMENT = re.compile(
 
 @final
 class UnreadableError(Exception):
-    """A file that cannot be read as Python; `error` is what to tell the user."""
+    """A file that cannot be read as Python; `error` is the message to the user."""
 
     def __init__(self, error: FileError) -> None:
         super().__init__(error.message)
@@ -42,7 +42,7 @@ class UnreadableError(Exception):
 @final
 @dataclass(frozen=True)
 class SourceFile:
-    """One file, read once: what is written, and two trees of it.
+    """One file, read once: its text, and two trees of it.
 
     `module` is libcst's concrete tree: it renders the very bytes of the file, and a port is made
     out of it. `tree` is Python's own abstract tree of the same text, from which meaning is taken.
@@ -102,7 +102,7 @@ class SourceFile:
         return found.group()
 
     def is_alone(self, span: Span) -> bool:
-        """Say whether nothing else stands on the lines of a place, a comment behind it excepted."""
+        """Return True if the lines of a place hold nothing else, a comment behind it excepted."""
         before = self.text[self.line_start(span.start) : span.start]
         after = self.text[span.end : self.line_end(span.end)].strip()
         return not before.strip() and (not after or after.startswith("#"))
@@ -114,7 +114,7 @@ class SourceFile:
 
     @cached_property
     def statement_ends(self) -> tuple[int, ...]:
-        """Where the header of the module and each of its statements end, in order."""
+        """The ends of the module's header and of each of its statements, in order."""
         ends = [sum(len(self.module.code_for_node(line)) for line in self.module.header)]
         for statement in self.module.body:
             ends.append(ends[-1] + len(self.module.code_for_node(statement)))
@@ -197,7 +197,7 @@ def read(data: bytes) -> SourceFile:
 def _syntax_tree(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
-            # Invalid escapes in somebody's strings are their matter, not a warning of ours.
+            # Invalid escapes in the author's strings are not a warning of ours.
             warnings.simplefilter("ignore")
             try:
                 return ast.parse(text, type_comments=True)
@@ -240,7 +240,7 @@ def _syntax_error(problem: SyntaxError) -> FileError:
 
 
 def _concrete_error(problem: libcst.ParserSyntaxError) -> FileError:
-    """Report what Python itself accepts and libcst does not."""
+    """Report source that Python itself accepts and libcst does not."""
     column = problem.editor_column
     return FileError(
         id="source-syntax",

@@ -27,7 +27,7 @@ class Addition:
 def match_addition(
     tail: Block, live: frozenset[str], write: Callable[[Addition], Expr | None]
 ) -> Match | None:
-    """Look for a sum in the last statements and let `write` say what becomes of it."""
+    """Look for a sum in the last statements and let `write` replace it."""
     window = open_window(tail, live)
     while window is not None and window.count <= _MAX_WINDOW:
         found = _in_window(window, write)
@@ -55,7 +55,7 @@ def _in_window(window: Window, write: Callable[[Addition], Expr | None]) -> Matc
 
 
 def _is_longer_sum(outer: Expr, inner: Expr) -> bool:
-    """Say whether three or more branches of one value are added: no pair of them is special."""
+    """Return True if three or more branches of one value are added: no pair of them is special."""
     if outer.op != "binary" or outer.name != "+" or outer.parts[0] is not inner:
         return False
     ways = [branch(part) for part in (*inner.parts, outer.parts[1])]

@@ -1,4 +1,4 @@
-"""One step after the other: values that are only handed on become one chain.
+"""One step after the other: values that are only passed on become one chain.
 
 Before: x = self.conv(x); x = self.bn(x); return F.relu(x)
 After:  return x.through(self.conv).through(self.bn).through(F.relu)
@@ -71,7 +71,7 @@ LEFT_ALONE = (
                 return h * torch.sigmoid(h)
         """,
     ),
-    # An in-place operation writes into what `x` is.
+    # An in-place operation writes into the value of `x`.
     Case(
         before="""
             def forward(self, x, y):
@@ -118,7 +118,7 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
     if value.op == "binary" and len(first.sources) > 1 and use.op != "name":
         return None
     if says_skip(name) and _is_summand(use, name):
-        # A sum with a skip is written as one, as long as its name says what it is.
+        # A sum with a skip is written as one, as long as its name shows it.
         return None
     return Match(
         count=2, stmt=replace(last, exprs=(joint,), sources=(*first.sources, *last.sources))
@@ -126,7 +126,7 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
 
 
 def says_skip(name: str) -> bool:
-    """Say whether a value is a skip connection by its name."""
+    """Return True if a value is a skip connection by its name."""
     return any(word in name for word in SKIP_WORDS)
 
 

@@ -26,7 +26,7 @@ class Collected:
     """A loop whose values are collected in a list, and the call that puts them together.
 
     `node` is that call, in the last statement of the tail. The last `count` statements belong to all
-    this, `earlier` are those before them. `between` stand between the list and its loop, and stay;
+    this, `earlier` are those before them. `between` lie between the list and its loop, and stay;
     `loop` are the places of the loop and of its list, which is gone if something is in between.
     In every round `lead` is done, then `element` is collected.
     """
@@ -46,7 +46,7 @@ class Collected:
 
 
 def collected(tail: Block, live: frozenset[str]) -> Collected | None:
-    """Return what the last statement puts together of the values of a loop."""
+    """Return the result that the last statement makes of the values of a loop."""
     last = tail[-1]
     if last.op not in {"assign", "return", "expr"} or len(last.exprs) != 1:
         return None
@@ -88,7 +88,7 @@ def _merges(expr: Expr) -> Iterator[tuple[Expr, str, Expr, Expr]]:
 
 
 def _is_consumed(last: Stmt, node: Expr, name: str, live: frozenset[str]) -> bool:
-    """Say whether the list is for this call alone, which is the first thing the statement does."""
+    """Return True if the list is for this call alone, which is the first thing the statement does."""
     order, own = list(effects(last.exprs[0])), list(effects(node))
     gone = name not in live or name in bound_names(last)
     read = sum(count_name(expr, name) for expr in (*last.exprs, *last.targets))
@@ -107,7 +107,7 @@ def _comprehension(items: Expr, node: Expr, merge: str, dim: Expr) -> Collected 
 
 
 def _loop(tail: Block, live: frozenset[str], found: Collected) -> Collected | None:
-    """Complete what is known with the loop or the comprehension before the last statement."""
+    """Complete the known parts with the loop or the comprehension before the last statement."""
     if len(tail) < 2:
         return None
     loop, last = tail[-2:]
@@ -143,7 +143,7 @@ def _is_list_of(stmt: Stmt, name: str, op: str) -> bool:
 
 
 def _list_start(tail: Block, name: str) -> int | None:
-    """Return where the list is made, empty; other statements may stand before its loop."""
+    """Return where the list is made, empty; other statements may lie before its loop."""
     lowest = max(0, len(tail) - 3 - _MOST_BETWEEN)
     for at in range(len(tail) - 3, lowest - 1, -1):
         stmt = tail[at]
@@ -156,7 +156,7 @@ def _list_start(tail: Block, name: str) -> int | None:
 
 
 def _appended(stmt: Stmt, name: str) -> Expr | None:
-    """Return what `outs.append(value)` or `outs += [value]` adds to the list."""
+    """Return the value that `outs.append(value)` or `outs += [value]` adds to the list."""
     value = stmt.exprs[0] if len(stmt.exprs) == 1 else None
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Count the operations of a forward: what a graph shows as nodes of its own."""
+"""Count of the operations of a forward that a graph shows as nodes."""
 
 from fdl_cli.porter.ir.expressions import Expr, walk
 from fdl_cli.porter.ir.statements import Block, statements

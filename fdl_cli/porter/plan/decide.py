@@ -1,4 +1,4 @@
-"""Decide about a whole file: which classes become graphs, and every edit that makes them so."""
+"""Decisions about a whole file: which classes become graphs, and every edit that makes them so."""
 
 from collections.abc import Iterator, Mapping
 
@@ -135,7 +135,7 @@ def _opaque_helpers(kept: list[MethodIR]) -> Iterator[Reason]:
 
 
 def _undecorable(blocks: list[tuple[MethodIR, Block]]) -> Iterator[Reason]:
-    """Find properties that need flow words but cannot be a `@subflow`, as nobody calls them."""
+    """Find properties that need flow words but cannot be a `@subflow`, as they are not called."""
     for method, block in blocks:
         if _is_undecorable(method, block):
             message = f"`{method.name}` is decorated and calls layers or functions"
@@ -143,12 +143,12 @@ def _undecorable(blocks: list[tuple[MethodIR, Block]]) -> Iterator[Reason]:
 
 
 def _is_one_step(method: MethodIR) -> bool:
-    """Say whether a helper stays as it is, and is one step of what calls it."""
+    """Return True if a helper stays as it is, and is one step of its callers."""
     return method.is_whole_step or (not method.refusals and _is_undecorable(method))
 
 
 def _is_undecorable(method: MethodIR, block: Block | None = None) -> bool:
-    """Say whether a helper needs flow words but cannot be a `@subflow`."""
+    """Return True if a helper needs flow words but cannot be a `@subflow`."""
     if method.name == "forward" or set(method.decorators) <= SUBFLOW_BELOW:
         return False
     words = block_words(describe(method) if block is None else block)
@@ -174,7 +174,7 @@ def describe(method: MethodIR) -> Block:
 
 
 def _runs_once(method: MethodIR) -> bool:
-    """Say whether a method is a whole flow, of which the flow of a base is no part."""
+    """Return True if a method is a whole flow, of which the flow of a base is no part."""
     has_base = any(expr.op == "name" and expr.name == "super" for expr in expressions(method.body))
     return method.name == "forward" and not has_base
 
@@ -208,7 +208,7 @@ def _class_edits(
         for base in model.facts.bases
         if base.kind == "layer" or (base.kind == "local" and base.name in plain)
     ]
-    # A base that becomes a flow brings FlowModule, which may not stand before it.
+    # A base that becomes a flow brings FlowModule, which may not precede it.
     if (
         layers
         and not bases
@@ -237,7 +237,7 @@ def _block_edits(before: Block, after: Block) -> Iterator[Edit]:
     kept = {span for stmt in after for span in stmt.sources}
     joined = [stmt.sources for stmt in after if len(stmt.sources) > 1]
     for span in originals:
-        # What stood between two statements that become one is replaced together with them.
+        # Text between two statements that become one is replaced together with them.
         inside = any(each[0].start < span.start < each[-1].end for each in joined)
         if span not in kept and not inside:
             yield Remove(span=span)

@@ -56,7 +56,7 @@ def _stage_effects(stage: Expr) -> Iterator[Span]:
 
 
 def statement_effects(stmt: Stmt) -> Iterator[Span]:
-    """Yield the effects of a statement and of what is inside it."""
+    """Yield the effects of a statement and of its parts."""
     for expr in stmt.exprs:
         yield from effects(expr)
     for target in stmt.targets:

@@ -1,4 +1,4 @@
-"""Which classes can be described, and why the others cannot."""
+"""Eligibility of classes for a description, and the reasons against it."""
 
 from collections.abc import Mapping
 from typing import final
@@ -72,7 +72,7 @@ def _own_obstacles(model: ModelIR, demoted: Mapping[str, Reason]) -> tuple[Reaso
 
 
 def _can_extend(base: BaseFact) -> bool:
-    """Say whether a described class may extend a layer or container of torch."""
+    """Return True if a described class may extend a layer or container of torch."""
     package, _, name = base.name.rpartition(".")
     own = package == "torch.nn" or package.startswith("torch.nn.modules")
     return own and not name.startswith(NOT_EXTENDED)
@@ -136,7 +136,7 @@ class _Family:
         self.extended = script.extended
 
     def has_forward(self, facts: ClassFacts) -> bool:
-        """Say whether a class has a forward, by itself or from a class above it."""
+        """Return True if a class has a forward, by itself or from a class above it."""
         if "forward" in facts.methods:
             return True
         layers = (base.name.rpartition(".")[2] for base in facts.bases if base.kind == "layer")
@@ -164,7 +164,7 @@ class _Family:
         return ""
 
     def is_module(self, base: BaseFact) -> bool:
-        """Say whether a class above is a module as far as these files show."""
+        """Return True if a class above is a module as far as these files show."""
         return base.name in self._models or base.name in self._modules
 
     def heirs(self, facts: ClassFacts) -> list[str]:

@@ -92,7 +92,7 @@ def match(tail: Block, live: frozenset[str]) -> Match | None:
 
 
 def _in_window(window: Window) -> Match | None:
-    # What ends with the product reads best as one: the steps after it are what needs a chain.
+    # A value that ends with the product reads best as one: the steps after it are what needs a chain.
     for node in spine(window.value)[1:]:
         word = _split(node)
         if word is None or count_name(window.value, word.parts[0].name) != _READS:

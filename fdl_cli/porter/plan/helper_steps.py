@@ -51,7 +51,7 @@ def _families(script: ScriptIR) -> dict[str, str]:
 
 
 def _rewritten(model: ModelIR, steps: frozenset[str]) -> ModelIR:
-    """Return a class whose helpers are steps: what is inside them keeps nobody from a description."""
+    """Return a class whose helpers are steps: their contents never prevent a description."""
     inside = {reason for each in model.methods if each.name in steps for reason in each.refusals}
     methods = (
         replace(method, body=_block(method.body, method.self_name, steps))

@@ -1,4 +1,4 @@
-"""A value with one reader stands where it is read, if its name says nothing or all fits on a line.
+"""A value with one reader moves to that reader, if its name says nothing or all fits on a line.
 
 Before: mask = mask.sigmoid(); return self.mix(x, mask)
 After:  return x.through(self.mix, mask.sigmoid())
@@ -49,7 +49,7 @@ CASES = (
                 return out, out.mean(dim=1)
         """,
     ),
-    # A list that is made for one call, and a value beside the one that goes on.
+    # A list that is made for one call, and a value beside the main one.
     Case(
         before="""
             def forward(self, x, y):
@@ -126,9 +126,9 @@ _READABLE = frozenset(
         "through", "apply", "also", "also_with", "merge",
     }
 )  # fmt: skip
-# Their text binds to what stands beside them, or is a row by itself: only among arguments.
+# Their text binds to its neighbours, or is a row by itself: only among arguments.
 _ARGUMENTS_ONLY = frozenset({"binary", "unary", "tuple", "list"})
-# What authors call a value for want of a name.
+# Usual names of authors for a value without a meaning.
 _PLACEHOLDER = re.compile(
     r"_*([abfghoxy]|out|outs|outputs?|res|ret|results?|tmp|temp|feats?|features?|inp|inputs?"
     r"|hidden|hidden_states?|emb|vals?|values?|fea)_?[0-9]*_?"
@@ -179,20 +179,20 @@ def _reads_well(name: str, value: Expr, use: Expr, joint: Expr) -> bool:
         return False
     room = _SHORT if says_something else _MAX_WIDTH
     if value.op == use.op == "apply":
-        # No chain: what is done first stands inside what is done next.
+        # No chain: the first operation is written inside the next.
         room = _NESTED
     return widest(joint) <= room and depth(joint) <= _MAX_DEPTH and links <= _MAX_LINKS
 
 
 def _chooses(use: Expr, name: str) -> bool:
-    """Say whether a variable is an index, or chooses one of several ways."""
+    """Return True if a variable is an index, or chooses one of several ways."""
     return any(
         node.op in {"index", "switch"} and count_name(node.parts[1], name) for node in walk(use)
     )
 
 
 def _is_listed(expr: Expr, name: str) -> bool:
-    """Say whether a variable stands in a row of its kind: `x1, x2, x3`."""
+    """Return True if a variable is in a row of its kind: `x1, x2, x3`."""
     stem = name.rstrip(_DIGITS)
     parts = expr.parts[1:] if expr.op == "also" else expr.parts
     named = [part.name for part in parts if part.op == "name"]
@@ -202,12 +202,12 @@ def _is_listed(expr: Expr, name: str) -> bool:
 
 
 def _has_sibling(before: Block, joint: Expr, last: Stmt, name: str) -> bool:
-    """Say whether the value before stands in the same list: they go there together or not."""
+    """Return True if the value before is in the same list: they go there together or not."""
     if not before or not _defines(before[-1]):
         return False
     other = before[-1].targets[0].name
     if other in bound_names(last):
-        # It goes on under its name.
+        # It keeps its name.
         return False
     return count_name(joint, other) == 1 and any(
         {name, other} <= {part.name for part in node.parts if part.op == "name"}
@@ -217,7 +217,7 @@ def _has_sibling(before: Block, joint: Expr, last: Stmt, name: str) -> bool:
 
 
 def _is_argument(use: Expr, name: str) -> bool:
-    """Say whether a variable stands between brackets or commas: nothing binds to it there."""
+    """Return True if a variable is between brackets or commas: nothing binds to it there."""
     for node in walk(use):
         if node.op in {"call", "through", "apply", "also"}:
             among: tuple[Expr, ...] = node.parts[1:]

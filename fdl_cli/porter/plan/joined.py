@@ -18,13 +18,13 @@ from fdl_cli.porter.plan.lineage import Lineage, Lineages
 
 
 def join_residuals(block: Block, params: tuple[str, ...]) -> Block:
-    """Write every sum of a value and what was made of it with `also`."""
+    """Write every sum of a value and one made of it with `also`."""
     return _Joiner(params).block(block)
 
 
 @final
 class _Joiner:
-    """Walks one method, knowing at each place what its values were made of."""
+    """Walks one method, with the lineage of its values at each place."""
 
     def __init__(self, params: tuple[str, ...]) -> None:
         self.lineages = Lineages(params)
@@ -75,12 +75,12 @@ class _Joiner:
 
 
 def _is_source(expr: Expr, own: Lineage, other: Lineage) -> bool:
-    """Say whether the other value was made of this one, which is nothing but a name here."""
+    """Return True if the other value was made of this one, which is nothing but a name here."""
     return expr.op == "name" and bool(own.same & other.by_stage)
 
 
 def _is_skip(expr: Expr, own: Lineage, other: Lineage) -> bool:
-    """Say whether both values come from one, and this one is the skip by its name."""
+    """Return True if both values come from one, and this one is the skip by its name."""
     return (
         expr.op == "name"
         and says_skip(expr.name)

@@ -98,7 +98,7 @@ LEFT_ALONE = (
                 return h.through(self.b).through(self.mix, h)
         """,
     ),
-    # What is done with a kept value is no step of the chain.
+    # An operation on a kept value is no step of the chain.
     Case(
         before="""
             def forward(self, x):

@@ -25,5 +25,5 @@ def _inner(stmt: Stmt) -> Stmt:
 
 
 def _is_delete(stmt: Stmt) -> bool:
-    """Say whether only variables are deleted, and no items of containers."""
+    """Return True if only variables are deleted, and no items of containers."""
     return stmt.op == "delete" and stmt.name == "variables"

@@ -1,4 +1,4 @@
-"""Where the values of a method come from: which earlier value each one was made of."""
+"""Lineage of the values of a method: the earlier values that each one was made of."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ NOWHERE: Tokens = frozenset()
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """What is known of a value: the values it may be, and those it was made of.
+    """The origin of a value: the values it may be, and those it was made of.
 
     `same` are the tokens it may stand for, `made_of` those it was computed from, `by_stage` those
     among them with at least one stage in between.
@@ -42,7 +42,7 @@ class Lineages:
         """Return the lineage of an expression."""
         if expr.op == "name":
             return self.values.get(expr.name, Lineage())
-        if expr.kind == "size":  # what only has the shape of a value is not made of it
+        if expr.kind == "size":  # a value with only the shape of another is not made of it
             return Lineage()
         parts = [self.of(part) for part in _flowing(expr)]
         made_of = NOWHERE.union(*(part.all for part in parts))
@@ -74,7 +74,7 @@ class Lineages:
             self.values.pop(name, None)
 
     def _collect(self, stmt: Stmt) -> None:
-        """Follow `values.append(x)`: what is in a list is made of it, too."""
+        """Follow `values.append(x)`: the items of a list are part of its lineage, too."""
         call = stmt.exprs[0] if stmt.op == "expr" else None
         if call is None or call.op != "call" or call.parts[0].op != "attribute":
             return
@@ -90,7 +90,7 @@ class Lineages:
             )
 
     def join(self, other: "dict[str, Lineage]") -> None:
-        """Take in what is known at the end of another way to the same place."""
+        """Merge the facts at the end of another way to the same place."""
         for name in dict.fromkeys((*self.values, *other)):
             first = self.values.get(name, Lineage())
             second = other.get(name, Lineage())

@@ -1,4 +1,4 @@
-"""Which variables are still read after each statement; when in doubt, all of them."""
+"""Variables that are still read after each statement; when in doubt, all of them."""
 
 from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, read_names, statements
 
@@ -22,7 +22,7 @@ def live_after(block: Block, after: Names, around: Names) -> tuple[Names, ...]:
 
 
 def live_before(stmt: Stmt, live: Names, around: Names) -> Names:
-    """Return what may be read before a statement, given what may be read after it."""
+    """Return the variables that may be read before a statement, given those read after it."""
     if stmt.op == "return":
         return read_names(stmt)
     if stmt.op in {"break", "continue"}:
@@ -37,9 +37,9 @@ def live_before(stmt: Stmt, live: Names, around: Names) -> Names:
 
 
 def loop_reads(stmt: Stmt) -> Names:
-    """Return what a loop may read of what was bound before it, or in an earlier round.
+    """Return the variables that a loop may read from before it, or from an earlier round.
 
-    Its own target is bound anew in every round.
+    Its own target is bound again in every round.
     """
     inner = tuple(statements((*stmt.body, *stmt.orelse)))
     every = NOTHING.union(*(read_names(each) for each in inner))

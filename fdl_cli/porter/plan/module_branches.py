@@ -158,6 +158,6 @@ def _split_merge(found: Collected) -> Expr | None:
 
 
 def _is_module_list(modules: Expr) -> bool:
-    """Say whether it is known to be a list: a Sequential would be one branch, not several."""
+    """Return True if it is known to be a list: a Sequential would be one branch, not several."""
     owner = modules.parts[0] if modules.op == "index" else modules
     return owner.maker == _MODULE_LIST

@@ -1,4 +1,4 @@
-"""Which list of modules a loop runs through, one module after the other.
+"""The list of modules that a loop runs through, one module after the other.
 
 Before: for i in range(len(self.layers)): ... self.layers[i](x)
 After:  self.layers

@@ -52,7 +52,7 @@ CASES = (
     ),
 )
 LEFT_ALONE = (
-    # What it does needs more than the value.
+    # Its operations need more than the value.
     Case(
         before="""
             def forward(self, x, y):

@@ -1,4 +1,4 @@
-"""What a pattern is: a module with cases, which may shorten the end of a block."""
+"""Pattern: a module with cases, which may shorten the end of a block."""
 
 from dataclasses import dataclass
 from typing import Protocol, final

@@ -85,7 +85,7 @@ LEFT_ALONE = (
                 return x
         """,
     ),
-    # The sum is not of one value and what is made of it.
+    # The two sides of the sum do not come from one value.
     Case(
         before="""
             def forward(self, x, y):

@@ -74,7 +74,7 @@ LEFT_ALONE = (
                 return x
         """,
     ),
-    # What is returned is made of it.
+    # The returned value is made of it.
     Case(
         before="""
             def forward(self, x, y):

@@ -40,7 +40,7 @@ CASES = (
     ),
 )
 LEFT_ALONE = (
-    # Python computes the index: the way goes on by its answer.
+    # Python computes the index: its value selects the branch.
     Case(
         before="""
             def forward(self, x):
@@ -111,7 +111,7 @@ def _as_tensor(index: Expr) -> Expr:
 
 
 def _is_choice(index: Expr, earlier: Block) -> bool:
-    """Say whether an index is what `argmax` gives: the number of a module, as a tensor."""
+    """Return True if an index comes from `argmax`: the number of a module, as a tensor."""
     if index.kind != "flow":
         return False
     if index.op == "call":

@@ -145,7 +145,7 @@ _CELLS = frozenset({"torch.nn.RNNCell", "torch.nn.GRUCell", "torch.nn.LSTMCell"}
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """One turn: the cell, what it is given, and the names of the parts of its state."""
+    """One turn: the cell, its arguments, and the names of the parts of its state."""
 
     value: Expr
     cell: Expr
@@ -221,7 +221,7 @@ def _slices(item: Expr, index: Expr, iterable: Expr, earlier: Block) -> tuple[Ex
 
 
 def _is_state(call: Expr) -> bool:
-    """Say whether the second argument is handed over as such; cells of torch call it `hx`."""
+    """Return True if the second argument is passed as such; cells of torch call it `hx`."""
     label = call.labels[0]
     return label == "" or (label == "hx" and call.parts[1].maker in _CELLS)
 
@@ -279,7 +279,7 @@ def _with_outputs(
 
 
 def _read_besides(last: Stmt, found: Collected) -> frozenset[str]:
-    """Return what the last statement reads besides the list."""
+    """Return the variables that the last statement reads besides the list."""
     mark = Expr(op="name", name="", kind="flow")
     rest = swapped(last.exprs[0], found.node, mark)
     targets = frozenset().union(*(names_read(t) - target_names(t) for t in last.targets))

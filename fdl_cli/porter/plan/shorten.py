@@ -1,4 +1,4 @@
-"""Apply the patterns to every block of a method, from the first statement to the last."""
+"""Application of the patterns to every block of a method, from the first statement to the last."""
 
 from dataclasses import dataclass, replace
 from typing import final
@@ -34,7 +34,7 @@ class _Shortener:
         inside = around
         after = live
         if stmt.op in {"for", "while"}:
-            # What any round reads may be read after the last statement of a round.
+            # A variable that any round reads may be read after the last statement of a round.
             inside = around | loop_reads(stmt) | live
             after = inside
         body = self.block(stmt.body, after, inside)

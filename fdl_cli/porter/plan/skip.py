@@ -54,7 +54,7 @@ LEFT_ALONE = (
                 return x.through(self.a) + skip
         """,
     ),
-    # The skip is read again: it stays a value of its own, to which the other one is added.
+    # The skip is read again: it stays a separate value, to which the other one is added.
     Case(
         before="""
             def forward(self, x):

@@ -47,7 +47,7 @@ CASES = (
     ),
 )
 LEFT_ALONE = (
-    # Joining values with a dimension of their own is no stacking: memory formats may differ.
+    # Joining values that have a dimension for it is no stacking: memory formats may differ.
     Case(
         before="""
             def forward(self, x):
@@ -60,7 +60,7 @@ LEFT_ALONE = (
                 return torch.cat(parts, dim=0)
         """,
     ),
-    # How many slices there are is said by a setting: it need not be all of them.
+    # A setting gives the number of slices: it need not be all of them.
     Case(
         before="""
             def forward(self, x):
@@ -71,7 +71,7 @@ LEFT_ALONE = (
                 return torch.stack([x[i].through(self.a) for i in range(self.steps)], dim=1)
         """,
     ),
-    # Every slice has a layer of its own.
+    # Every slice has its own layer.
     Case(
         before="""
             def forward(self, x):
@@ -86,7 +86,7 @@ LEFT_ALONE = (
 
 
 def match(tail: Block, live: frozenset[str]) -> Match | None:
-    """Write what is done to every slice of a value as a map."""
+    """Write the stages on every slice of a value as a map."""
     found = collected(tail, live)
     if found is None or found.lead or found.merge != "Stack" or not is_pure(found.dim):
         return None

@@ -44,7 +44,7 @@ def unbound(iterable: Expr) -> tuple[Expr, int] | None:
 
 
 def counts_slices(iterable: Expr, sliced: Sliced, earlier: Block) -> bool:
-    """Say whether a `range` counts all slices of a value along a dimension.
+    """Return True if a `range` counts all slices of a value along a dimension.
 
     `earlier` are the statements of the same block before the loop.
     """
@@ -101,7 +101,7 @@ def _owner(expr: Expr, attribute: str) -> str | None:
 
 
 def _defined_size(name: str, owner: str, earlier: Block) -> Sliced | None:
-    """Return what a name was last defined to be the size of, if that still is its size."""
+    """Return the value whose size a name was last defined to be, if that still is its size."""
     for stmt in reversed(earlier):
         if stmt.op == "assign" and name in bound_names(stmt):
             return _definition(stmt, name)
@@ -124,7 +124,7 @@ def _definition(stmt: Stmt, name: str) -> Sliced | None:
 
 
 def _changes(stmt: Stmt, owner: str) -> bool:
-    """Say whether a statement calls a method of the value that works in place."""
+    """Return True if a statement calls a method of the value that works in place."""
     return any(
         node.op == "attribute" and node.name.endswith("_") and node.parts[0].name == owner
         for expr in expressions((stmt,))

@@ -12,7 +12,7 @@ _STILL = frozenset({"python", "size", "none", "module", "modules"})
 
 
 def is_unary_torch(expr: Expr) -> bool:
-    """Say whether the expression is a torch call on one tensor, with plain further arguments."""
+    """Return True if the expression is a torch call on one tensor, with plain further arguments."""
     if expr.op != "call" or expr.role != "torch" or len(expr.parts) < 2:
         return False
     first, *others = expr.parts[1:]
@@ -86,7 +86,7 @@ def as_step(call: Expr) -> Expr:
 
 
 def straighten(expr: Expr) -> Expr:
-    """Turn torch calls on the spine into steps wherever a flow word stands under or over them."""
+    """Turn torch calls on the spine into steps wherever a flow word is under or over them."""
     nodes = spine(expr)
     words = [index for index, node in enumerate(nodes) if _is_word(node)]
     if not words:
@@ -121,7 +121,7 @@ def _is_word(expr: Expr) -> bool:
 
 
 def _carried(nodes: list[Expr], index: int) -> bool:
-    """Say whether a call under all flow words still belongs to their chain: steps all the way."""
+    """Return True if a call under all flow words still belongs to their chain: steps all the way."""
     for node in reversed(nodes[:index]):
         if _is_word(node):
             return True

@@ -17,7 +17,7 @@ _PURE = frozenset({"name", "attribute", "constant", "index", "slice", "unary", "
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """What is done to the variable `head`; without stages it is the variable itself."""
+    """The stages applied to the variable `head`; without stages it is the variable itself."""
 
     head: str
     stages: tuple[Expr, ...]
@@ -52,17 +52,17 @@ def _stage(expr: Expr) -> Expr | None:
 
 
 def is_choice(stage: Expr) -> bool:
-    """Say whether a stage is one that `branch` made of a condition and the stages under it."""
+    """Return True if a stage is one that `branch` made of a condition and the stages under it."""
     return stage.op == "conditional" and stage.span is None
 
 
 def is_setting(test: Expr) -> bool:
-    """Say whether a condition asks for no tensor: a setting, or whether there is a submodule."""
+    """Return True if a condition needs no tensor: a setting, or whether there is a submodule."""
     return test.kind in _SETTINGS and not any(node.asked for node in walk(test))
 
 
 def is_pure(expr: Expr) -> bool:
-    """Say whether evaluating the expression twice, or later, makes no difference."""
+    """Return True if evaluating the expression twice, or later, makes no difference."""
     return all(
         node.op in _PURE and node.kind not in {"flow", "flows", "parameters"}
         for node in walk(expr)

@@ -1,4 +1,4 @@
-"""How long an expression is once it is written: about, as no text is made here."""
+"""Approximate length of an expression once it is written; no text is made here."""
 
 from fdl_cli.porter.ir.expressions import FLOW_WORDS, Expr, walk
 
@@ -33,9 +33,9 @@ def widest(expr: Expr) -> int:
 
 
 def depth(expr: Expr) -> int:
-    """Return how many computations stand inside each other's arguments: 1 in `f(g(x))`.
+    """Return how many computations are nested in each other's arguments: 1 in `f(g(x))`.
 
-    Steps of a chain do not stand inside each other, and sizes do not count.
+    Steps of a chain are not nested in each other, and sizes do not count.
     """
     if expr.op == "call" and expr.role == "method":
         callee, *arguments = expr.parts

@@ -62,7 +62,7 @@ class Window:
         return replace(self, count=self.count + 1, value=joint)
 
     def keeps_order(self, result: Expr) -> bool:
-        """Return True if a value does what the statements did, in the same order."""
+        """Return True if a value has the effects of the statements, in the same order."""
         done = [span for stmt in self.tail[-self.count : -1] for span in statement_effects(stmt)]
         done += list(effects(self.last.exprs[0]))
         return done == list(effects(result))
@@ -74,7 +74,7 @@ class Window:
 
 
 def open_window(tail: Block, live: frozenset[str]) -> Window | None:
-    """Start a window at the last statement of a block; what works in place stays a statement."""
+    """Start a window at the last statement of a block; an in-place operation stays a statement."""
     last = tail[-1]
     if last.op not in {"assign", "return"} or not last.exprs:
         return None

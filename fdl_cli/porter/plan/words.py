@@ -1,4 +1,4 @@
-"""Write every call of a submodule or of a plain function as a flow word.
+"""Flow words for every call of a submodule or of a plain function.
 
 Before: self.conv(x), rearrange(x, "b c -> c b"), self.encoder(input_ids=ids)
 After:  x.through(self.conv), x.through(rearrange, "b c -> c b"), call(self.encoder, input_ids=ids)
@@ -77,7 +77,7 @@ def _asked(expr: Expr) -> Expr:
     inner = to_words(replace(expr, asked=""))
     answer = Expr(op="name", name=expr.asked, kind="python")
     computed = any(node.role in _COMPUTING or node.op in FLOW_WORDS for node in walk(inner))
-    # What may be None, or plain Python, has no `through`.
+    # A value that may be None, or plain Python, has no `through`.
     computed = computed and inner.kind == "flow"
     return Expr(
         op="through" if computed else "apply",
@@ -89,7 +89,7 @@ def _asked(expr: Expr) -> Expr:
 
 
 def _chained(expr: Expr) -> Expr:
-    """Write `a < f(x) < b`: each pair is asked by itself, `f(x)` is computed once."""
+    """Write `a < f(x) < b`: each pair is compared separately, `f(x)` is computed once."""
     first, *others = expr.parts
     names = (*expr.labels, "")
     pairs: list[Expr] = []
@@ -114,7 +114,7 @@ def _chained(expr: Expr) -> Expr:
 
 
 def _which(expr: Expr) -> Expr:
-    """Write `a or b` as `a if a.through(bool) else b`: what a step answers is not the value itself."""
+    """Write `a or b` as `a if a.through(bool) else b`: the result of a step is not the value itself."""
     first, *rest = expr.parts
     name, *names = expr.labels
     more = "which" if names else ""
@@ -196,7 +196,7 @@ def _computes(callee: Expr) -> bool:
 
 def _word(expr: Expr) -> Expr:
     callee, *arguments = expr.parts
-    # What becomes a tensor may be plain Python in some calls: `if kernel is None: kernel = [1, 2, 1]`.
+    # A later tensor value may be plain Python in some calls: `if kernel is None: kernel = [1, 2, 1]`.
     flows = bool(arguments) and expr.labels[0] == "" and arguments[0].kind == "flow"
     # `pick()(self.a(x))` picks before it computes the argument.
     flows = flows and (arguments[0].op == "name" or not _computes(callee))

@@ -29,5 +29,5 @@ def markdown(outcome: FileOutcome) -> str:
 
 
 def _state(item: ClassOutcome) -> str:
-    """Return what a class became; where no proof was asked for, every class would say so."""
+    """Return the state of a class in words, or its bare status where no proof was requested."""
     return item.status if item.verify.reason == "not-asked" else state_words(item)

@@ -21,7 +21,7 @@ Named = tuple[str, str | None, FileOutcome]
 
 
 def page(files: Iterable[Named]) -> str:
-    """Return the page for files: each with its name, the name of its port, and what came of it."""
+    """Return the page for files: each with its name, the name of its port, and its outcome."""
     listed = list(files)
     parts = [*_overview(listed)]
     for number, (name, target, outcome) in enumerate(listed):
@@ -84,7 +84,7 @@ def _next_steps(files: list[Named]) -> Iterator[str]:
 
 
 def _cure(name: str, item: ClassOutcome) -> Iterator[str]:
-    """Yield what to do about a class that is not proved, where more can be done than to give it time."""
+    """Yield the advice for a class that is not proved, where more can be done than to give it time."""
     if item.verify.reason == "no-inputs":
         yield (
             f"{escape(name)}:{item.line} <b>{escape(item.name)}</b> is not proved: say how"

@@ -1,4 +1,4 @@
-"""How far the classes of a port are proved: the words for one class, the totals, and what to type next."""
+"""Degree of proof of the classes of a port: words for a class, the totals, and the next command."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -21,13 +21,13 @@ def reason_words(item: ClassOutcome) -> str:
 
 
 def state_words(item: ClassOutcome) -> str:
-    """Return what a class became; a graph of which nothing is proved says so, and why."""
+    """Return the result of a class; a graph without any proof says so, and why."""
     reason = reason_words(item)
     return f"{item.status}, not verified ({reason})" if reason else item.status
 
 
 def detail_words(item: ClassOutcome) -> str:
-    """Return what is known of a proof besides its state; where none was wanted, the state says all."""
+    """Return the facts of a proof besides its state; where none was wanted, the state says all."""
     return "" if item.verify.reason == "not-asked" else item.verify.detail
 
 
@@ -51,7 +51,7 @@ def totals(classes: Sequence[ClassOutcome], sufficient_timeout: int | None) -> s
 
 
 def hints(classes: Iterable[ClassOutcome], sufficient_timeout: int | None) -> Iterator[str]:
-    """Yield what to type for the classes of which nothing is proved: one line for each reason."""
+    """Yield the commands for the classes without any proof: one line for each reason."""
     late = _first(classes, "time")
     if late is not None:
         known = f"add `--timeout {sufficient_timeout}`" if sufficient_timeout else "add time"
@@ -62,7 +62,7 @@ def hints(classes: Iterable[ClassOutcome], sufficient_timeout: int | None) -> It
 
 
 def total_lines(files: Sequence[FileData]) -> tuple[str, ...]:
-    """Return the last lines of a report: how far all classes are proved, and what to type for the rest.
+    """Return the last lines of a report: the degree of proof of all classes, and the next command.
 
     One class alone that is proved has said so already.
     """

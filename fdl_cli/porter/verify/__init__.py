@@ -1,6 +1,6 @@
-"""Has a port compared with its original, in a child process that knows torch.
+"""Comparison of a port with its original, in a child process that knows torch.
 
-This room starts the child, limits it and reads its answer. It must not know torch or flodl.
+This package starts the child, limits it and reads its answer. It must not know torch or flodl.
 """
 
 from fdl_cli.porter.verify.orchestrate import verify_port as verify_port

@@ -1,4 +1,4 @@
-"""Runs one task of a proof in a server, and reads its answer, of which nothing is believed unchecked."""
+"""One task of a proof in a server; every part of its answer is checked before use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GRACE_S = 5.0
 MAX_TEXT = 4000
 MAX_PICTURE = 400_000
 _NOWHERE = "http://127.0.0.1:9"
-# What a program may know of this environment: where things lie and how to write, but no secrets.
+# A program's environment in a proof: where things lie and how to write, but no secrets.
 _PASSED = frozenset({
     "CONDA_DEFAULT_ENV", "CONDA_PREFIX", "DYLD_LIBRARY_PATH", "HF_HOME", "HF_HUB_CACHE", "HOME", "LANG",
     "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "NLTK_DATA", "PATH", "PYTHONPATH", "SHELL", "TERM",
@@ -67,7 +67,7 @@ class Limits:
 @final
 @dataclass(slots=True, kw_only=True)
 class Answer:
-    """What a task told.
+    """The answer of a task.
 
     `done` is False when it ended early; `running` names the class and side last at work. `trouble` says
     how it ended; `malformed` is an answer that no process of ours gives, and `changed` a port of another
@@ -199,7 +199,7 @@ def _side(value: object) -> str:
 
 def _take_class(fields: Mapping[str, Any], names: tuple[str, ...], answer: Answer) -> None:
     found = _class_of(fields, names)
-    # What was reported of a class before is replaced: more is known.
+    # An earlier report of a class is replaced: more is known.
     others = tuple(known for known in answer.classes if known.name != found.name)
     answer.classes = (*others, found)
 
@@ -253,7 +253,7 @@ def _typed(value: object, kind: type) -> Any:
 
 
 def proof_environment() -> dict[str, str]:
-    """Return the environment of a proof: what programs may know, one thread, no GPU, no network."""
+    """Return the environment of a proof: the permitted variables, one thread, no GPU, no network."""
     passed = {
         name: value
         for name, value in os.environ.items()

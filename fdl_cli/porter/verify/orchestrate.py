@@ -1,4 +1,4 @@
-"""Verifies one port: record the script, compare class by class, go on after a child that died."""
+"""Verification of one port: record the script, compare class by class, resume after a child that died."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _is_of(answer: Answer, request: VerifyRequest) -> bool:
 
 
 def sufficient_seconds(needed_s: float, given_s: float) -> int:
-    """Return a limit of time that is enough for a proof, rounded up to what people type.
+    """Return a time limit that is enough for a proof, rounded up to a usual number.
 
     `needed_s` is what was measured and estimated, 0 where the process ended before it could tell.
 
@@ -115,7 +115,7 @@ def recording_of(original: Path, workdir: Path) -> Path:
 
 
 def has_entry_point(file: Path) -> bool:
-    """Tell whether running a file does more than define names: only then a recorded run pays."""
+    """Return True if running a file does more than define names: only then a recorded run pays."""
     try:
         tree = ast.parse(file.read_bytes())
     except SyntaxError:
@@ -125,7 +125,7 @@ def has_entry_point(file: Path) -> bool:
 
 def _acts(node: ast.stmt) -> bool:
     if isinstance(node, ast.If):
-        # `if is_scipy_available(): from scipy import optimize` only asks what there is.
+        # `if is_scipy_available(): from scipy import optimize` only tests for a package.
         return any(_calls(item) for item in (*node.body, *node.orelse))
     if isinstance(node, ast.For | ast.While | ast.With):
         return _calls(node)

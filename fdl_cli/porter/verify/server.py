@@ -96,7 +96,7 @@ class Server:
         self.clean()
 
     def clean(self) -> None:
-        """Remove what the proofs wrote."""
+        """Remove the files that the proofs wrote."""
         self._control.close()
         self._errors.close()
         if self._owner == os.getpid():
@@ -166,14 +166,14 @@ class Connection:
             self._pids += [pid for pid in pids if type(pid) is int and pid > 1]
 
     def end(self, *, ended: bool) -> None:
-        """Close the connection; end what works at a task that has not ended by itself."""
+        """Close the connection; end the workers of a task that has not ended by itself."""
         self._socket.close()
         if ended or not self._pids:
             return
         judge, *workers = dict.fromkeys(self._pids)
         for pid in workers:
             _signal(pid, signal.SIGKILL)
-        # The judge alone can find what the workers started in sessions of their own.
+        # The judge alone can find processes that the workers started in new sessions.
         deadline = time.monotonic() + _END_S
         while _signal(judge, signal.SIGTERM) and time.monotonic() < deadline:
             time.sleep(0.02)

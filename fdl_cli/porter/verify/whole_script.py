@@ -1,4 +1,4 @@
-"""Compares two whole scripts: the losses and weights of their first steps under one seed."""
+"""Comparison of two whole scripts: the losses and weights of their first steps under one seed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLACK = 1.5
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Curve:
-    """What one run wrote down; see `flodl.verify.curve`."""
+    """The record of one run; see `flodl.verify.curve`."""
 
     losses: tuple[str, ...]
     values: tuple[float, ...]
@@ -112,7 +112,7 @@ def _died(trouble: str) -> _Curve:
 
 
 def _no_training(curve: _Curve | None, limit: float) -> str:
-    """Say why a run of the original shows nothing, if so."""
+    """Return the reason why a run of the original shows nothing, if so."""
     if curve is None or (curve.end == "time" and curve.steps == 0):
         return f"the script takes no optimizer step within {limit:.0f} s"
     if curve.steps == 0 and curve.end == "error":
