@@ -1,4 +1,4 @@
-"""Gives memory that nobody initialised the same values everywhere: what is made twice can be compared.
+"""Gives uninitialised memory the same values everywhere, so that repeated results can be compared.
 
 `torch.empty` returns whatever the memory held before. A layer that never fills its weights (it expects a
 checkpoint) would differ from itself, or compute nothing but NaN.

@@ -66,7 +66,7 @@ _BY_ANNOTATION: dict[object, object] = {
     "int": 16, "float": 0.5, "bool": False, "str": "same",
     int: 16, float: 0.5, bool: False, str: "same",
 }  # fmt: skip
-# However it is abbreviated, it is a number: `nlayers`, `num_encoder_layers`, `nBlockCount`. What is called
+# However it is abbreviated, it is a number: `nlayers`, `num_encoder_layers`, `nBlockCount`. But
 # `num_blocks` is mostly a list.
 _NUMBER_OF_LAYERS = re.compile(
     r"(n|num|number)_?\w*layers?|(n|num)_?(stack|stage|level)s?"
@@ -136,7 +136,7 @@ def other_options(made: type, given: Mapping[str, object]) -> Iterator[dict[str,
 
 
 def guess_asked_for(made: type, given: Mapping[str, object], refusal: str) -> dict[str, object]:
-    """Return guesses for what a constructor asked for when it refused some arguments."""
+    """Return guesses for the arguments that a refusal names as missing."""
     guess = _guesser(made)
     size = next((value for value in given.values() if type(value) is int), 16)
     return asked_for(made, given, refusal, lambda item: guess(item, size))
@@ -220,7 +220,7 @@ def _guesser(
 ) -> Callable[[inspect.Parameter, int], object]:
     """Return what guesses one argument: one of the options that the class names, or a usual value.
 
-    `choice` says which of the kinds of blocks that stand beside the class is taken.
+    `choice` selects one of the kinds of blocks in the module of the class.
     """
     options = _all_options(made)
 
@@ -230,7 +230,7 @@ def _guesser(
             return "cpu" if str(known[0]).startswith("cuda") else known[0]
         if parameter.name in _NARROW:
             size = max(size // _expansion(made), 1)
-        # What a module has is read of it as settings are; one that is wanted is made.
+        # Attributes of a module are read like settings; a wanted module is made.
         read = settings_read(made, parameter) if module_wanted(made, parameter) is None else None
         if read:
             kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -250,7 +250,7 @@ def _expansion(made: type) -> int:
 
 def _all_options(made: type) -> dict[str, list[Option]]:
     options: dict[str, list[Option]] = {}
-    for kind in reversed(made.__mro__):  # a constructor hands on what the one above it compares
+    for kind in reversed(made.__mro__):  # a constructor passes on what a base compares
         if not kind.__module__.startswith(("torch.nn.", "builtins")):
             options |= _options(kind)
     return options

@@ -84,7 +84,7 @@ class Containment:
             self._checks[event](arguments)
 
     def before_writing(self, path: str | bytes, *, empty: bool) -> None:
-        """Give the script a file of its own in place of a link, or refuse to write."""
+        """Replace a link by a copy of the file, or refuse to write."""
         if not self.on:
             return
         if self._scratch is not None:
@@ -139,7 +139,7 @@ def contained(workdir: Path, protected: tuple[Path, ...]) -> Iterator[None]:
     """Run the block in a scratch folder which shows the script's own files, with the guards on.
 
     The scratch folder shows everything beside the original (`protected[0]`), so that data is found
-    by relative paths; what is written stays in the scratch folder.
+    by relative paths; written files stay in the scratch folder.
     """
     scratch = Scratch(workdir, protected[0])
     _GUARD.install(workdir, scratch, protected)

@@ -132,7 +132,7 @@ def _ease(side: Side) -> bool:
         return False
     fault = find_fault(failure, side.folders)
     if fault is not None:
-        if fault.inside is not None:  # what the package lacks, then the package
+        if fault.inside is not None:  # the missing part of the package, then the package
             added = PLACEHOLDERS.add_for_libraries(fault.module)
             return added or PLACEHOLDERS.add_module(fault.inside)
         if fault.name is None:

@@ -56,7 +56,7 @@ def find_arguments(
     bundles = bundles_of(model)
     found = _find(model, bundles, file, is_over, made_of)
     if bundles and not isinstance(found, tuple) and not is_over():
-        # What looks like a bundle may be a tensor, taken apart along its first dimension.
+        # An apparent bundle may be a tensor, taken apart along its first dimension.
         whole = _find(model, {}, file, is_over, made_of)
         return whole if isinstance(whole, tuple) else found
     return found

@@ -133,7 +133,7 @@ def _main_guesses(model: nn.Module, hints: Hints) -> Iterator[torch.Tensor]:
         yield from (item for item in column if item is not None)
     for column in itertools.zip_longest(*shaped[1:4]):
         yield from (item for item in column if item is not None)
-    # A class may have a `parameters` of its own that takes nothing.
+    # A class may define its own `parameters` that takes nothing.
     for parameter in itertools.islice(nn.Module.parameters(model, recurse=False), 2):
         for size in parameter.shape:
             yield torch.randn(BATCH, size)
@@ -150,7 +150,7 @@ def _main_guesses(model: nn.Module, hints: Hints) -> Iterator[torch.Tensor]:
 
 
 def _is_settled(first: nn.Module) -> bool:
-    """Tell whether the first layer says by itself what a model takes: words, or pictures."""
+    """Return True if the first layer says by itself what a model takes: words, or pictures."""
     words = isinstance(first, nn.Embedding | nn.EmbeddingBag)
     return words or isinstance(first, nn.Conv2d | nn.Conv3d)
 

@@ -1,4 +1,4 @@
-"""Makes the models smaller whose defaults are large: what is compared is the code, not the size."""
+"""Makes the models smaller whose defaults are large: the comparison is about the code, not the size."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from torch import nn
 
 _PLURAL = re.compile(r"(layers|blocks|cells|modules|stages|heads|convs|nets|experts)$")
-# What is mostly a size, a text or a flag, though a class beside has the same name.
+# Names that mostly mean a size, a text or a flag, though a class beside has the same name.
 _NUMBERS = re.compile(
     r"(^|_)(embed|embedding|dropout|norm|activation|act|linear|conv|pool|loss|position|hidden)(_|$)"
 )

@@ -1,4 +1,4 @@
-"""How far a call of a model came before it raised: the measure by which inputs are searched."""
+"""The reach of a call, up to its error: the measure for the search of inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_NUMBER = Failure(text="it computes nothing but NaN", line=None)
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What one call came to: without a failure, it came to its end and returned numbers.
+    """The outcome of one call: without a failure, it came to its end and returned numbers.
 
     `places` counts the lines that called torch, `steps` the calls: a loop that turns more often
     is no progress, but of two calls that saw the same lines the longer one is nearer to the end.

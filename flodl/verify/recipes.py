@@ -1,4 +1,4 @@
-"""Values that can be made anew on either side: packed on the original, unpacked on any.
+"""Values that can be made again on either side: packed on the original, unpacked on any.
 
 Classes and functions of the program are packed by name, so that the port gets its own; modules are
 packed by how they were constructed, so that a ported module is built by the port's constructor.
@@ -87,7 +87,7 @@ class Construction:
         """Make the module on one side, which must be active.
 
         Raises:
-            TypeError: what was made is no torch module.
+            TypeError: the result is no torch module.
         """
         with BlankMemory():
             result = self._make(side)

@@ -131,7 +131,7 @@ class FoundAbilities:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What importing a program came to.
+    """The outcome of importing a program.
 
     `kinds` says what each class name stands for, `importance` how many other classes it holds or is in.
     """

@@ -88,7 +88,7 @@ def examine(
 def last_limit(left_s: float, waiting: int, limit_s: float) -> float | None:
     """Return the seconds of the next of some classes that were too slow; None where they change nothing.
 
-    `limit_s` are those that were not enough before. What is too little for all may be enough for one.
+    `limit_s` are those that were not enough before. Too little time for all may be enough for one.
     """
     share = left_s / waiting
     more = share if share > MORE_TIME * limit_s else left_s
@@ -165,7 +165,7 @@ class _Rounds:
             self._examine(name, book, limit, last=False)
 
     def _look_at_what_waits(self, order: list[str]) -> None:
-        """Give the time that is left to what was too slow: nobody else waits for it."""
+        """Give the remaining time to the classes that were too slow: no other class waits for it."""
         waiting = [name for name in order if name in self._waiting]
         for number, name in enumerate(waiting):
             known = self._waiting.pop(name)
@@ -174,7 +174,7 @@ class _Rounds:
             if more is not None:
                 self._examine(name, known.book, more, last=True)
             elif known.result is None and self._left() >= LEAST_LOOK_S:
-                # What others took is no more than a guess; its own first calls tell.
+                # The times of others are no more than a guess; its first calls tell.
                 self._examine(name, known.book, self._left(), last=False)
             else:
                 self._waiting[name] = known

@@ -24,7 +24,7 @@ NAMES = frozenset({
     "model_args", "model_config", "opt", "options", "opts", "params", "settings",
 })  # fmt: skip
 _DEFAULT = re.compile(r"default_?(config|settings|args|options|params|hparams)$")
-# What is read of a module or a tensor, not of settings.
+# Attributes of a module or a tensor, not of settings.
 _OF_MODULES = frozenset(
     {*dir(nn.Module), "shape", "size", "dim", "ndim", "dtype", "device", "numel"}
 )
@@ -84,7 +84,7 @@ def settings_read(made: type, parameter: inspect.Parameter) -> frozenset[str]:
     own = _attributes_read(constructor, parameter.name) if constructor is not None else None
     if not own or own & _OF_MODULES:
         return frozenset()
-    # What is handed on is called the same in other functions of the file.
+    # An argument that is passed on has the same name in other functions of the file.
     everywhere = _attributes_read(module_node(made), parameter.name)
     return everywhere if len(everywhere) > 1 and not everywhere & _OF_MODULES else frozenset()
 

@@ -48,7 +48,7 @@ def shown_settings(
 
 @functools.lru_cache(maxsize=8)
 def _commands(folders: tuple[Path, ...]) -> tuple[tuple[Path, Options], ...]:
-    """Return the options of all commands that run a Python file, each with where it stands."""
+    """Return the options of all commands that run a Python file, each with its place."""
     files = project_files(Path(), folders, _ENDINGS)
     return tuple(
         (place, options)
@@ -95,13 +95,13 @@ def _is_no_operator(word: str) -> bool:
 
 
 def _is_about(stem: str, place: Path, options: Options) -> bool:
-    """Tell whether a command is for the model of a file: by a value, or by the name of its script."""
+    """Return True if a command is for the model of a file: by a value, or by the name of its script."""
     values = {word.lower() for words in options.values() for word in words}
     return stem in values or (place.suffix != ".md" and stem in _WORDS.split(place.stem.lower()))
 
 
 def _value(words: tuple[str, ...], default: object) -> object:
-    """Return what a program makes of an option's words; what it has without the option says of what kind."""
+    """Return the value that a program makes of an option's words; the default tells the kind."""
     if not words:
         return not default if isinstance(default, bool) else default
     if len(words) > 1:

@@ -89,7 +89,7 @@ class Side:
         self._finder = _MainFinder(self.name, file, home, text)
         self.module = ModuleType(self.name)
         self.failure: Failure | None = None
-        # What the first import ended with, though a later one may have passed.
+        # The failure of the first import, though a later one may have passed.
         self.refused: Failure | None = None
         # Where the import was when its time was over, which is no failure.
         self.overtime: Failure | None = None
@@ -99,7 +99,7 @@ class Side:
         self.random_draws_differ = False
 
     def load(self) -> None:
-        """Import the main module; `failure` is set when that ends with an exception of its own.
+        """Import the main module; `failure` is set when that ends with an exception.
 
         When it is the `__init__` of a package around the module that fails, `failed_parent` is its name.
         """
@@ -187,7 +187,7 @@ class Side:
         return value
 
     def is_local(self, module: str) -> bool:
-        """Tell whether a module name belongs to the program, not to an installed package."""
+        """Return True if a module name belongs to the program, not to an installed package."""
         return module == self.name or module in self._modules or module == "__main__"
 
     @property
@@ -282,7 +282,7 @@ class _MainLoader(importlib.machinery.SourceFileLoader):
                 self._run(module)
         except OutOfTimeError as problem:
             self._report_overtime(describe(problem, self._file))
-            # What took so long may be an import, which is done again there.
+            # The slow statement may be an import, which is done again there.
             with contextlib.suppress(OutOfTimeError), time_limit(REST_LIMIT_S):
                 define_rest(module, self._file, self._text)
         finally:

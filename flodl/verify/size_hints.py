@@ -1,4 +1,4 @@
-"""Sizes by name: what a constructor was given, and what a model kept of it."""
+"""Sizes by name: the arguments of a constructor, and the attributes of a model."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def watch(side: Side, call: Callable[[], object], origin: str) -> Recorder:
 
 
 def runs_again(side: Side, case: Case) -> bool:
-    """Tell whether what was seen in other code can be done again without it."""
+    """Return True if what was seen in other code can be done again without it."""
 
     def call() -> None:
         seed_all(EXAMPLE_SEED)
@@ -68,10 +68,10 @@ def runs_again(side: Side, case: Case) -> bool:
 
 
 def is_kept(side: Side, construction: Construction, model: nn.Module) -> bool:
-    """Tell whether an expression returns what it made before: nothing is drawn then under a seed."""
+    """Return True if an expression returns what it made before: nothing is drawn then under a seed."""
     made = construction.qualname.partition("(")[0]
     if construction.kind != "expression" or made == type(model).__name__:
-        return False  # a class makes anew, and a heavy one need not do it twice
+        return False  # a class makes again, and a heavy one need not do it twice
     return attempt(lambda: construction.build(side), side.file) is model
 
 

@@ -86,7 +86,7 @@ class Pipe:
 
         Raises:
             ClosedError: the other side has ended.
-            MalformedMessageError: what came is no object, or too large.
+            MalformedMessageError: the message is no object, or too large.
             TimeoutError: the message is not complete at a time of the monotonic clock.
         """
         (size,) = _LENGTH.unpack(self._exactly(_LENGTH.size, deadline))
