@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PictureMixin(YieldingNamesMixin):
-    """What a graph can do about its traces, its times, its pictures and the history of its metrics.
+    """Methods of a graph for traces, times, pictures and the history of its metrics.
 
     Example:
         >>> import torch
@@ -71,7 +71,7 @@ class PictureMixin(YieldingNamesMixin):
         timing.disable_profiling(self)
 
     def profiling(self) -> bool:
-        """Say whether forwards are timed."""
+        """Return True if forwards are timed."""
         from flodl.graph import timing
 
         return timing.is_profiling(self)

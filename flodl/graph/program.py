@@ -70,8 +70,8 @@ class Program:
         run_plainly: the same source with ordinary module calls, for tracers.
         origin: the program of which this one is a variant; itself if it is none.
         start: the last node that has run before this code does, see `resumed`.
-        is_tied: whether sizes asked inside tie it to the shapes of its inputs.
-        entry: what the attributes that the flow changes were when it was recorded.
+        is_tied: whether guards on inner sizes tie it to the shapes of its inputs.
+        entry: the recorded values of the attributes that the flow changes.
         names: the attributes of the module that the flow has read.
     """
 

@@ -30,7 +30,7 @@ class TraceEmit:
         """Add a value of this turn to the trace of that name; a turn may leave names out.
 
         Args:
-            name: the name that `graph.traces(name)` asks for.
+            name: the name for `graph.traces(name)`.
             value: any tensor; it keeps its gradient history, so that a loss may use it.
 
         Raises:

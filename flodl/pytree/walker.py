@@ -65,7 +65,7 @@ def flatten(
 
 @final
 class Walker:
-    """Flattens several values of one run; what one has of another is found.
+    """Flattens several values of one run, and finds parts that they share.
 
     `internal` names attributes of modules that are no part of their value. Without `into_modules`,
     modules are leaves.
@@ -266,7 +266,7 @@ def _own_size(kind: type) -> int:
 
 
 def _is_made_in_python(kind: type) -> bool:
-    """Tell whether a class adds nothing to its base but attributes and slots."""
+    """Return True if a class adds nothing to its base but attributes and slots."""
     if not _FLAGS(kind) & _HEAP_TYPE:
         return False
     namespace = NAMESPACE(kind)

@@ -1,4 +1,4 @@
-"""The arguments of a call as inputs of a recording: what becomes a flow, what stays plain Python."""
+"""The arguments of a call as inputs of a recording: flows for tensors, or plain Python values."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def attribute_place(owner: Any, text: str, name: str, value: Any) -> str:
 
 
 def item_place(value: Any, text: str, key: Any, kept: Callable[[object, str], str]) -> str:
-    """Return the expression of an item; a class of its own may make items in `__getitem__`.
+    """Return the expression of an item; a user's class may make items in `__getitem__`.
 
     Args:
         value: the container.

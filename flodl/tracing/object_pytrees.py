@@ -19,11 +19,11 @@ from flodl.errors import FlowError
 from flodl.nodes.restoring import CONTAINERS, LAYOUTS, layout_of, restored
 from flodl.tracing.callsite import call_site
 
-# What to call, and the parts that it gets by name.
+# The function to call, and the parts that it gets by name.
 Shell: TypeAlias = tuple[Callable[..., Any], dict[str, Any]]
 
 _NEVER = (nn.Module, torch.Tensor, type, FunctionType, ModuleType)
-# A class written in Python: only of such objects everything is known to stand in `__dict__`.
+# A class written in Python: only such objects are known to keep everything in `__dict__`.
 _WRITTEN_IN_PYTHON = 1 << 9
 _DEPTH = 6
 

@@ -1,4 +1,4 @@
-"""What a recording reads from flows and from torch's state."""
+"""Functions that read from flows and from torch's state during a recording."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def instruction_of(frame: FrameType | None) -> tuple[int, int]:
 
 
 def kind_name(kind: NodeKind, target: str) -> str:
-    """Return the word by which nodes without a name of their own are counted."""
+    """Return the word by which unnamed nodes are counted."""
     text = target.rpartition(".")[2].strip("_") or kind
     return text if text.isidentifier() else kind
 
