@@ -16,7 +16,7 @@ from flodl.errors import CheckpointError
 
 
 def main(request: Path, response: Path) -> None:
-    """Answer a request in a file of its own, errors included."""
+    """Write the answer to a request, errors included, to a separate file."""
     try:
         answer = _migrate(json.loads(request.read_text(encoding="utf-8")))
     except CheckpointError as error:

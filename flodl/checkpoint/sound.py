@@ -1,4 +1,4 @@
-"""Which files this process has checked byte by byte, or written itself, and nobody has touched since."""
+"""Files that this process has checked byte by byte or written itself, and that are unchanged since."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def remember(stamp: Stamp | None) -> None:
 
 
 def is_known(stamp: Stamp) -> bool:
-    """Say whether a file was found sound by this process and looks the same."""
+    """Return True if a file was found sound by this process and looks the same."""
     with _lock:
         return stamp in _known
 

@@ -1,4 +1,4 @@
-"""What a loader is given, checked: numbers, samplers, and settings that contradict each other."""
+"""Checks of loader arguments: numbers, samplers, and settings that contradict each other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def require_mode(mode: Mode) -> Mode:
 
 
 def require_share(what: str, value: float) -> float:
-    """Return a share of something, which nobody changes silently.
+    """Return a valid share of something; it is never corrected silently.
 
     Raises:
         DataError: it is 0 or less, or more than 1.

@@ -1,4 +1,4 @@
-"""What a data set and a sampler have to offer; any object of that shape will do."""
+"""Protocols of data sets and samplers; any object of that shape will do."""
 
 from __future__ import annotations
 

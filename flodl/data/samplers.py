@@ -87,7 +87,7 @@ class _TorchSampler:
 
     def indices(self, epoch: int) -> list[int]:
         """Iterate the sampler once."""
-        # A generator of its own would go on from epoch to epoch: start it afresh for each.
+        # A private generator would continue from epoch to epoch: start it afresh for each.
         generator = vars(self._sampler).get("generator")
         if isinstance(generator, torch.Generator):
             generator.manual_seed(mix(self._seed, epoch) >> 1)

@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
 
 
 def serve(asked: argparse.Namespace, ready: Callable[[dict[str, Any]], None]) -> int:
-    """Serve until a signal comes, or nobody has looked for long.
+    """Serve until a signal comes, or no page has been open for long.
 
     Args:
         asked: the command line.

@@ -1,4 +1,4 @@
-"""Who may ask a server what: foreign web pages nothing, people without the token no change."""
+"""Access rules of a server: foreign web pages get nothing, people without the token change nothing."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Access:
 
     Attributes:
         host: the address that the server listens on.
-        hosts: more names under which it may be asked.
-        token: what a request must bring to change anything.
+        hosts: more names under which it may be reached.
+        token: the secret that a request needs to change anything.
     """
 
     host: str

@@ -1,4 +1,4 @@
-"""Shows runs of other processes: finds them below folders, follows those that go on, adds new ones."""
+"""Shows runs of other processes: finds them below folders, follows those that continue, adds new ones."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def page_html(archive: Any = None) -> str:
     """Return the page.
 
     Args:
-        archive: what it shows, when there is no server to ask.
+        archive: the data that it shows without a server.
     """
     # "<" cannot end the script element early when it is written as an escape.
     data = json_text(archive).replace("<", "\\u003c")

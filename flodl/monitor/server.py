@@ -57,9 +57,9 @@ class MonitorServer:
 
         Args:
             hub: the runs.
-            access: who may ask what; its host is where to listen.
+            access: the access rules; its host is where to listen.
             port: the port, 0 for a free one.
-            control: does what a page asks for and says what was done.
+            control: carries out the request of a page and returns the result.
 
         Raises:
             OSError: the port is taken.
@@ -90,7 +90,7 @@ class MonitorServer:
 
 @final
 class _Http(ThreadingHTTPServer):
-    """One thread per request; event streams are handed to the one thread that serves them all."""
+    """One thread per request; event streams go to the one thread that serves them all."""
 
     daemon_threads = True
     block_on_close = False
@@ -116,7 +116,7 @@ class _Http(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a browser that goes away is no news for somebody who trains."""
+        """Print nothing: a browser that goes away is no news for a training."""
 
 
 @final
@@ -218,7 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
                         coarse.append(name)
                     answer[name] = series_data(window)
                     answer[name] |= {"count": members[name].count, "last": members[name].last_step}
-        # Files are read without the lock: nobody else waits for the disk.
+        # Files are read without the lock: no other thread waits for the disk.
         for name in coarse if group == "metrics" else ():
             fine = run.shelf.read(name, start, stop)
             if fine is not None:
@@ -295,7 +295,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @final
 class _BadRequestError(Exception):
-    """A request asks for something that does not exist."""
+    """A request names something that does not exist."""
 
 
 _ROUTES: Final[dict[str, Callable[[_Handler, dict[str, list[str]]], None]]] = {

@@ -1,4 +1,4 @@
-"""What a monitor is given, in the forms that people have it in."""
+"""Arguments of a monitor, in the forms that users pass."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Reader:
 
     Attributes:
         folder: the folder with the segments.
-        run: what was read.
+        run: the run, as far as read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -64,7 +64,7 @@ class Reader:
                         seen - self._read.get(each, 0) for each, seen in self._seen.items()
                     )
             except OSError:
-                continue  # removed or unreadable: what was read stays
+                continue  # removed or unreadable: earlier data stays
 
     def history(self) -> tuple[EpochRecord, ...]:
         """Return the epochs that were read."""

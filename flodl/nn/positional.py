@@ -1,4 +1,4 @@
-"""Layers of torch that sort out positional arguments of the Rust framework; what they make is torch's layer.
+"""Layer classes that accept the positional arguments of the Rust framework and make torch's layers.
 
     Conv2d(3, 64, 3, True, [1, 1], [1, 1], [1, 1], 1, Device.CPU)  # Conv2d::build of Rust: the bias is fourth
     nn.Conv2d(3, 64, 3, bias=True, stride=[1, 1], padding=[1, 1], ..., device="cpu")  # the layer that is made

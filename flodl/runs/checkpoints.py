@@ -77,7 +77,7 @@ class Checkpoints:
         Args:
             saved: the fields of `Saved`, without the path.
             put: writes the file; it must leave the old or the new one, never half.
-            keep: what stays; everything if not given.
+            keep: the checkpoints that stay; all if not given.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         path = self.path / f"step-{saved['step']:09d}.fdl"

@@ -1,4 +1,4 @@
-"""The directory of one run: what it was made with, how it was set up, its checkpoints, its metrics."""
+"""The directory of one run: its environment, its settings, its checkpoints, its metrics."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class RunDirectory:
 
     @property
     def environment(self) -> dict[str, Any]:
-        """What the run was begun with."""
+        """The environment in which the run began."""
         return read_note(self.path / _ENVIRONMENT)
 
     @property

@@ -50,7 +50,7 @@ class _Function:
 
 
 class AbstractCompiledStep(ABC):
-    """What `WholeStep` and `SplitStep` have in common.
+    """Common base of `WholeStep` and `SplitStep`.
 
     Attributes:
         metrics: those of the last step.

@@ -57,7 +57,7 @@ class Geometry:
         return [h + extra for h, extra in zip(plain, self.output_padding, strict=True)]
 
     def is_small(self, x: Tensor, weight: Tensor, result: Sizes) -> bool:
-        """Say whether products are possible, and the faster way."""
+        """Return True if products are possible, and the faster way."""
         plain = self.groups == 1 and all(each == 1 for each in self.dilation)
         known = x.dtype is weight.dtype is torch.float32
         rows = x.is_contiguous() and weight.is_contiguous()
@@ -78,7 +78,7 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Te
     found = turn(x, weight, geometry, size)
     if bias is not None:
         found = found + bias.view(-1, *[1] * len(size))
-    # A buffer of its own: what comes next must not compute all of this again for each of its reads.
+    # A separate buffer: the next operation must not compute all of this again for each of its reads.
     found = found.contiguous()
     return found.as_strided(found.shape, found.stride())
 
@@ -86,7 +86,7 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Te
 def convolution_backward(
     gradient: Tensor, x: Tensor, weight: Tensor, _: Sizes | None, *how: Any
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients of input, weight and bias; what is not small is left to its kernel."""
+    """Return the gradients of input, weight and bias; large ones are left to the kernel."""
     geometry, wanted = Geometry(*how[:-1]), how[-1]
     if not geometry.is_small(x, weight, gradient.shape[2:]):
         return NotImplemented  # type: ignore[no-any-return]

@@ -28,7 +28,7 @@ STATE_TOLERANCE = 1e-2
 """Largest relative difference, in norm, of what the steps changed in full precision."""
 _HALF_PRECISION = 20.0  # bfloat16 keeps 8 bits; fusing rounds less often than eager does
 _AGREED = 1e-3
-_GATHERED = 2  # batches of an accumulation: what a third one adds, it adds as the second one does
+_GATHERED = 2  # batches of an accumulation: a third one adds in the same way as the second
 _SCALE = 256.0  # of losses: small enough that updates are made, and can be compared
 
 

@@ -1,4 +1,4 @@
-"""What a training step consists of, independent of how it is run."""
+"""The parts of a training step, independent of how it is run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Recipe:
 
     @property
     def in_parts(self) -> bool:
-        """Whether Python decides between backward and update: to go on gathering, or to skip the update."""
+        """Whether Python decides between backward and update: to gather gradients, or skip the update."""
         return self.accumulate > 1 or self.scaled
 
     def autocast(self) -> torch.autocast | None:

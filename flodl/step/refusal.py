@@ -9,4 +9,4 @@ from flodl.errors import FlodlError
 
 @final
 class RefusedStepError(FlodlError):
-    """A step cannot be captured or compiled; the message is the reason, and eager goes on."""
+    """A step cannot be captured or compiled; the message is the reason, and eager steps continue."""

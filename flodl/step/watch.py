@@ -1,4 +1,4 @@
-"""What a captured step takes for granted about model and optimizer, checked before every step."""
+"""Step guards: assumptions of a captured step about model and optimizer, checked before every step."""
 
 from __future__ import annotations
 

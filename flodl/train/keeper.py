@@ -36,7 +36,7 @@ class Keeper:
         directory: where checkpoints go; without it none are written.
         last: the last checkpoint that is safe.
         seconds: how long the last one took to write.
-        extra: asked for what else belongs into a checkpoint.
+        extra: returns further content of a checkpoint.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How a training comes back: a handle to join, or an exit after a signal."""
+"""The outcome of a training: a handle to join, or an exit after a signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a training is: a moving line on a terminal, one line per epoch elsewhere, on standard error."""
+"""Progress on standard error: a moving line on a terminal, one line per epoch elsewhere."""
 
 from __future__ import annotations
 

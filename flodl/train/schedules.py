@@ -20,7 +20,7 @@ Wanted: TypeAlias = (
 
 
 class Schedule(Protocol):
-    """What sets learning rates.
+    """The interface that sets learning rates.
 
     Attributes:
         per_update: whether `before_update` and `after_update` do anything.
@@ -58,7 +58,7 @@ def schedule_of(
         wanted: a schedule of flodl or torch, or a function that makes one from the optimizer.
         optimizer: the optimizer.
         every: when it moves on; by default flodl's with every update, torch's with every epoch.
-        metric: what a plateau schedule observes.
+        metric: the metric that a plateau schedule observes.
 
     Raises:
         TrainingError: it is no schedule.

@@ -202,7 +202,7 @@ class IterableSource:
         self._device = device
 
     def epoch(self, number: int, start: int = 0) -> Batches:
-        """Iterate anew and read the batches before the position again.
+        """Start again and skip the batches before the position.
 
         Raises:
             TrainingError: it can be iterated once only.

@@ -1,4 +1,4 @@
-"""What a training leaves: named weights that fit the model, and how it went."""
+"""The result of a training: named weights that fit the model, and its history."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TrainedState:
         stopped_by: `finished`, or why the training ended before its last epoch.
         decision: how steps were run, in one line.
         checkpoint: the last checkpoint, if there is a run directory.
-        notices: what was said on the way.
+        notices: the notices on the way.
 
     Example:
         >>> import torch

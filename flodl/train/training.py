@@ -148,7 +148,7 @@ class Training:
         self.step, self.update = state["step"], state["update"]
         self.phase, self.lr_scale = state["phase"], state["lr_scale"]
         self.log.load_state_dict(state["log"])
-        # Another schedule or another rule than before begins anew; without rules nothing has ended.
+        # Another schedule or another rule than before starts again; without rules nothing has ended.
         self.stopping = state["ended"] if self.rules else ""
         self.ended = bool(self.stopping)
         kind, held = state["schedule"]

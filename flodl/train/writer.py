@@ -12,7 +12,7 @@ from flodl.runs.checkpoints import Saved
 
 @final
 class Writer:
-    """Runs one task at a time in a thread; what it raises is raised by whoever asks for the result.
+    """Runs one task at a time in a thread; reading the result raises the error of the task.
 
     Attributes:
         seconds: how long the last task took.

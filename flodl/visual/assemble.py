@@ -31,7 +31,7 @@ class View:
 
     Attributes:
         fold: whether repeated blocks are drawn once; `None` folds graphs of more than 24 steps.
-        depth: how many levels of nested graphs stand open; 0 draws each as one box.
+        depth: the levels of nested graphs that are open; 0 draws each as one box.
     """
 
     fold: bool | None = None
