@@ -145,7 +145,7 @@ class FlowBuilder:
         return self._say("using", *_flat(names), **named)
 
     def initial(self, tag: str, value: Any) -> FlowBuilder:
-        """Say what a forward reference to `tag` reads in the first call.
+        """Set the value of a forward reference to `tag` in the first call.
 
         Args:
             tag: the tag.

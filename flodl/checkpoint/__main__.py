@@ -1,4 +1,4 @@
-"""Migrates a checkpoint for the `fdl` tool: `python -m flodl.checkpoint REQUEST.json RESPONSE.json`."""
+"""Migration of a checkpoint for the `fdl` tool: `python -m flodl.checkpoint REQUEST.json RESPONSE.json`."""
 
 from __future__ import annotations
 

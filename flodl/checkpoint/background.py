@@ -1,4 +1,4 @@
-"""Saving while training continues: a copy of the model on the host, and a thread that writes it."""
+"""Checkpoints in the background: a copy of the model on the host, and a thread that writes it."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class AbstractContents(ABC):
 
     @abstractmethod
     def problems(self) -> tuple[str, ...]:
-        """Check every byte and return what is damaged; nothing for a sound file."""
+        """Check every byte and return the damaged parts; none for a sound file."""
 
     def require_sound(self) -> None:
         """Check every byte.

@@ -48,8 +48,8 @@ class Piece:
 class DirectReader:
     """An open file whose tensors can be read into memory that is already there.
 
-    Reading through a map costs a page fault for every few pages, and copying from it shares one pool of
-    threads with torch, which waits at a barrier for cores that are busy; a plain read does neither.
+    Reading through a map costs a page fault for every few pages. Copying from it shares one pool of threads
+    with torch, which waits at a barrier for cores that are busy. A plain read does neither.
     """
 
     def __init__(self, file: BinaryIO, path: str) -> None:

@@ -139,7 +139,7 @@ def header_length(first: Buffer, file_size: int) -> int:
 
 
 def decode_header(raw: bytes, file_size: int, *, must_be_sealed: bool) -> Header:
-    """Return what the bytes before the data say, after every check that needs no data.
+    """Return the header of a file, after every check that needs no data.
 
     Args:
         raw: the length and the header.

@@ -1,4 +1,4 @@
-"""Taking over a stored training as a whole or not at all.
+"""Restoring a stored training as a whole or not at all.
 
 ```
 tree = checked_tree(form, contents)   # every field that resuming reads has its type

@@ -17,11 +17,10 @@ _lock: Final = threading.Lock()
 
 
 def stamp_of(file: int | Path) -> Stamp:
-    """Return what changes when a file, open or by name, is written to, renamed or replaced.
+    """Return a key that changes when a file, open or by name, is written to, renamed or replaced.
 
-    Writing through a map changes the times only once per flush, and two changes within one tick of the
-    file system's clock look like one: a stamp says where a check may be made later, never that it may be
-    left out.
+    Writing through a map changes the times only once per flush. Two changes within one tick of the file
+    system's clock look like one. So a stamp may defer a check, but never replaces it.
     """
     found = os.stat(file)  # noqa: PTH116  # also of a descriptor
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -32,7 +32,7 @@ _KEY: Final = "fdl.train"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """Where a training run continues.
+    """The position at which a training run continues.
 
     Attributes:
         epoch: epochs that were finished.

@@ -47,10 +47,10 @@ def require_share(what: str, value: float) -> float:
 
 
 def chosen_sampler(source: Source, given: Any, shuffle: bool | None, seed: int) -> Sampler | None:
-    """Return what decides the order; nothing for a stream.
+    """Return the sampler that decides the order; None for a stream.
 
     Raises:
-        DataError: the wishes contradict each other, or the order of a stream is to be chosen.
+        DataError: the arguments contradict each other, or the order of a stream is to be chosen.
     """
     if isinstance(source, StreamSource):
         if shuffle or given is not None:

@@ -36,7 +36,7 @@ class Channel(Generic[Item]):
             return True
 
     def finish(self, error: BaseException | None = None) -> None:
-        """Say that no further item comes, and why."""
+        """Note that no further item comes, and why."""
         with self._changed:
             self._finished = True
             self._error = error

@@ -155,7 +155,7 @@ class DataLoader:
 
     @property
     def mode(self) -> str:
-        """Where the data set is, or will be with the first epoch: "resident" or "streaming"."""
+        """The place of the data set from the first epoch on: "resident" or "streaming"."""
         return "resident" if self._chosen().resident else "streaming"
 
     @property
@@ -187,7 +187,7 @@ class DataLoader:
         return twin
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides which batches there are, as plain values."""
+        """Return the settings that decide the batches, as plain values."""
         return {
             "samples": self._source.length if self.sampler is None else len(self.sampler),
             "batch_size": self.batch_size,
@@ -321,7 +321,7 @@ class DataLoader:
 
     @property
     def prefetch_depth(self) -> int:
-        """How many batches are read ahead when streaming."""
+        """The number of batches that are read ahead when streaming."""
         if self._prefetch is not None:
             return self._prefetch
         size = self._chosen().sample_bytes * self.batch_size
@@ -384,7 +384,7 @@ class DataLoader:
         self._epoch, self._start = state["epoch"], state["position"]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy needs; the copy decides again where the data are."""
+        """Return the state of a copy; the copy decides again where the data are."""
         left = ("_choice", "_kept", "_current", "_transfer")
         return {name: value for name, value in vars(self).items() if name not in left}
 

@@ -59,7 +59,7 @@ def room_for(device: torch.device, most_usage: float) -> int:
 
 
 def activation_reserve(device: torch.device) -> int:
-    """Return what a step needs beyond what is allocated now, as far as a step has shown it."""
+    """Return the bytes that a step needs beyond those allocated now, as far as a step has shown it."""
     if device.type != "cuda":
         return 0
     peak = torch.cuda.max_memory_allocated(device)

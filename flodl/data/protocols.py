@@ -66,7 +66,7 @@ class BatchDataSet(Protocol):
 
 @runtime_checkable
 class Sampler(Protocol):
-    """Which samples an epoch visits, in which order; it must be a function of the epoch alone.
+    """The samples of an epoch in their order; it must be a function of the epoch alone.
 
     Example:
         >>> from flodl import DataLoader, Sampler

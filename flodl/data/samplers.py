@@ -76,7 +76,7 @@ class SequentialSampler:
 
 @final
 class _TorchSampler:
-    """A sampler of torch; whatever it draws is drawn from (seed, epoch), so that an epoch can be repeated."""
+    """A sampler of torch; its draws depend on (seed, epoch), so that an epoch can be repeated."""
 
     def __init__(self, sampler: Any, seed: int) -> None:
         self._sampler = sampler

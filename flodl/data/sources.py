@@ -255,7 +255,7 @@ def _some(indices: list[int]) -> str:
 
 @contextmanager
 def _naming(what: str) -> Iterator[None]:
-    """Say in an exception what was being read."""
+    """Name the item that was being read in an exception."""
     try:
         yield
     except Exception as error:

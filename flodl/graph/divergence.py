@@ -34,7 +34,7 @@ class Divergence:
 
     @property
     def key(self) -> tuple[Program, int, str]:
-        """Return what tells this way on from all others."""
+        """Return the key of this path, distinct from all others."""
         value = self.values[self.node]
         asked = (
             guard.presence for guard in self.program.spec.guards if guard.value == Ref(self.node)

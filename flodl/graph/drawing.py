@@ -1,4 +1,4 @@
-"""Gathers what pictures show of a torch module: its description, parameter counts and nested graphs."""
+"""The content of pictures of a torch module: its description, parameter counts and nested graphs."""
 
 from __future__ import annotations
 

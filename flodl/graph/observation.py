@@ -38,7 +38,7 @@ Kind = Literal["metrics", "times"]
 
 @final
 class Reduce(StrEnum):
-    """How a tensor becomes one number.
+    """The reduction of a tensor to one number.
 
     Example:
         >>> import torch

@@ -44,7 +44,7 @@ class PathKind(StrEnum):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a path leads: a module, or a tag of a module.
+    """The target of a path: a module, or a tag of a module.
 
     Attributes:
         path: the path.

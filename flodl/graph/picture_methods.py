@@ -39,7 +39,7 @@ class PictureMixin(YieldingNamesMixin):
     # ---- traces of loops ------------------------------------------------------------------------
 
     def traces(self, name: str) -> list[Tensor]:
-        """Return what the turns of a loop published in the last forward; see `LoopBody`.
+        """Return the values that the turns of a loop published in the last forward; see `LoopBody`.
 
         Args:
             name: the name that was published, or the tag of a loop whose body has `trace()`.

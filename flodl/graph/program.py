@@ -158,7 +158,7 @@ class Program:
             return False
 
     def admission(self, names: str) -> Callable[..., bool]:
-        """Return what tells, given the module and inputs by these names, whether this serves a call."""
+        """Return the entry guards as a function of the module and inputs by these names."""
         namespace = self.namespace()
         # The text is made by the generator, from checked names.
         exec(f"def admits({names}):\n    return {self.code.accepts}\n", namespace)

@@ -53,7 +53,7 @@ def attach_training(module: nn.Module, session: Session) -> None:
 
 
 def session_of(module: nn.Module) -> Session:
-    """Return what `Trainer.setup` attached.
+    """Return the session that `Trainer.setup` attached.
 
     Raises:
         GraphError: the model was not set up.

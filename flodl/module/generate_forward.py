@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def install_definitions(cls: type[nn.Module], base: type[nn.Module]) -> dict[str, Definition]:
-    """Generate `forward` from `flow`, prepare every `@subflow` method, and return what describes.
+    """Generate `forward` from `flow`, prepare every `@subflow` method, and return all definitions.
 
     Args:
         cls: the new class.

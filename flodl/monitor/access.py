@@ -23,9 +23,9 @@ Answer = Literal["yes", "wrong host", "no token"]
 class Access:
     """The rules of one server.
 
-    A page on the internet can have its name point to 127.0.0.1 and then read what answers there
-    (DNS rebinding), so the `Host` of a request must be one of ours, unless it brings the token: a
-    proxy such as Jupyter's keeps the name of the outside.
+    A page on the internet can point its name to 127.0.0.1 and then read the answers there (DNS rebinding).
+    So the `Host` of a request must be one of ours, unless it brings the token: a proxy such as Jupyter's
+    keeps the outside name.
 
     Attributes:
         host: the address that the server listens on.

@@ -65,13 +65,13 @@ class Hub:
         self.wake()
 
     def tell(self, kind: str, name: str, data: dict[str, Any]) -> None:
-        """Tell everybody about a run something that no frame says."""
+        """Send all listeners a message about a run that is in no frame."""
         with self.lock:
             self._tell(kind, {"run": name, **data})
         self.wake()
 
     def join(self, listener: Callable[[bytes], None], last_seen: str = "") -> bytes:
-        """Add a listener and return what it must get first.
+        """Add a listener and return its first message.
 
         Args:
             listener: gets every message from now on, as bytes of an event stream.
@@ -93,7 +93,7 @@ class Hub:
 
     @property
     def audience(self) -> int:
-        """How many listen."""
+        """The number of listeners."""
         return len(self._listeners)
 
     def snapshot(self) -> dict[str, Any]:

@@ -213,7 +213,7 @@ class Monitor:
         self._note("identity", {"label": label, **({"hash": hash} if hash else {})})
 
     def set_metadata(self, metadata: Mapping[str, Any]) -> None:
-        """Say how the run was set up; the page shows it, and stays as it is what is not named.
+        """Set metadata of the run, which the page shows; values under other names stay.
 
         Args:
             metadata: plain values by name.
@@ -273,7 +273,7 @@ class Monitor:
         return tuple(asked)
 
     def finish(self) -> None:
-        """Say that the training is over: the last line, the archives, the end of the server."""
+        """End the training: print the last line, write the archives, end the server."""
         if self._finished:
             return
         self._finished = True
@@ -376,7 +376,7 @@ class Monitor:
         return action
 
     def _stop(self) -> None:
-        """Say that the process ends, without saying that the training is over: it may be resumed."""
+        """End the process but not the training, which may be resumed."""
         if not self._finished:
             self._finished = True
             self._note("stop", {"time": time.time()})

@@ -34,7 +34,7 @@ def page_html(archive: Any = None) -> str:
 
 @cache
 def content_policy() -> str:
-    """Return what the page may do: run its own script, and ask its own server.
+    """Return the rights of the page: run its own script, and query its own server.
 
     It is a header of the server and a `meta` element of the page, which holds for saved pages as well:
     a picture or a name that contains a script runs nothing.

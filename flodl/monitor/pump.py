@@ -1,4 +1,4 @@
-"""The thread between the training and everybody else: stores, watches for trouble, tells."""
+"""The worker thread of a monitor: stores values, raises alerts, informs listeners."""
 
 from __future__ import annotations
 

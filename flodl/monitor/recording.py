@@ -55,7 +55,7 @@ class Recorder:
         return self._last_taken > 4
 
     def take(self) -> list[Row]:
-        """Return what was recorded since the last call, with every value a number."""
+        """Return the values recorded since the last call, all as numbers."""
         rows = [self.rows.popleft() for _ in range(len(self.rows))]
         self._last_taken = len(rows)
         if rows:

@@ -73,7 +73,7 @@ class RunData:
     _rewind_epochs: bool = False
 
     def apply(self, frame: Frame, *, tell: bool = True) -> list[Message]:
-        """Take in a frame; return what those who look on are told.
+        """Take in a frame; return the messages for listeners.
 
         Args:
             frame: the record or event.
@@ -122,7 +122,7 @@ class RunData:
         return "running" if _alive(int(self.process.get("pid", 0))) else "lost"
 
     def about(self) -> dict[str, Any]:
-        """Return what a page shows above the charts."""
+        """Return the facts that a page shows above the charts."""
         return {
             "title": self.title or self.identity.get("label", ""),
             "total": self.total,

@@ -1,4 +1,4 @@
-"""Writes a metrics file that only ever grows; a full disk is reported and does not stop anything."""
+"""The writer of a metrics file that only ever grows; a full disk is reported and stops nothing."""
 
 from __future__ import annotations
 

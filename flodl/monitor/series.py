@@ -65,7 +65,7 @@ class Series:
 
     @property
     def points_per_bucket(self) -> int:
-        """How many points were summed up into one by now."""
+        """The number of points in one bucket by now."""
         return self._per
 
     def extend(self, steps: array[float], times: array[float], values: array[float]) -> None:

@@ -73,7 +73,7 @@ class MonitorServer:
 
     @property
     def url(self) -> str:
-        """Where the page is; the token in it lets the page change things, too."""
+        """The URL of the page; its token lets the page change things, too."""
         host = self.access.host
         shown = "127.0.0.1" if host in ("", "0.0.0.0") else "[::1]" if host == "::" else host
         if ":" in shown and not shown.startswith("["):
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._control(body, self.http.control)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name of the base
-        """Say nothing: the terminal belongs to the training."""
+        """Print nothing: the terminal belongs to the training."""
 
     # ---- what is answered ---------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Finds single points of a long run in its files: memory holds summaries only."""
+"""Index of single points of a long run in its files: memory holds summaries only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Mark:
 
 @final
 class Shelf:
-    """Where which steps are, file by file in the order of writing."""
+    """The places of steps, file by file in the order of writing."""
 
     def __init__(self) -> None:
         self._marks: dict[Path, list[Mark]] = {}

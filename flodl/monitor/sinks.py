@@ -1,4 +1,4 @@
-"""Hands everything to other tools, too: TensorBoard, wandb, MLflow, trackio."""
+"""Sinks for other tools: TensorBoard, wandb, MLflow, trackio."""
 
 from __future__ import annotations
 

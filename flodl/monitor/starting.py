@@ -62,7 +62,7 @@ def is_follower() -> bool:
 
 
 def start_data(title: str, total: int, accepts: tuple[str, ...]) -> dict[str, Any]:
-    """Return what is noted when a process begins to record a run."""
+    """Return the note for the start of a process that records a run."""
     return {
         "title": title,
         "total": total,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @final
 class TraceEmit:
-    """Where one turn of a loop publishes its values."""
+    """The place where one turn of a loop publishes its values."""
 
     def __init__(self, traces: dict[str, list[Any]] | None) -> None:
         """Publish into lists by name, or nowhere if there are none."""

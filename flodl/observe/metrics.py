@@ -206,7 +206,7 @@ class MetricLog:
 
     @property
     def flush_count(self) -> int:
-        """How many epochs have ended."""
+        """The number of epochs that have ended."""
         return len(self._flush_times)
 
     @property

@@ -40,7 +40,7 @@ class Saved:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """Which checkpoints stay: the `last` ones, and the `best` ones by a metric.
+    """The checkpoints that stay: the `last` ones, and the `best` ones by a metric.
 
     Attributes:
         last: how many of the newest; at least 1.
@@ -90,7 +90,7 @@ class Checkpoints:
         return entry
 
     def entries(self) -> tuple[Saved, ...]:
-        """Return what is there, oldest first."""
+        """Return the checkpoints, oldest first."""
         if not self.path.is_dir():
             return ()
         found = [each for each in self.path.iterdir() if _NAME.fullmatch(each.name)]

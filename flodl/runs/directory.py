@@ -117,7 +117,7 @@ class RunDirectory:
 
     @property
     def config(self) -> dict[str, Any]:
-        """How the run was set up; empty before anybody wrote it."""
+        """The settings of the run; empty until they are written."""
         return read_note(self.path / _CONFIG)
 
     def write_config(self, config: Mapping[str, Any]) -> None:

@@ -49,7 +49,7 @@ def environment() -> dict[str, Any]:
 
 
 def find_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say what has changed since a run began and may change its numbers, one line each."""
+    """Return the changes since a run began that may change its numbers, one line each."""
     found = [
         f"{name}: was {before[name]}, is {now[name]}"
         for name in _MATTERS

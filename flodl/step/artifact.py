@@ -48,7 +48,7 @@ def cache_folder() -> Path:
 
 
 def compiler_missing(device: torch.device) -> str | None:
-    """Return what is missing to compile for a device; nothing if it can be tried."""
+    """Return the missing requirement to compile for a device; None if it can be tried."""
     if device.type == "cpu":
         wanted = os.environ.get("CXX")
         names = [wanted] if wanted else ["g++", "clang++", "c++", "cl"]
@@ -87,7 +87,7 @@ class _Packer(pickle.Pickler):
     """Packs nodes and operations by name: to pickle a graph module is to run part of it."""
 
     def persistent_id(self, obj: Any) -> tuple[str, str] | None:
-        """Return what stands for a node or an operation."""
+        """Return the placeholder of a node or an operation."""
         if isinstance(obj, fx.Node):
             return ("node", obj.name)
         if isinstance(obj, torch._ops.OpOverload):

@@ -73,7 +73,7 @@ class Attempt:
         return self.rungs[0]
 
     def made(self) -> str:
-        """Say how what was compiled came about."""
+        """Return the origin of the compiled step, as the end of a line."""
         if not self.compilations:
             return ""
         if all(each.cached for each in self.compilations):

@@ -40,7 +40,7 @@ class Program:
 
     Attributes:
         graph: takes the tensors of the binding that the part works on, the numbers, the batch, then
-            `constants`; returns what the part says in `flodl.step.parts`, then the tagged values.
+            `constants`; returns the results of the part (see `flodl.step.parts`), then the tagged values.
         metrics: names of the metrics, in order of output.
         tags: how the tagged values, which come last, belong together.
         flags: the properties that the update was specialised for.
@@ -136,7 +136,7 @@ class _Recording:
         self.held = [] if part == "whole" else [torch.zeros_like(t) for t in binding.trained]
 
     def inputs(self) -> list[Tensor]:
-        """Return what the part works on, in the order of its arguments."""
+        """Return the inputs of the part, in the order of its arguments."""
         bound = self.binding.used if self.part == "gather" else self.binding.flat
         tensors = [] if self.part == "update" else read(self.batch)[0]
         return [*bound, *self.held, self.numbers, *tensors]

@@ -38,7 +38,7 @@ class Recipe:
         return [each for group in self.optimizer.param_groups for each in group["params"]]
 
     def loss_scaler(self) -> torch.amp.GradScaler | None:
-        """Return what scales the loss: the scaler that was given, or one that `fp16` needs."""
+        """Return the scaler of the loss: the one that was given, or one that `fp16` needs."""
         if self.scaler is None and self.precision == "fp16":
             return torch.amp.GradScaler(self.device().type)
         return self.scaler

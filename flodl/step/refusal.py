@@ -1,4 +1,4 @@
-"""Why a step cannot be run in another way than eagerly."""
+"""The refusal to run a step in another way than eagerly."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class TrainStep:
             self._report(line)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a resumed run needs beyond model and optimizer: scaler, averages, accumulation."""
+        """Return the state of a resumed run beyond model and optimizer: scaler, averages, accumulation."""
         eager = self._eager
         state: dict[str, Any] = {"position": eager.position}
         if eager.position:

@@ -76,7 +76,7 @@ class Tags:
 
 @final
 class Layout:
-    """How the tensors of all tags belong together."""
+    """The structure of the tensors of all tags."""
 
     __slots__ = ("count", "tree")
 

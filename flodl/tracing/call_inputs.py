@@ -66,7 +66,7 @@ class Definition:
 
 
 def admit(tracer: Tracer, name: str, value: Any) -> Any:
-    """Make an input of one argument and return what the flow gets for it."""
+    """Make an input of one argument and return the flow's value for it."""
     checks: list[str] = []
     handed = _admit(tracer, name, value, checks)
     tracer.inputs.append(InputSpec(name=name, check=" and ".join(checks)))

@@ -1,9 +1,9 @@
 """Functions made inside a flow: every call makes them again, around the variables of that call.
 
 A lambda or a nested function that reads a variable of the flow cannot be a constant of the plan: it would
-hold what the variable was when the flow was recorded.  Passed to a step, it becomes nodes, which
-make the same function around the same variables of the call at hand.  A variable that functions share is a
-cell, as in Python: when the flow has changed it, those that are called later see that.
+keep the recorded value of the variable. Passed to a step, it becomes nodes, which make the same function
+around the same variables of the call at hand. A variable that functions share is a cell, as in Python: when
+the flow has changed it, those that are called later see that.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Closures:
         return any(each is not self._tracer.module for each in taken)
 
     def settle(self) -> None:
-        """Record what the flow has last set its variables to: whoever has kept a function sees it."""
+        """Record the last values of the flow's variables: any owner of a function sees them."""
         for cell, _ in list(self._cells.values()):
             self._cell(cell)
 
@@ -147,7 +147,7 @@ class Closures:
 
 
 def content_of(cell: CellType) -> Any:
-    """Return what a variable holds, or `EMPTY`."""
+    """Return the content of a variable, or `EMPTY`."""
     try:
         return cell.cell_contents
     except ValueError:

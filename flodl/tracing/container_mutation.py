@@ -319,7 +319,7 @@ def _taking(step: NodeSpec, place: int | str, owner: Ref) -> NodeSpec:
 
 
 def _parts(tracer: Tracer, each: Handed, owner: Flow) -> list[tuple[Any, Any]]:
-    """Return what is in the step's container now, as the flow has it."""
+    """Return the present content of the step's container, as the flow has it."""
     keys = list(each.given) if type(each.mine) in DICTS else list(range(len(each.given)))
     values = [each.given[key] for key in keys]
     if type(each.mine) in LISTS:

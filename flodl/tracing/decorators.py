@@ -36,7 +36,7 @@ def on_forward(decorator: Callable[[Any], Any]) -> Callable[[Method], Method]:
     `flow` by `super()`.
 
     Args:
-        decorator: takes a function with the parameters of `flow` and returns what `forward` is to be.
+        decorator: takes a function with the parameters of `flow` and returns the new `forward`.
 
     Example:
         >>> import functools
@@ -96,7 +96,7 @@ def decorated(forward: Callable[..., Any], definition: Definition) -> Any:
 
 
 def only_described(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what stands for a flow with decorators: called by name, it would be without them."""
+    """Return a replacement of a flow with decorators: called by name, it would be without them."""
 
     def flow(*_: Any, **__: Any) -> Any:
         raise FlowError(undecorated(function, "flow"))

@@ -1,6 +1,6 @@
 """Checks of a Flow's class: by Python, which gets that of the value, or by torch's argument parser.
 
-The parser takes whatever calls itself a tensor for one in memory, reads its fields, and the process
+The parser takes any object that calls itself a tensor for one in memory, reads its fields, and the process
 dies.  Where it expects a number (`torch.full(size, n)`) nothing warns it, so a Flow of a tensor says
 that it is one only to Python itself: `isinstance`, `x.__class__`, a class pattern.
 """

@@ -67,7 +67,7 @@ class LiveAttributes:
         self._stored.clear()
 
     def read(self, name: str, value: Any) -> Any:
-        """Return what the flow gets for an attribute whose value is now `value`.
+        """Return the flow's value for an attribute whose value is now `value`.
 
         Raises:
             AttributeError: there is no such attribute.

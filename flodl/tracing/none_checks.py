@@ -21,7 +21,7 @@ _READS = LOADS | {Kind.LOAD_CLOSURE}
 
 @final
 class _Uses(NamedTuple):
-    """Where results go: offsets of instructions, and names of variables.
+    """The uses of results: offsets of instructions, and names of variables.
 
     Attributes:
         asked: the instructions whose result is compared with `None`, itself or out of a variable.

@@ -1,7 +1,7 @@
 """Objects of the user's classes that a flow makes and a step changes: a later call would get them changed.
 
-A flow is run once.  An object that it makes with plain Python, `cache = Cache()`, is a constant of the
-plan: where a step then changes it, the second call would begin with what the first one left behind.
+A flow is run once. An object that it makes with plain Python, `cache = Cache()`, is a constant of the plan:
+if a step changes it, the second call would begin with the object of the first one.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def is_written_in_python(kind: type) -> bool:
 
 
 def _state(value: Any) -> list[Any]:
-    """Return what tells an object from itself after a change: the identities of what it holds."""
+    """Return a key that changes with an object: the identities of its contents."""
     found: list[Any] = []
     seen: set[int] = set()
     waiting = [(value, _DEPTH)]

@@ -1,7 +1,8 @@
 """Objects around flows that are neither list, tuple nor dict: how each call makes its own.
 
-An `OrderedDict` of results, a `defaultdict`, a dataclass, or an object of the user's own class that was
-made in the flow: it holds flows now, and has to hold the values of the call at hand in every call.
+Examples are an `OrderedDict` of results, a `defaultdict`, a dataclass, or an object of the user's class
+that was made in the flow. It holds flows during the trace, and must hold the values of the call at hand in
+every call.
 """
 
 from __future__ import annotations

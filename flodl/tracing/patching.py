@@ -1,4 +1,4 @@
-"""While a flow is recorded, modules and functions such as `math.sqrt` become nodes when given a Flow."""
+"""Patches while a flow is traced: modules and functions such as `math.sqrt` become nodes for a Flow."""
 
 from __future__ import annotations
 

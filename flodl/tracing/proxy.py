@@ -392,7 +392,7 @@ def vars_of(value: object) -> dict[str, Any]:
 
 
 def _items_of(iterator: Flow) -> Iterator[Any]:
-    """Yield what an iterator gives in a call, asking it for one item after the other as Python does."""
+    """Yield the items of an iterator in a call, one by one as Python does."""
     tracer: Tracer = object.__getattribute__(iterator, "_tracer")
     name = tracer.encoder.callable_name(advance)
     while True:

@@ -1,7 +1,7 @@
-"""May a flow be described before its first call?  Only if running it on mere handles has no effect.
+"""Purity of a flow: it may be described before its first call if a run on proxies has no effect.
 
 A description right after construction runs the flow's Python code without values.  That is sound
-unless the code looks at identity (`y is None`, which a handle cannot answer) or does something other
+unless the code looks at identity (`y is None`, which a proxy cannot answer) or does something other
 than compute (`print`, a file, a clock).  Such flows wait for their first call.
 """
 
@@ -38,7 +38,7 @@ _SAFE_PACKAGES = ("torch", "flodl", "math", "operator", "functools", "itertools"
 
 
 def is_describable(function: Callable[..., Any], owners: Sequence[type]) -> bool:
-    """Return True if a flow may run on handles without values.
+    """Return True if a flow may run on proxies without values.
 
     Args:
         function: the flow.
@@ -54,9 +54,9 @@ def _is_of_a_package(kind: type) -> bool:
 
 def _function(function: FunctionType, owners: Owners, seen: set[CodeType]) -> bool:
     code = function.__code__
-    # Defaults that the caller of a flow leaves out are known; a flow may pass a handle to a helper.
+    # Defaults that the caller of a flow leaves out are known; a flow may pass a proxy to a helper.
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if not seen else ()
-    # A parameter that is assigned again may be a handle when it is read.
+    # A parameter that is assigned again may be a proxy when it is read.
     known = frozenset(parameters) - _assigned(code)
     return _code(code, function, owners, seen, known)
 

@@ -46,7 +46,7 @@ def input_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, Any
 
 
 def instruction_of(frame: FrameType | None) -> tuple[int, int]:
-    """Return what tells one running instruction from all others: its frame and its offset."""
+    """Return the key of a running instruction: its frame and its offset."""
     return (id(frame), frame.f_lasti if frame is not None else -1)
 
 

@@ -1,4 +1,4 @@
-"""Records what a flow does: every step becomes a node, and is carried out at once if values are known."""
+"""The tracer of flows: every step becomes a node, and is carried out at once if values are known."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ class TrainerBuilder:
         mode: Literal["min", "max"] = "min",
         beside: bool | None = None,
     ) -> Self:
-        """Say when checkpoints are written, and which of them stay.
+        """Set when checkpoints are written, and which of them stay.
 
         Args:
             steps: steps between two.
@@ -259,7 +259,7 @@ class TrainerBuilder:
         return self._set(on_signal=what)
 
     def monitor(self, monitor: MonitorLike) -> Self:
-        """Tell a monitor everything."""
+        """Report everything to a monitor."""
         self._parts["monitor"] = monitor
         return self
 
@@ -299,7 +299,7 @@ class TrainerBuilder:
     # ---- the run -----------------------------------------------------------------------------
 
     def run(self) -> RunHandle:
-        """Make the model and the optimizer, train, and return a handle on what came of it."""
+        """Make the model and the optimizer, train, and return a handle on the result."""
         if self._data is None:
             raise TrainingError("there is no data: add .dataset(...)")
         device = chosen_device(self._device)

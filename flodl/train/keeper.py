@@ -190,7 +190,7 @@ def config_of(
 
 
 def find_differences(directory: RunDirectory, config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say in what this process differs from the one that began a run, one line each."""
+    """Return how this process differs from the one that began a run, one line each."""
     before = directory.config
     found = list(find_changes(directory.environment, environment()))
     for name, value in config.items():

@@ -329,7 +329,7 @@ class Loop:
         self._told(lambda: self._it.keeper.save(reason, wait=wait))
 
     def _told(self, written: Callable[[], Saved | None]) -> None:
-        """Tell of a checkpoint that is safe now.
+        """Report a checkpoint that is safe now.
 
         A failure is reported: a full disk is no reason to lose the training as well.
         """

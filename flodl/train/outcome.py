@@ -35,7 +35,7 @@ class Interrupted(SystemExit):
 
 @final
 class RunHandle:
-    """A training that has run; `join()` returns what it left.
+    """A training that has run; `join()` returns its result.
 
     Example:
         >>> from flodl import EpochMetrics, RunHandle, TrainedState

@@ -39,7 +39,7 @@ class Progress(Protocol):
 
 
 def progress_for(wanted: bool, stream: TextIO | None = None) -> Progress:
-    """Return what suits a stream: nothing, plain lines, or a moving line."""
+    """Return the progress display of a stream: none, plain lines, or a moving line."""
     out = stream or sys.stderr
     if not wanted or not log.enabled(log.Verbosity.NORMAL):
         return Silent()

@@ -52,7 +52,7 @@ class Schedule(Protocol):
 def schedule_of(
     wanted: Wanted | None, optimizer: Optimizer, *, every: Every | None, metric: str
 ) -> Schedule:
-    """Return what drives the rates of an optimizer.
+    """Return the driver of the rates of an optimizer.
 
     Args:
         wanted: a schedule of flodl or torch, or a function that makes one from the optimizer.
@@ -163,7 +163,7 @@ class Plateau:
         apply_rate(self._optimizer, rate * scale)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what it has observed."""
+        """Return the observed values."""
         return self._schedule.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

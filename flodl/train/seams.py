@@ -1,4 +1,4 @@
-"""The shapes of what a training works with and does not make itself."""
+"""Protocols of the objects that a training uses and does not make itself."""
 
 from __future__ import annotations
 
@@ -82,5 +82,5 @@ class Source(Protocol):
         ...
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the order of batches, to notice when another run has another order."""
+        """Return the settings that decide the order of batches, to notice another order in another run."""
         ...

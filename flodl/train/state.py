@@ -43,7 +43,7 @@ class EpochMetrics:
 
     @property
     def epoch_ms(self) -> float:
-        """How long training took, in milliseconds."""
+        """The time of the training, in milliseconds."""
         return self.seconds * 1000.0
 
     @property

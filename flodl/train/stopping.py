@@ -19,7 +19,7 @@ class StopRule(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what it remembers."""
+        """Return its state."""
         ...
 
     def load_state_dict(self, state: dict[str, Any], /) -> None:

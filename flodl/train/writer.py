@@ -32,7 +32,7 @@ class Writer:
         self._thread.start()
 
     def result(self, *, wait: bool) -> Saved | None:
-        """Return what the last task returned, once; nothing while it runs, unless `wait`."""
+        """Return the result of the last task, once; None while it runs, unless `wait`."""
         if self._thread is not None and self._thread.is_alive() and not wait:
             return None
         self._join()

@@ -1,4 +1,4 @@
-"""Guesses arguments that are no numbers: lists of sizes, layers, kinds of layers, functions."""
+"""Guesses of arguments that are no numbers: lists of sizes, layers, kinds of layers, functions."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _block_of(made: type, choice: int) -> object:
 
 
 def _resolved(made: type, annotation: object) -> object:
-    """Return what an annotation stands for, where its text names something in the module."""
+    """Return the value of an annotation, where its text names something in the module."""
     if annotation is inspect.Parameter.empty:
         return None
     if isinstance(annotation, str):

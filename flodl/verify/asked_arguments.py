@@ -1,4 +1,4 @@
-"""Adds the arguments that a constructor requires when it refuses a call without them."""
+"""Arguments that a constructor requires when it refuses a call without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs user code and returns what it raised as a value: the only place that catches everything."""
+"""Runs of user code that return errors as values: the only place that catches everything."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Failure:
 
 
 def attempt(call: Callable[[], T], file: Path | None = None) -> T | Failure:
-    """Return what `call` returns, or the failure it ended with.
+    """Return the result of `call`, or its failure.
 
     `file` is the file whose line is reported: the deepest frame of the traceback that lies in it.
     """

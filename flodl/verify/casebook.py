@@ -1,4 +1,4 @@
-"""Finds cases (constructor arguments and inputs) for the classes that are to be compared.
+"""Search for cases (constructor arguments and inputs) of the classes to compare.
 
 Sources, best first: `--example`, a recorded run of the script, constructor calls and factories in
 the file, and what the layers and signatures suggest. Every case comes from a run of the original.

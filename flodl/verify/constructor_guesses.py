@@ -1,4 +1,4 @@
-"""Guesses constructor arguments from the names, annotations and defaults of a signature."""
+"""Guesses of constructor arguments from the names, annotations and defaults of a signature."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def guess_constructor_arguments(
 ) -> Iterator[dict[str, object]]:
     """Yield keyword arguments with which a class might be constructed, likeliest first.
 
-    `declared` returns what command lines of the program say about names, `memory` knows the settings of
+    `declared` returns the values of names in command lines of the program, `memory` knows the settings of
     other classes of the file.
     """
     try:
@@ -195,7 +195,7 @@ def _fitted(
 
 
 def _offline(made: type) -> dict[str, object]:
-    """Return what keeps a constructor from loading weights, which do not matter here, and on the CPU."""
+    """Return arguments that keep a constructor on the CPU, without loading weights."""
     found: dict[str, object] = {}
     for item in own_parameters(made):
         if isinstance(item.default, str | torch.device) and str(item.default).startswith("cuda"):
@@ -218,7 +218,7 @@ def _made(kind: type, size: int, depth: int) -> object:
 def _guesser(
     made: type, depth: int = 0, choice: int = 0
 ) -> Callable[[inspect.Parameter, int], object]:
-    """Return what guesses one argument: one of the options that the class names, or a usual value.
+    """Return a guesser of one argument: one of the options that the class names, or a usual value.
 
     `choice` selects one of the kinds of blocks in the module of the class.
     """
@@ -258,7 +258,7 @@ def _all_options(made: type) -> dict[str, list[Option]]:
 
 @functools.lru_cache(maxsize=512)  # every class of a file has the same few classes above it
 def _options(kind: type) -> Mapping[str, list[Option]]:
-    """Return what the class, and the functions of its file that it calls, compare their names with."""
+    """Return the values that the class, and functions of its file that it calls, compare names with."""
     module, node = sys.modules.get(kind.__module__), class_node(kind)
     if node is None:
         return {}

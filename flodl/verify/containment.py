@@ -1,4 +1,4 @@
-"""Keeps user code from doing harm while it is run to be compared, and stops it in time.
+"""Containment of user code: no harm while it runs to be compared, and a stop in time.
 
 This is a guard against accidents (downloads, checkpoints written over real ones), not a sandbox
 against malice.

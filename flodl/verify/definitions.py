@@ -1,4 +1,4 @@
-"""Defines what a module leaves undefined when its top level stops early.
+"""Definitions that a module lacks when its top level stops early.
 
 A missing package, a required argument or a data set that is not there ends a script before its
 classes are defined. Statements that only define names are run all the same: the classes can be compared

@@ -1,4 +1,4 @@
-"""Draws the graph of a ported class, after one call of it."""
+"""Drawings of the graph of a ported class, after one call of it."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _drive(made: type, declared: Declared, left_s: Time) -> None:
 
 
 def _bounded(call: Call, left_s: Time) -> object:
-    """Return what a call returns, if it ends in time and before a backward pass; torch's defaults stay."""
+    """Return the result of a call that ends in time and before a backward pass; torch's defaults stay."""
     dtype, gradients = torch.get_default_dtype(), torch.is_grad_enabled()
     try:
         with (

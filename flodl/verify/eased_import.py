@@ -1,4 +1,4 @@
-"""Imports the original where something that its models need not stops the import.
+"""Import of the original where something stops it that its models do not need.
 
 In this order: placeholders for packages that cannot be imported, package folders above the one
 that says so (`from ..utils import x`), and files of a package whose `__init__.py` fails.

@@ -1,4 +1,4 @@
-"""Compares one class of a ported file with its original, case by case."""
+"""Comparison of one class of a ported file with its original, case by case."""
 
 from __future__ import annotations
 

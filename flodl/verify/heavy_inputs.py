@@ -1,4 +1,4 @@
-"""From which size on inputs cost more than they tell: attention over the pixels of large images."""
+"""Input sizes that cost too much, such as attention over the pixels of large images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the import of a package at which the import of a program ended."""
+"""The import of a package at which the import of a program ended."""
 
 from __future__ import annotations
 

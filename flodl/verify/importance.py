@@ -20,7 +20,7 @@ _TESTS = frozenset({"isinstance", "issubclass"})
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How many of the wanted classes of a file a class holds, and how many hold it."""
+    """The numbers of wanted classes of a file that a class holds, and that hold it."""
 
     holds: int
     held_by: int

@@ -1,4 +1,4 @@
-"""Single changes of inputs, likeliest first, from what a model says about the ones it refused."""
+"""Single changes of inputs, likeliest first, from the errors of a model about refused ones."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def changes_of(state: State, message: str, sizes: Sequence[int]) -> Iterator[Sta
 
 
 def _said_changes(state: State, text: str, numbers: Sequence[int]) -> Iterator[State]:
-    """Yield what the words of a message ask for."""
+    """Yield states that the words of a message require."""
     yield from _with_features(state, text, start=1)
     yield from said_shapes(state, text)
     yield from said_values(state, text)

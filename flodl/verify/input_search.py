@@ -1,4 +1,4 @@
-"""Searches inputs for a model by what it says about those that it does not take.
+"""Search for inputs of a model by its errors about those that it does not take.
 
 A call that fails says something about sizes ("expected input to have 7 channels, but got 32"), and
 how far it came. Inputs are changed one step at a time, and a change that comes further is kept and

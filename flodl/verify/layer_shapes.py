@@ -1,4 +1,4 @@
-"""Guesses what a model could be called with, from its layers and the names in its signature."""
+"""Guesses of inputs of a model, from its layers and the names in its signature."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _sets_forward(node: ast.ClassDef) -> bool:
 
 
 def _called(model: nn.Module) -> Callable[..., object]:
-    """Return what a call of the model calls first: its forward, unless it has its own `__call__`."""
+    """Return the function that a call of the model runs: its forward, unless it has its own `__call__`."""
     for kind in type(model).__mro__:
         if kind is nn.Module:
             break

@@ -1,4 +1,4 @@
-"""Collects what the checks of one class found, and turns it into one result."""
+"""The findings of the checks of one class, and their one result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guesses lists of feature maps, as decoders take them from the stages of an encoder."""
+"""Guesses of lists of feature maps, as decoders take them from the stages of an encoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a file as the main program, as `python FILE` would."""
+"""A run of a file as the main program, as `python FILE` would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exchanges constructor arguments that are used as what they are not, by the line that failed."""
+"""Replacements of constructor arguments of a wrong kind, by the line that failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the classes of modules that arguments are called by: `encoder` is an `Encoder`."""
+"""Classes of modules by the names of arguments: `encoder` is an `Encoder`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds arguments for public methods that a forward does not use: `encode`, `sample`, `generate`."""
+"""Arguments for public methods that a forward does not use: `encode`, `sample`, `generate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds out what the original can do on a case: which calls it takes, and if it repeats itself."""
+"""Probe of the original on a case: the calls that it takes, and whether it repeats itself."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Runner(Protocol):
     """Runs user code on a side and keeps the time."""
 
     def __call__(self, side: Side, call: Callable[[], T]) -> T | Failure:
-        """Return what the call returns, or the failure it ended with."""
+        """Return the result of the call, or its failure."""
 
 
 @final

@@ -55,7 +55,7 @@ def reach_of(call: Callable[[], object], file: Path) -> Reach:
 
 
 def _nothing_in(outcome: object) -> Failure | None:
-    """Say why there is nothing to compare in what a model returns, if so."""
+    """Return why the result of a model has nothing to compare, if so."""
     found = [item for _, item in tensors_in(outcome, draw=True)]
     if not found:
         return _NO_TENSOR

@@ -54,7 +54,7 @@ class Packed:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Construction:
-    """How a module is made.
+    """The recipe of a module.
 
     `class`: `module.qualname` is called with the packed arguments. `value`: the module-level value
     `qualname` is copied. `expression`: `qualname` is Python, evaluated among the file's globals.

@@ -385,7 +385,7 @@ class RemoteModel:
         self.side.dropped.append(self.number)
 
     def initial(self) -> dict[str, Snapshot]:
-        """Return what the constructor left."""
+        """Return the state after the constructor."""
         return self._sections("initial", INITIAL_SECTIONS)
 
     def call(self, plan: Plan, attribute_names: AttributeNames | None = None) -> Observation:

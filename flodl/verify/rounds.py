@@ -1,9 +1,9 @@
-"""Compares a ported file with its original, and shares the time out among its classes.
+"""Comparison of a ported file with its original, with the time shared among its classes.
 
-The largest and the most used classes come first. Each gets at most a third of the time that is left, or
-its even share if that is more, and one that would take longer waits: one heavy class does not take the
-time of the rest of its file. Then inputs are looked for again, what waits gets what is left, and at last
-further cases are compared.
+The largest and the most used classes come first. Each gets at most a third of the remaining time, or its
+even share if that is more. One that would take longer waits, so that one heavy class does not take the time
+of the rest of its file. Then inputs are looked for again, what waits gets what is left, and at last further
+cases are compared.
 
 Example:
     Of `Net`, `Block` and `Norm`, 30 s are left. `Net` may take 10 s, but its first calls tell that it
@@ -214,7 +214,7 @@ class _Rounds:
         return self._sides.original.search_again(names, budget)
 
     def _usual_s(self) -> float:
-        """Return what a class of this file took so far, on average; the largest came first."""
+        """Return the average time of a class of this file so far; the largest came first."""
         return sum(self._seconds) / len(self._seconds) if self._seconds else 0.0
 
     def _needed_s(self) -> float:

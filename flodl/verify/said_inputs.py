@@ -1,4 +1,4 @@
-"""Changes inputs to what a model says in so many words: a shape, a kind of values, something to call."""
+"""Changes of inputs that a model's error names: a shape, a kind of values, something to call."""
 
 from __future__ import annotations
 

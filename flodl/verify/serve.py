@@ -1,8 +1,8 @@
 """The server of proofs: one process that has imported torch, and forks what a proof needs.
 
-Example: `fdl port` sends one end of a connection to the server. The server forks a judge, which reads
-the task from it, forks a worker for the original and one for the port, sends both the same questions,
-compares their answers, and reports each result as soon as it knows it. Torch is imported once.
+Example: `fdl port` sends one end of a connection to the server. The server forks a judge, which reads the
+task from it and forks a worker for the original and one for the port. The judge sends both the same
+requests, compares their answers, and reports each result as soon as it knows it. Torch is imported once.
 
     fdl -- server -- judge -- worker of the original
                            -- worker of the port

@@ -201,7 +201,7 @@ def _settings_in(module: ModuleType | None) -> tuple[tuple[type, frozenset[str]]
 
 
 def _named(annotation: str, module: Mapping[str, Any]) -> object:
-    """Return what the text of an annotation stands for: a name of the module, or several."""
+    """Return the class that the text of an annotation names in the module."""
     for text in annotation.strip("'\"").replace("Optional[", "").rstrip("]").split("|"):
         if isinstance(module.get(text.strip()), type):
             return module[text.strip()]

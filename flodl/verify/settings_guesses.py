@@ -1,4 +1,4 @@
-"""Guesses the settings object (`config`, `args`, `hparams`) that a constructor takes."""
+"""Guesses of the settings object (`config`, `args`, `hparams`) that a constructor takes."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def guess_settings(
     declared: Declared,
     memory: SettingsMemory | None = None,
 ) -> Iterator[object]:
-    """Yield what might be the settings for one parameter, if it looks like some.
+    """Yield possible settings for one parameter, if it looks like settings.
 
-    `declared` returns what command lines of the program say about names, the likeliest first.
+    `declared` returns the values that command lines of the program give to names, the likeliest first.
     """
     kind = _data_class(made, parameter)
     if kind is not None:
@@ -90,7 +90,7 @@ def settings_read(made: type, parameter: inspect.Parameter) -> frozenset[str]:
 
 
 def _made_by_default(made: type, guess: Guess) -> Iterator[object]:
-    """Yield what `get_default_config()` of the class or its module returns, without its gaps.
+    """Yield the result of `get_default_config()` of the class or its module, without its gaps.
 
     A text in it may stand for a choice among ready sets of values: then the values are enough.
     """

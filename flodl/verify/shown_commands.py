@@ -28,7 +28,7 @@ Options = dict[str, tuple[str, ...]]
 def shown_settings(
     file: Path, folders: tuple[Path, ...], wanted: frozenset[str], declared: Mapping[str, object]
 ) -> list[dict[str, object]]:
-    """Return what commands that name a file, or the model in it, give for declared names.
+    """Return the values of declared names in commands that name a file, or the model in it.
 
     Of many, the lightest one and the one in the middle: the lightest may be too small for the model.
     """
@@ -70,7 +70,7 @@ def _read(text: str) -> Iterator[Options]:
 
 
 def _options(command: str) -> Iterator[Options]:
-    """Yield what follows each option behind the name of the program, if there is any."""
+    """Yield the words after each option behind the name of the program, if there are any."""
     try:
         words = shlex.split(command, comments=True)
     except ValueError:  # a quote that does not end: no command, but prose

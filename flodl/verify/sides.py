@@ -1,4 +1,4 @@
-"""Imports the original and the port side by side, so that neither sees a module of the other.
+"""Imports of the original and the port side by side: neither sees a module of the other.
 
 Both main modules carry the original's module name. Whatever local module they import (siblings
 of a script, modules of the same package) is loaded once per side; installed packages are shared.
@@ -38,7 +38,7 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a file sits: its dotted module name, and the folder that makes it importable."""
+    """The place of a file: its dotted module name, and the folder that makes it importable."""
 
     name: str
     root: Path
@@ -192,7 +192,7 @@ class Side:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Where the program's own modules are found."""
+        """The folders of the program's own modules."""
         return self._folders
 
     def namespace(self) -> dict[str, object]:

@@ -179,7 +179,7 @@ class Freezer:
         return dataclasses.replace(known, alias=owner)
 
     def _freeze_leaf(self, value: Any, path: str) -> tuple[Content, Pieces]:
-        """Return what stands for a tensor or an array, and its pieces where it has several."""
+        """Return the frozen form of a tensor or an array, and its pieces where it has several."""
         try:
             if not isinstance(value, torch.Tensor):
                 return self._freeze_array(value, path), ()

@@ -84,7 +84,7 @@ class Subject:
         return cls(side, model, Freezer().freeze(random_state(), "random draws"))
 
     def initial(self) -> dict[str, Snapshot]:
-        """Return what the constructor left: keys, order and bits of the state, random draws."""
+        """Return the state after the constructor: keys, order and bits of the state, random draws."""
         state = self.model.state_dict()
         parameters = [(name, p.requires_grad) for name, p in raw.named_parameters(self.model)]
         buffers = [name for name, _ in raw.named_buffers(self.model)]

@@ -1,4 +1,4 @@
-"""Compares one case of both sides in everything that can be seen, check by check."""
+"""Comparison of one case of both sides in every observable, check by check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes other inputs from one example: another batch size, optional inputs left out or set."""
+"""Other inputs made from one example: another batch size, optional inputs left out or set."""
 
 from __future__ import annotations
 

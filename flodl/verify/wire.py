@@ -152,7 +152,7 @@ class Store:
         return [start, offset - start]
 
     def read(self) -> Stored:
-        """Return what the other side has put in."""
+        """Return the content from the other side."""
         size = os.fstat(self.descriptor).st_size
         if size > MAX_DATA_BYTES:
             raise MalformedMessageError(f"{size} bytes of data")

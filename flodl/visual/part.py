@@ -12,7 +12,7 @@ from flodl.spec.graph import GraphSpec
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heat:
-    """How much one node costs: the amount that colours it and the text that says it."""
+    """The cost of one node: the amount that colours it and the text that shows it."""
 
     amount: float
     text: str

@@ -146,7 +146,7 @@ class Image:
 def synthetic_vision(
     name: str, image: Callable[[torch.Tensor], Any] = Image
 ) -> Callable[..., SyntheticImages]:
-    """Return what stands for a data set class of torchvision; `image` makes one of its pixels."""
+    """Return the stand-in for a data set class of torchvision; `image` makes one of its pixels."""
     shape = VISION[name]
 
     def make(

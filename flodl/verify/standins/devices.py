@@ -1,4 +1,4 @@
-"""Keeps a program that requires a GPU on the CPU, where there is no GPU."""
+"""CPU execution of programs that require a GPU, where there is no GPU."""
 
 from __future__ import annotations
 

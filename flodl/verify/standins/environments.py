@@ -76,7 +76,7 @@ class Environment:
         return (first, {}) if self._modern_reset else first
 
     def step(self, action: object) -> Any:
-        """Observe something, whatever the action is."""
+        """Observe something, for any action."""
         del action
         self._taken += 1
         ended = self._taken >= EPISODE

@@ -130,7 +130,7 @@ def read_csv(
 
 
 def make_frames_module(name: str) -> ModuleType:
-    """Return what stands for pandas."""
+    """Return the stand-in for pandas."""
     module = make_module(name)
     vars(module).update(read_csv=read_csv, DataFrame=Frame)
     return module

@@ -214,7 +214,7 @@ class DatasetDict(dict[str, HubDataset]):
 def load_dataset(
     path: str, name: str | None = None, *_: Any, split: str | None = None, **__: Any
 ) -> Any:
-    """Return what stands for a data set of the hub.
+    """Return the stand-in for a data set of the hub.
 
     Raises:
         FileNotFoundError: its columns are not known here.

@@ -1,4 +1,4 @@
-"""Puts stand-ins where an import or a download fails; what is there and works is never replaced."""
+"""Stand-ins where an import or a download fails; a working import is never replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stands in for packages that cannot be imported here, while a file is imported that needs them.
+"""Placeholders for packages that cannot be imported here, while a file is imported that needs them.
 
 A file of models often imports, directly or through its neighbours, things that its models never use: text
 cleaners, audio codecs, a registry. A placeholder lets such an import pass. It gives no

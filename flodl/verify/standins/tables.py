@@ -83,7 +83,7 @@ class MissingFiles:
                 vars(numpy)[name] = self._reader(vars(numpy)[name])
 
     def _content(self, file: Any) -> str | None:
-        """Return what to read in place of a missing file; nothing if it is no data."""
+        """Return the stand-in for a missing file; nothing if it is no data."""
         if not isinstance(file, str | os.PathLike):
             return None
         path = PurePath(os.fspath(file))

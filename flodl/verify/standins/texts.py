@@ -64,7 +64,7 @@ class Vocab:
         self._default: int | None = None
 
     def set_default_index(self, index: int | None) -> None:
-        """Say the number of unknown words."""
+        """Return the number of unknown words."""
         self._default = index
 
     def __getitem__(self, word: str) -> int:

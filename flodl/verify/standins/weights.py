@@ -1,4 +1,4 @@
-"""Lets models keep the weights they were made with where pretrained ones cannot be had."""
+"""Initial weights in place of pretrained ones that cannot be had."""
 
 from __future__ import annotations
 
