@@ -145,7 +145,7 @@ class LiveAttributes:
         self.forget()
 
     def forget(self) -> None:
-        """Read every attribute that the flow changes again from now on."""
+        """From now on, read again every attribute that the flow changes."""
         self._written.clear()
         for name in self.names:
             if name in self.entry:
