@@ -44,7 +44,7 @@ class BuildError(FlodlError):
 
 @final
 class FlowError(FlodlError):
-    """A `flow` asked for something that a description cannot answer.
+    """A `flow` needs something that a description cannot give.
 
     Example:
         >>> import torch
@@ -173,7 +173,7 @@ class NonFiniteError(FlodlError):
 
 @final
 class UnknownNameError(FlodlError):
-    """A path, tag or metric that does not exist was asked for; the message lists those that do.
+    """A path, tag or metric does not exist; the message lists those that do.
 
     Example:
         >>> from flodl.errors import UnknownNameError

@@ -27,7 +27,7 @@ VARIABLE: Final = "FLODL_VERBOSITY"
 
 @final
 class Verbosity(IntEnum):
-    """How much the runtime prints.
+    """The amount that the runtime prints.
 
     Example:
         >>> from flodl.log import Verbosity

@@ -1,7 +1,7 @@
 """The import of torch, without its warning where numpy is not installed.
 
-torch says so at its own import, which nobody who imports flodl has written; everything but the functions on
-numpy arrays works, and those raise an error of their own.
+torch warns at its import, although users of flodl may not need numpy; everything but the functions on
+numpy arrays works, and those raise their own error.
 """
 
 import warnings

@@ -51,7 +51,7 @@ class TensorOptions:
 
 
 def Variable(value: Tensor, requires_grad: bool = False) -> Tensor:  # noqa: N802
-    """Return a leaf tensor that shares the values and records gradients if asked.
+    """Return a leaf tensor that shares the values and optionally records gradients.
 
     Example:
         >>> x = Variable(torch.tensor([2.0]), requires_grad=True)

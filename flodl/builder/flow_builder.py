@@ -33,7 +33,7 @@ Word = Literal[
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuilderStep:
-    """One word of the chain: what was said, and where."""
+    """One word of the chain, with its arguments and its place in the source."""
 
     word: Word
     args: tuple[Any, ...] = ()
@@ -110,7 +110,7 @@ class FlowBuilder:
         return self._say("also_with", *paths, **named)
 
     def fork(self, stage: Stage, /, *extra: Any, **named: Any) -> FlowBuilder:
-        """Run a side branch; the stream goes on unchanged.  A `tag` right after names the side branch."""
+        """Run a side branch; the stream continues unchanged.  A `tag` right after names the side branch."""
         return self._say("fork", stage, *extra, **named)
 
     def split(self, *stages: Stage) -> FlowBuilder:
@@ -145,7 +145,7 @@ class FlowBuilder:
         return self._say("using", *_flat(names), **named)
 
     def initial(self, tag: str, value: Any) -> FlowBuilder:
-        """Say what a forward reference to `tag` reads in the first call.
+        """Set the value of a forward reference to `tag` in the first call.
 
         Args:
             tag: the tag.
@@ -229,11 +229,11 @@ class LoopWord:
         return self._finish("loop", n)
 
     def while_cond(self, halt: Stage, limit: int, *, per_sample: bool = False) -> FlowBuilder:
-        """Apply the stage until `halt` is positive, asked before each turn, at most `limit` times."""
+        """Apply the stage until `halt` is positive, checked before each turn, at most `limit` times."""
         return self._finish("halting", halt, limit, "while", per_sample)
 
     def until_cond(self, halt: Stage, limit: int, *, per_sample: bool = False) -> FlowBuilder:
-        """Apply the stage until `halt` is positive, asked after each turn, at most `limit` times."""
+        """Apply the stage until `halt` is positive, checked after each turn, at most `limit` times."""
         return self._finish("halting", halt, limit, "until", per_sample)
 
     def _finish(self, word: Word, *args: Any) -> FlowBuilder:
@@ -308,7 +308,7 @@ def check_shapes(graph: Graph, example: tuple[torch.Tensor, ...]) -> None:
     """Run a copy of a graph on the meta device, where only shapes and dtypes exist.
 
     Raises:
-        Exception: what the failing operation raises, with a note that says which node it is.
+    Exception: the error of the failing operation, with a note that says which node it is.
     """
     import copy
 

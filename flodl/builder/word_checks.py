@@ -62,7 +62,7 @@ def _map_misfits(how: str, arguments: tuple[Any, ...]) -> Iterator[str]:
 
 
 def name_misfit(word: str, value: Any) -> Iterator[str]:
-    """Yield what is wrong with the name that a word is given, if anything is."""
+    """Yield the fault of the name that a word is given, if there is one."""
     noun = {"input": "the name of an input", "label": "a label"}.get(word, "a tag")
     if not isinstance(value, str):
         yield f"{word}({_shown(value)}): {noun} is a text, not {_kind(value)}"

@@ -84,7 +84,7 @@ class Kind(Enum):
     COPY = auto()  # -> the item at the depth again
     SWAP = auto()  # top item and the one at the depth change places
     POP_TOP = auto()  # a ->
-    END_FOR = auto()  # what a finished loop leaves ->
+    END_FOR = auto()  # the remains of a finished loop ->
     UNPACK = auto()  # a -> items, the first one on top
     UNPACK_STARRED = auto()  # a -> items; `count` of them in front of the starred one
 

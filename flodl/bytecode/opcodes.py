@@ -29,7 +29,7 @@ NO_OPERATION: Final = frozenset({
 """Instructions that become nothing; what they say of a call is a part of the call."""
 
 _SUBSCRIPT_OPERATOR = 26  # since 3.14 a subscript is a binary operator
-_TRUTH_IS_EXPLICIT = VERSION >= (3, 13)  # before, a jump itself asked for the truth of any value
+_TRUTH_IS_EXPLICIT = VERSION >= (3, 13)  # before, a jump itself tested the truth of any value
 
 
 def _one(raw: dis.Instruction, kind: Kind, pops: int, pushes: int, **rest: Any) -> Instruction:

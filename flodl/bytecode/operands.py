@@ -130,7 +130,7 @@ def _after(step: Instruction, position: int, stack: _Stack) -> _Stack:
 
 
 def _jumped(step: Instruction, stack: _Stack) -> _Stack:
-    """Return the stack at the target of a jump; what the jump puts there is unknown."""
+    """Return the stack at the target of a jump; values that the jump puts there are unknown."""
     left = len(stack) - max(step.pops, -step.jump_effect)
     return *stack[:left], *[_UNKNOWN] * (len(stack) + step.jump_effect - left)
 

@@ -1,4 +1,4 @@
-"""Migrates a checkpoint for the `fdl` tool: `python -m flodl.checkpoint REQUEST.json RESPONSE.json`."""
+"""Migration of a checkpoint for the `fdl` tool: `python -m flodl.checkpoint REQUEST.json RESPONSE.json`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flodl.errors import CheckpointError
 
 
 def main(request: Path, response: Path) -> None:
-    """Answer a request in a file of its own, errors included."""
+    """Write the answer to a request, errors included, to a separate file."""
     try:
         answer = _migrate(json.loads(request.read_text(encoding="utf-8")))
     except CheckpointError as error:

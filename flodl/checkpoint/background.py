@@ -1,4 +1,4 @@
-"""Saving while training goes on: a copy of the model on the host, and a thread that writes it."""
+"""Checkpoints in the background: a copy of the model on the host, and a thread that writes it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ModelSnapshot:
 def snapshot_cpu(
     module: nn.Module, *, metrics: Mapping[str, float] | None = None, epoch: int = 0
 ) -> ModelSnapshot:
-    """Copy the values of a module to the host; training may go on as soon as this returns."""
+    """Copy the values of a module to the host; training may continue as soon as this returns."""
     topology = topology_of(module)
     return ModelSnapshot(
         tensors=copies_on_host(tensors_of(module)),
@@ -59,7 +59,7 @@ def snapshot_cpu(
 
 @final
 class CpuWorker:
-    """One thread that does what it is given, in order; what fails is raised by `finish` or `submit`.
+    """One thread that runs tasks in order; `finish` or `submit` raises their errors.
 
     Example:
         >>> done = []
@@ -98,7 +98,7 @@ class CpuWorker:
 
     @staticmethod
     def _owner_lives() -> bool:
-        # A worker that nobody finished must not keep the program from ending.
+        # A worker without a call of `finish` must not keep the program from ending.
         return threading.main_thread().is_alive()
 
     def submit(self, task: Callable[[], object]) -> None:
@@ -106,7 +106,7 @@ class CpuWorker:
 
         Raises:
             RuntimeError: the worker is finished.
-            BaseException: what an earlier task raised.
+            BaseException: the error of an earlier task.
         """
         with self._changed:
             self._raise_error()

@@ -24,13 +24,13 @@ _BUFFER = 1 << 20
 def commit(path: Path, write: Callable[[BinaryIO], None]) -> Stamp | None:
     """Write a file beside its place, flush it to the disk, and put it in its place in one step.
 
-    A path that ends in `.gz` is compressed.  A symbolic link stays one; what it points to is replaced.
+    A path that ends in `.gz` is compressed.  A symbolic link stays one; its target is replaced.
 
     Returns:
         The stamp of the new file, or None if another has already taken its place.
 
     Raises:
-        CheckpointError: the file system refused something; what was there before is untouched.
+        CheckpointError: the file system refused something; the old file is untouched.
     """
     target = path.resolve()
     temporary = target.with_name(f".{target.name}.{_owner()}.{secrets.token_hex(4)}.tmp")

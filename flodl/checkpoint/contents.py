@@ -1,4 +1,4 @@
-"""What is in a checkpoint file of any kind, opened without trusting any size or name in it."""
+"""Contents of a checkpoint file of any kind, read without trusting any size or name in it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class AbstractContents(ABC):
 
     @abstractmethod
     def problems(self) -> tuple[str, ...]:
-        """Check every byte and return what is damaged; nothing for a sound file."""
+        """Check every byte and return the damaged parts; none for a sound file."""
 
     def require_sound(self) -> None:
         """Check every byte.
@@ -288,7 +288,7 @@ def open_contents(source: Source) -> AbstractContents:
                 return _open_bytes(_decompressed(file, str(path)), str(path), must_be_sealed=ours)
             if len(first) < 4:
                 raise CheckpointError(f"the file has only {len(first)} bytes", path=str(path))
-            # A private map: nobody can change the file through it, and untouched pages cost nothing.
+            # A private map: it cannot change the file, and untouched pages cost nothing.
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
             reader = DirectReader(file, str(path))
     except FileNotFoundError as error:

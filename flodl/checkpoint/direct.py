@@ -35,7 +35,7 @@ class Piece:
         name: the tensor's name in the file.
         start: the first byte in the file.
         target: a tensor for which `takes_bytes` holds.
-        checksum: what the bytes must hash to, checked as they pass; empty if that was done before.
+        checksum: the expected hash of the bytes, checked as they pass; empty if that was done before.
     """
 
     name: str
@@ -48,8 +48,8 @@ class Piece:
 class DirectReader:
     """An open file whose tensors can be read into memory that is already there.
 
-    Reading through a map costs a page fault for every few pages, and copying from it shares one pool of
-    threads with torch, which waits at a barrier for cores that are busy; a plain read does neither.
+    Reading through a map costs a page fault for every few pages. Copying from it shares one pool of threads
+    with torch, which waits at a barrier for cores that are busy. A plain read does neither.
     """
 
     def __init__(self, file: BinaryIO, path: str) -> None:
@@ -117,10 +117,10 @@ class DirectReader:
 
 
 def takes_bytes(target: Tensor, dtype: torch.dtype) -> bool:
-    """Say whether the bytes of a tensor of a dtype may be read straight into the memory of another."""
+    """Return True if the bytes of a tensor of a dtype may be read straight into the memory of another."""
     return (
         _POSITIONAL
-        and type(target) in (Tensor, nn.Parameter)  # others may be no memory of their own
+        and type(target) in (Tensor, nn.Parameter)  # others may own no memory
         and target.device.type == "cpu"
         and target.dtype == dtype
         and target.layout is torch.strided

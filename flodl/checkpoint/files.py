@@ -41,7 +41,7 @@ def checkpoint_config(source: Source) -> str | None:
 
 
 def verify(source: Source) -> tuple[str, ...]:
-    """Check every byte of a file and return what is damaged; nothing for a sound file.
+    """Check every byte of a file and return the damaged parts; none for a sound file.
 
     Raises:
         CheckpointError: the file cannot even be opened.
@@ -61,7 +61,7 @@ def _peek(source: Source) -> AbstractContents:
 
 
 def to_bytes(module: nn.Module) -> bytes:
-    """Return what `save` would write."""
+    """Return the content that `save` writes."""
     stream = BytesIO()
     save(module, stream)
     return stream.getvalue()

@@ -59,7 +59,7 @@ class Entry:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a file says before its data: entries in the order of their bytes, and texts by key."""
+    """The header of a file: entries in the order of their bytes, and texts by key."""
 
     entries: tuple[Entry, ...]
     metadata: Mapping[str, str]
@@ -122,7 +122,7 @@ def encode_header(entries: Iterable[Entry], metadata: Mapping[str, str]) -> byte
 
 
 def _seal_text(seal: str) -> bytes:
-    # Quotes inside JSON strings are escaped: these bytes stand nowhere but at the key itself.
+    # Quotes inside JSON strings are escaped: these bytes occur only at the key itself.
     return f'"{_SEAL}":"{seal}"'.encode()
 
 
@@ -139,7 +139,7 @@ def header_length(first: Buffer, file_size: int) -> int:
 
 
 def decode_header(raw: bytes, file_size: int, *, must_be_sealed: bool) -> Header:
-    """Return what the bytes before the data say, after every check that needs no data.
+    """Return the header of a file, after every check that needs no data.
 
     Args:
         raw: the length and the header.

@@ -144,7 +144,7 @@ def write_legacy(
 
 
 def legacy_bytes(tensors: Mapping[str, torch.Tensor], version: int = NEWEST) -> bytes:
-    """Return what `write_legacy` writes."""
+    """Return the bytes that `write_legacy` writes."""
     stream = BytesIO()
     write_legacy(stream, tensors, version)
     return stream.getvalue()

@@ -24,7 +24,7 @@ _Form: TypeAlias = "tuple[str, tuple[int, ...]]"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrateReport:
-    """What became of every tensor: `str()` lists it.
+    """The fate of every tensor; `str()` lists it.
 
     Attributes:
         unchanged: names that are the same in file and model.

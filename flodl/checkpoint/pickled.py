@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
-# What torch's reader raises on bytes that are no such file.
+# Errors of torch's reader on bytes that are no such file.
 _DAMAGE: Final = (
     RuntimeError, EOFError, ValueError, LookupError, OSError, AttributeError, TypeError, AssertionError,
     struct.error, zipfile.BadZipFile, ArithmeticError, MemoryError,

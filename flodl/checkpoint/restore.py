@@ -1,4 +1,4 @@
-"""Taking over a stored training as a whole or not at all.
+"""Restoring a stored training as a whole or not at all.
 
 ```
 tree = checked_tree(form, contents)   # every field that resuming reads has its type
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class HasState(Protocol):
-    """What schedulers, scalers and samplers offer."""
+    """The interface of schedulers, scalers and samplers."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state."""
@@ -108,7 +108,7 @@ def check_optimizer_state(
     """Check what `load_state_dict` of an optimizer takes unseen and its next step would fail on.
 
     Args:
-        state: what `load_state_dict` will be given: groups in the optimizer's order, values by index.
+        state: the argument for `load_state_dict`: groups in the optimizer's order, values by index.
         optimizer: the optimizer.
         path: the file, for the message.
 
@@ -126,7 +126,7 @@ def check_optimizer_state(
                 _same_kind(value, here[key]),
                 f"{key} of parameter group {index} is {value!r}, here it is {here[key]!r}",
             )
-    # A class that somebody derived from one of them may keep tensors of other shapes.
+    # A subclass of one of them may keep tensors of other shapes.
     known = type(optimizer).__module__.startswith(("torch.optim", "flodl."))
     if not (known and isinstance(optimizer, _ELEMENTWISE)):
         return

@@ -1,4 +1,4 @@
-"""Which files this process has checked byte by byte, or written itself, and nobody has touched since."""
+"""Files that this process has checked byte by byte or written itself, and that are unchanged since."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ _lock: Final = threading.Lock()
 
 
 def stamp_of(file: int | Path) -> Stamp:
-    """Return what changes when a file, open or by name, is written to, renamed or replaced.
+    """Return a key that changes when a file, open or by name, is written to, renamed or replaced.
 
-    Writing through a map changes the times only once per flush, and two changes within one tick of the
-    file system's clock look like one: a stamp says where a check may be made later, never that it may be
-    left out.
+    Writing through a map changes the times only once per flush. Two changes within one tick of the file
+    system's clock look like one. So a stamp may defer a check, but never replaces it.
     """
     found = os.stat(file)  # noqa: PTH116  # also of a descriptor
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
@@ -39,7 +38,7 @@ def remember(stamp: Stamp | None) -> None:
 
 
 def is_known(stamp: Stamp) -> bool:
-    """Say whether a file was found sound by this process and looks the same."""
+    """Return True if a file was found sound by this process and looks the same."""
     with _lock:
         return stamp in _known
 

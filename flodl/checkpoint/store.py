@@ -33,7 +33,7 @@ _SHOWN: Final = 10
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadReport:
-    """What loading did: every name is in exactly one of `loaded`, `skipped` and `missing`.
+    """Report of loading: every name is in exactly one of `loaded`, `skipped` and `missing`.
 
     Attributes:
         loaded: names of the model that got values.
@@ -227,10 +227,10 @@ def load(
     """Load weights into a module by name.
 
     The whole file is checked before the first value changes, or as values are copied if this process wrote
-    or checked it before.  Dtypes become the model's, devices stay.  What only one side has is reported.
+    or checked it before.  Dtypes become the model's, devices stay.  Names on one side only are reported.
 
     Args:
-        module: what to load into.
+        module: the module to load into.
         source: a path or stream: `.fdl` of any version, safetensors, or the weights of `torch.save`.
         prefix: load only what is below this name in the file, such as `"encoder"`.
         rename: names of the file to those of the model, if they differ.

@@ -40,7 +40,7 @@ def dtype_code(name: str, tensor: torch.Tensor) -> str:
 
 
 def memory_of(tensor: torch.Tensor) -> tuple[Hashable, ...] | None:
-    """Return what two tensors have in common exactly when they are the same values in the same memory."""
+    """Return a key that two tensors share exactly when they are the same values in the same memory."""
     if tensor.is_meta or tensor.numel() == 0:
         return None
     return (

@@ -32,14 +32,14 @@ _KEY: Final = "fdl.train"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """Where a training run continues.
+    """The position at which a training run continues.
 
     Attributes:
         epoch: epochs that were finished.
         step: steps that were taken.
-        extra: what `save_training` was given as `extra`.
-        report: what loading the weights did.
-        unused: parts in the file that nobody asked for.
+        extra: the `extra` argument of `save_training`.
+        report: the report of loading the weights.
+        unused: parts of the file that were not loaded.
     """
 
     epoch: int
@@ -80,7 +80,7 @@ def save_training(
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSnapshot:
-    """What `save_training` writes, at one moment, on the host: it shares nothing with the training.
+    """The content of `save_training` at one moment, on the host; it shares nothing with the training.
 
     Example:
         >>> import io
@@ -118,7 +118,7 @@ def snapshot_training(
     parts: Mapping[str, HasState] | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> TrainingSnapshot:
-    """Copy what `save_training` would write; training may go on as soon as this returns.
+    """Copy the content of `save_training`; training may continue as soon as this returns.
 
     Raises:
         CheckpointError: something has no form in the file.

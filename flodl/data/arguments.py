@@ -1,4 +1,4 @@
-"""What a loader is given, checked: numbers, samplers, and settings that contradict each other."""
+"""Checks of loader arguments: numbers, samplers, and settings that contradict each other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def require_mode(mode: Mode) -> Mode:
 
 
 def require_share(what: str, value: float) -> float:
-    """Return a share of something, which nobody changes silently.
+    """Return a valid share of something; it is never corrected silently.
 
     Raises:
         DataError: it is 0 or less, or more than 1.
@@ -47,10 +47,10 @@ def require_share(what: str, value: float) -> float:
 
 
 def chosen_sampler(source: Source, given: Any, shuffle: bool | None, seed: int) -> Sampler | None:
-    """Return what decides the order; nothing for a stream.
+    """Return the sampler that decides the order; None for a stream.
 
     Raises:
-        DataError: the wishes contradict each other, or the order of a stream is to be chosen.
+        DataError: the arguments contradict each other, or the order of a stream is to be chosen.
     """
     if isinstance(source, StreamSource):
         if shuffle or given is not None:

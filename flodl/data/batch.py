@@ -20,7 +20,7 @@ class Batch:
 
     Attributes:
         tensors: the parts in the order of the data set.
-        names: one name per part; without names of their own, parts are called "0", "1", ...
+        names: one name per part; unnamed parts are called "0", "1", ...
 
     Example:
         >>> import torch
@@ -88,5 +88,5 @@ class Batch:
 
 
 def numbered(count: int) -> tuple[str, ...]:
-    """Return the names of parts that have none of their own."""
+    """Return the default names of unnamed parts."""
     return tuple(str(index) for index in range(count))

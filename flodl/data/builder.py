@@ -50,7 +50,7 @@ class DataLoaderBuilder:
         return self._with(seed=seed)
 
     def sampler(self, sampler: Any) -> DataLoaderBuilder:
-        """Use an order of one's own."""
+        """Use a custom order."""
         return self._with(sampler=sampler)
 
     def drop_last(self, wanted: bool = True) -> DataLoaderBuilder:

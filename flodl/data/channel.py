@@ -25,7 +25,7 @@ class Channel(Generic[Item]):
         self._error: BaseException | None = None
 
     def put(self, item: Item) -> bool:
-        """Add an item as soon as there is room; False means that nobody reads any more."""
+        """Add an item as soon as there is room; False means that the reader is gone."""
         with self._changed:
             while len(self._items) >= self._capacity and not self._closed:
                 self._changed.wait()
@@ -36,7 +36,7 @@ class Channel(Generic[Item]):
             return True
 
     def finish(self, error: BaseException | None = None) -> None:
-        """Say that no further item comes, and why."""
+        """Note that no further item comes, and why."""
         with self._changed:
             self._finished = True
             self._error = error
@@ -57,7 +57,7 @@ class Channel(Generic[Item]):
             return None
 
     def drained(self) -> bool:
-        """Wait until everything has been taken; False means that nobody reads any more."""
+        """Wait until everything has been taken; False means that the reader is gone."""
         with self._changed:
             while self._items and not self._closed:
                 self._changed.wait()
@@ -70,7 +70,7 @@ class Channel(Generic[Item]):
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Drop what is waiting and let both sides go on."""
+        """Drop the waiting items and wake both sides."""
         with self._changed:
             self._closed = True
             self._items.clear()

@@ -22,13 +22,13 @@ _PATIENCE_SECONDS: Final = 5.0
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What was chosen.
+    """The choice of a place for the data.
 
     Attributes:
         resident: whether the whole set shall be on the device.
         draws: whether reading draws random numbers.
         why: one line.
-        sample_bytes: size of one sample, 0 where nobody knows.
+        sample_bytes: size of one sample, 0 if unknown.
     """
 
     resident: bool

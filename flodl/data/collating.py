@@ -1,4 +1,4 @@
-"""From items to tensors: what a data set returns becomes the parts of a batch."""
+"""Conversion of the items of a data set to tensors, the parts of a batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Collate = Callable[[list[Any]], Any]
 
 
 def parts_of(value: Any) -> tuple[tuple[Any, ...], Names | None]:
-    """Return the parts of an item or a batch, and their names if it has any of its own."""
+    """Return the parts of an item or a batch, and their names if it has any."""
     kind = type(value)
     if kind is tuple:
         return value, None
@@ -87,7 +87,7 @@ def _column(values: tuple[Any, ...], name: str, label: str) -> torch.Tensor:
     try:
         column = default_collate(list(values))
     except TypeError:
-        column = None  # what torch knows nothing to do with
+        column = None  # torch cannot convert it
     except RuntimeError:
         _require_one_shape(values, name, label)
         raise
@@ -113,7 +113,7 @@ def checked_names(names: Sequence[str] | None, count: int, own: Names | None, la
     """Return the names of the parts: given, the data set's own, or numbers.
 
     Raises:
-        DataError: their number is not that of the parts, or one stands twice.
+        DataError: their number is not that of the parts, or one occurs twice.
     """
     chosen = tuple(names) if names is not None else own or tuple(str(i) for i in range(count))
     if len(chosen) != count:

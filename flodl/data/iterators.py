@@ -29,8 +29,8 @@ class AbstractBatches(ABC):
     """An iterator over the batches of one epoch.
 
     Attributes:
-        position: how many batches have been handed out, counted from the beginning of the epoch.
-        finished: whether the last batch of the epoch has been handed out and asked for again.
+        position: the number of batches returned, counted from the beginning of the epoch.
+        finished: whether the last batch has been returned and another one requested.
     """
 
     position: int
@@ -60,7 +60,7 @@ class AbstractBatches(ABC):
         """Return the tensors of the next batch, nothing after the last."""
 
     def close(self) -> None:  # noqa: B027
-        """End background work; what has not been handed out is dropped."""
+        """End background work and drop batches that were not returned."""
 
     def resize(self, depth: int) -> None:  # noqa: B027
         """Change how many batches are read ahead."""
@@ -68,7 +68,7 @@ class AbstractBatches(ABC):
 
 @final
 class ResidentBatches(AbstractBatches):
-    """One gather per part and batch; goes on another way if even that does not fit into memory."""
+    """One gather per part and batch; falls back if even that does not fit into memory."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ def _nothing(_position: int) -> None:
 
 @final
 class DirectBatches(AbstractBatches):
-    """Reads each batch when it is asked for, in the thread that asks."""
+    """Reads each batch when it is requested, in the requesting thread."""
 
     def __init__(
         self, reader: Reader, transfer: Transfer, start: int, names: Callable[[int], Names]
@@ -195,7 +195,7 @@ def _read_ahead(reader: Reader, transfer: Transfer, channel: Channel[Placed]) ->
             if placed is None or not channel.put(placed):
                 return
     except BaseException as error:
-        channel.finish(error)  # raised again in the thread that asks for batches
+        channel.finish(error)  # raised again in the thread that requests batches
     else:
         channel.finish()
 

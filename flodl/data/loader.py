@@ -46,8 +46,8 @@ _LOG = logging.getLogger("flodl.data")
 class DataLoader:
     """Batches of tensors, any `torch` data set, any iterable, a `DataSet` or a `BatchDataSet`.
 
-    What batch `k` of epoch `n` holds depends on (seed, n, k) and on nothing else: not on where the data
-    lie, how far they are read ahead, or which batches were asked for before. So `epoch(n, start=k)`
+    The content of batch `k` of epoch `n` depends only on (seed, n, k): not on where the data
+    lie, how far they are read ahead, or which batches were read before. So `epoch(n, start=k)`
     continues an interrupted epoch at once, and needs no state.
 
     Example:
@@ -155,7 +155,7 @@ class DataLoader:
 
     @property
     def mode(self) -> str:
-        """Where the data set is, or will be with the first epoch: "resident" or "streaming"."""
+        """The place of the data set from the first epoch on: "resident" or "streaming"."""
         return "resident" if self._chosen().resident else "streaming"
 
     @property
@@ -165,7 +165,7 @@ class DataLoader:
 
     @property
     def in_background(self) -> bool:
-        """Whether samples are made beside the thread that asks: giving up a wait then leaves no trace."""
+        """Whether samples are made outside the requesting thread: giving up a wait then leaves no trace."""
         if isinstance(self._source, StreamSource):
             return False
         chosen = self._chosen()
@@ -187,7 +187,7 @@ class DataLoader:
         return twin
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides which batches there are, as plain values."""
+        """Return the settings that decide the batches, as plain values."""
         return {
             "samples": self._source.length if self.sampler is None else len(self.sampler),
             "batch_size": self.batch_size,
@@ -321,7 +321,7 @@ class DataLoader:
 
     @property
     def prefetch_depth(self) -> int:
-        """How many batches are read ahead when streaming."""
+        """The number of batches that are read ahead when streaming."""
         if self._prefetch is not None:
             return self._prefetch
         size = self._chosen().sample_bytes * self.batch_size
@@ -338,7 +338,7 @@ class DataLoader:
         self._resize(depth)
 
     def auto_resize(self) -> int:
-        """Choose the depth anew for the memory there is now, in the running epoch too; return it."""
+        """Choose the depth again for the memory there is now, in the running epoch too; return it."""
         self._prefetch = None
         depth = self.prefetch_depth
         self._resize(depth)
@@ -371,7 +371,7 @@ class DataLoader:
         }
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Let the next `for` loop go on where another left off.
+        """Let the next `for` loop continue where another left off.
 
         Raises:
             DataError: seed or batch size differ, so that the position means something else.
@@ -384,7 +384,7 @@ class DataLoader:
         self._epoch, self._start = state["epoch"], state["position"]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy needs; where the data are is decided anew."""
+        """Return the state of a copy; the copy decides again where the data are."""
         left = ("_choice", "_kept", "_current", "_transfer")
         return {name: value for name, value in vars(self).items() if name not in left}
 

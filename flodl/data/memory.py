@@ -1,4 +1,4 @@
-"""How much memory a device has left, and what of a data set fits into it."""
+"""Free memory of a device, and the share of a data set that fits into it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def free_and_total(device: torch.device) -> tuple[int, int]:
-    """Return (free, total) bytes of a device; what torch has reserved and does not use counts as free."""
+    """Return (free, total) bytes of a device; memory that torch reserves and does not use counts as free."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         reserved, used = torch.cuda.memory_reserved(device), torch.cuda.memory_allocated(device)
@@ -59,7 +59,7 @@ def room_for(device: torch.device, most_usage: float) -> int:
 
 
 def activation_reserve(device: torch.device) -> int:
-    """Return what a step needs beyond what is allocated now, as far as a step has shown it."""
+    """Return the bytes that a step needs beyond those allocated now, as far as a step has shown it."""
     if device.type != "cuda":
         return 0
     peak = torch.cuda.max_memory_allocated(device)
@@ -67,11 +67,11 @@ def activation_reserve(device: torch.device) -> int:
 
 
 def prefetch_depth(device: torch.device, batch_bytes: int, most_usage: float) -> int:
-    """Return how many batches may wait on the device: what fits beside a step, at least 1.
+    """Return the number of batches that fit on the device beside a step, at least 1.
 
     Args:
         device: the device.
-        batch_bytes: size of a batch, 0 if nobody knows it.
+        batch_bytes: size of a batch, 0 if unknown.
         most_usage: the share of the device's memory that may be in use.
     """
     if device.type != "cuda":
@@ -83,7 +83,7 @@ def prefetch_depth(device: torch.device, batch_bytes: int, most_usage: float) ->
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Say whether an error means that there is not enough memory, of a GPU or of the host."""
+    """Return True if an error means that there is not enough memory, of a GPU or of the host."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and "allocate memory" in str(error)

@@ -1,8 +1,8 @@
 """Permutations as pure functions of (n, key, position), the same on every machine and in every mode.
 
-A small set is ranked by a hash of its indices. A large one goes through a Feistel network on a grid
-of `a * b >= n` cells; the few results beyond `n` go through it again ("cycle walking"), so that any
-position can be asked for without computing those before it.
+A small set is ranked by a hash of its indices. A large one goes through a Feistel network on a grid of `a *
+b >= n` cells; the few results beyond `n` go through it again ("cycle walking"). So any position can be
+computed without those before it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a few samples tell about a data set: their size, their cost, and whether they stay the same."""
+"""Facts about a data set from a few samples: size, cost, and whether they stay the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a data set and a sampler have to offer; any object of that shape will do."""
+"""Protocols of data sets and samplers; any object of that shape will do."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class BatchDataSet(Protocol):
 
 @runtime_checkable
 class Sampler(Protocol):
-    """Which samples an epoch visits, in which order; it must be a function of the epoch alone.
+    """The samples of an epoch in their order; it must be a function of the epoch alone.
 
     Example:
         >>> from flodl import DataLoader, Sampler

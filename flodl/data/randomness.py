@@ -31,7 +31,7 @@ def restore(before: State) -> None:
 
 
 def unchanged(before: State) -> bool:
-    """Say whether nothing has been drawn since."""
+    """Return True if nothing has been drawn since."""
     now = state()
     numpy_same = now[2] is before[2] or (
         before[2] is not None

@@ -68,7 +68,7 @@ def _require(read_something: bool, source: StreamSource, epoch: int) -> None:
 
 
 def repeatable(reader: Iterator[Item], place: Place) -> Iterator[Item]:
-    """Let whatever a reader draws depend on (seed, epoch, position) and disturb no other generator."""
+    """Make the random draws of a reader depend on (seed, epoch, position) and disturb no other generator."""
     epoch, position, seed = place
     while True:
         with seeded(mix(seed, epoch, position)):

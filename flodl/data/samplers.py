@@ -76,7 +76,7 @@ class SequentialSampler:
 
 @final
 class _TorchSampler:
-    """A sampler of torch; whatever it draws is drawn from (seed, epoch), so that an epoch can be repeated."""
+    """A sampler of torch; its draws depend on (seed, epoch), so that an epoch can be repeated."""
 
     def __init__(self, sampler: Any, seed: int) -> None:
         self._sampler = sampler
@@ -87,7 +87,7 @@ class _TorchSampler:
 
     def indices(self, epoch: int) -> list[int]:
         """Iterate the sampler once."""
-        # A generator of its own would go on from epoch to epoch: start it afresh for each.
+        # A private generator would continue from epoch to epoch: start it afresh for each.
         generator = vars(self._sampler).get("generator")
         if isinstance(generator, torch.Generator):
             generator.manual_seed(mix(self._seed, epoch) >> 1)

@@ -25,7 +25,7 @@ class AbstractSource(ABC):
     """A data set whose samples are found by index.
 
     Attributes:
-        label: what messages call the data set.
+        label: the name of the data set in messages.
         length: the number of samples.
         own_names: names of the parts, if the data set has some.
     """
@@ -45,7 +45,7 @@ class AbstractSource(ABC):
 
     @property
     def is_fixed(self) -> bool | None:
-        """Whether an index always gives the same tensors; None if nobody knows."""
+        """Whether an index always gives the same tensors; None if unknown."""
         return True
 
 
@@ -207,7 +207,7 @@ def _tensor_source(dataset: Any) -> AbstractSource | None:
 
 
 def _is_array(value: Any) -> bool:
-    """Say whether something is a tensor, or an array of NumPy with at least one dimension."""
+    """Return True if something is a tensor, or an array of NumPy with at least one dimension."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray):
         return bool(value.ndim > 0 and value.dtype != object)
@@ -255,7 +255,7 @@ def _some(indices: list[int]) -> str:
 
 @contextmanager
 def _naming(what: str) -> Iterator[None]:
-    """Say in an exception what was being read."""
+    """Name the item that was being read in an exception."""
     try:
         yield
     except Exception as error:

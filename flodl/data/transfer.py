@@ -1,4 +1,4 @@
-"""From the host to a device: pinned memory and a stream of its own, so that copies overlap with the step."""
+"""Copies from host to device: pinned memory and a separate stream, so that they overlap with the step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Placed:
 
     Attributes:
         tensors: the tensors on the device.
-        event: what marks the end of the copy, on CUDA.
+        event: the event at the end of the copy, on CUDA.
     """
 
     tensors: Tensors

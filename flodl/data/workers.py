@@ -23,7 +23,7 @@ Job = tuple[int, list[int]]
 
 @final
 class _Jobs(torch_data.Dataset[Any]):
-    """Makes whole batches; what it draws depends on (seed, epoch, position), whichever process it is in."""
+    """Makes whole batches; its random draws depend on (seed, epoch, position), whichever process it is in."""
 
     def __init__(self, source: AbstractSource, place: Place) -> None:
         self._source = source
@@ -42,7 +42,7 @@ class _Jobs(torch_data.Dataset[Any]):
 
 @final
 class _Positions(torch_data.Sampler[Any]):
-    """What has to be read, in order."""
+    """The requests to read, in order."""
 
     def __init__(self, order: EpochOrder, bounds: Bounds, start: int) -> None:
         self._order = order

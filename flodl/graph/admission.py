@@ -1,4 +1,4 @@
-"""Which calls a plan serves: an expression over the module and its inputs, asked before each call."""
+"""Entry guards of a plan: an expression over the module and its inputs, evaluated before each call."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class BatchMixin(YieldingNamesMixin):
-    """What a graph can do with batches.
+    """Batch methods of a graph.
 
     Example:
         >>> import torch

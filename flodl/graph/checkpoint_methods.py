@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CheckpointMixin(YieldingNamesMixin):
-    """What a graph can do about its checkpoints.
+    """Checkpoint methods of a graph.
 
     Example:
         >>> import io
@@ -63,7 +63,7 @@ class CheckpointMixin(YieldingNamesMixin):
         """Load the checkpoint of a part into that part of this graph, given by a label, a name or a tag.
 
         Raises:
-            CheckpointError: what `load_checkpoint` raises.
+            CheckpointError: as in `load_checkpoint`.
             UnknownNameError: there is no such part.
             GraphError: a tag whose step calls no module, or several.
         """
@@ -75,7 +75,7 @@ class CheckpointMixin(YieldingNamesMixin):
     def snapshot_cpu(
         self, *, metrics: Mapping[str, float] | None = None, epoch: int = 0
     ) -> ModelSnapshot:
-        """Copy all values to the host, to be saved while training goes on."""
+        """Copy all values to the host, to be saved while training continues."""
         from flodl.checkpoint.background import snapshot_cpu
 
         return snapshot_cpu(self, metrics=metrics, epoch=epoch)

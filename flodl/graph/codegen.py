@@ -40,7 +40,7 @@ class Code:
 
     `nodes_of_line[i]` are the nodes computed on line i+1 of `source`; `variables` maps
     (reading node, read node) to the variable that holds the value while the reading node runs.
-    `frames` are, per node that decides how a pass goes on, the variables of all nodes up to it.
+    `frames` are, per node with a branch guard, the variables of all nodes up to it.
     """
 
     source: str
@@ -135,7 +135,7 @@ def _resume(emitter: _Emitter, start: int) -> None:
             emitter.put(f"{_bind(emitter, node)} = _values[{node.index}]")
     for node in scopes:
         _scope(emitter, node)
-    # What was made with the node that was asked is there, but has not been asked yet.
+    # Nodes made together with the guarded node have values, but their guards are still to be checked.
     _check(emitter, *(each for each in made if each > start))
 
 
@@ -193,7 +193,7 @@ def _statement(emitter: _Emitter, node: NodeSpec) -> None:
 
 
 def _is_effect(node: NodeSpec) -> bool:
-    """Say whether a node is a statement without a value."""
+    """Return True if a node is a statement without a value."""
     return node.kind == "setattr" or node.target in ("setitem", "delitem")
 
 
@@ -271,7 +271,7 @@ def _loop(emitter: _Emitter, node: NodeSpec) -> None:
 
 
 def _check(emitter: _Emitter, *nodes: int) -> None:
-    """See whether what was asked of nodes, which are there now, still has the same answer."""
+    """Emit the guards on nodes whose values have just been computed."""
     for index in nodes:
         for guard in emitter.spec.guards:
             if not guard.at_entry and guard.value == Ref(index):
@@ -305,7 +305,7 @@ def _fork(emitter: _Emitter, node: int, is_other: str) -> None:
 
 
 def _free(emitter: _Emitter, node: NodeSpec) -> None:
-    """Drop values that nobody reads any more, so that memory peaks where hand-written code peaks."""
+    """Drop values after their last use, so that memory peaks where hand-written code peaks."""
     fork = emitter.last_fork
     is_fork = fork >= 0 and node.index == emitter.live.statement[fork]
     now = fork if is_fork else node.index

@@ -1,4 +1,4 @@
-"""Where a pass leaves its plan: a value that Python asked for was another one than when it was recorded."""
+"""Side exits: a pass leaves its plan where a guarded value differs from the recorded one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @final
 class Divergence:
-    """A pass that stopped at a question whose answer leads elsewhere.
+    """A pass that stopped at a branch guard that failed.
 
     Attributes:
         program: the plan whose code ran.
-        node: the node that was asked.
-        values: what every node up to it has computed.
+        node: the guarded node.
+        values: the values of all nodes up to it.
     """
 
     __slots__ = ("node", "program", "values")
@@ -34,12 +34,12 @@ class Divergence:
 
     @property
     def key(self) -> tuple[Program, int, str]:
-        """Return what tells this way on from all others."""
+        """Return the key of this path, distinct from all others."""
         value = self.values[self.node]
         asked = (
             guard.presence for guard in self.program.spec.guards if guard.value == Ref(self.node)
         )
-        # Of a tensor that was only asked to be there, no more is a way of its own.
+        # A tensor that was only compared with `None` needs one path for all its values.
         only_there = value is not None and all(asked)
         return self.program.origin, self.node, "there" if only_there else repr(value)
 
@@ -50,9 +50,9 @@ class Replay:
     """The part of a pass that is done already, for the recording of another way on.
 
     Attributes:
-        values: what the nodes computed.
+        values: the values of the nodes.
         until: the last of those nodes.
-        entry: what attributes were before the pass; see `LiveAttributes`.
+        entry: the attributes before the pass; see `LiveAttributes`.
         nodes: the steps of the plan that the pass has left.
     """
 

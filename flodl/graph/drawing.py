@@ -1,4 +1,4 @@
-"""Gathers what pictures show of a torch module: its description, parameter counts and nested graphs."""
+"""The content of pictures of a torch module: its description, parameter counts and nested graphs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def part_of(module: nn.Module) -> Part:
 
 
 def _part(module: Graph, spec: GraphSpec) -> Part:
-    # A module that stands at two places is drawn at both.
+    # A module at two places is drawn at both.
     modules = dict(module.named_modules(remove_duplicate=False))
     return Part(
         spec=spec,

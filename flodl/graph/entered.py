@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class entered:  # noqa: N801 - generated code reads `with entered(context) as value:`
     """Enters and leaves a context manager; an error inside must not end there.
 
-    What comes after the block was recorded for a block that was run to its end.
+    The steps after the block were recorded for a block that ran to its end.
     """
 
     def __init__(self, context: Any) -> None:

@@ -154,7 +154,7 @@ class Writer:
         return text if simple and not text.startswith("(") else f"({text})"
 
     def operand(self, arg: Arg) -> str:
-        """Return an expression that may stand beside an operator."""
+        """Return an expression that is safe beside an operator."""
         text = self.arg(arg)
         return text if _atomic(text) else f"({text})"
 
@@ -193,7 +193,7 @@ class Writer:
 
 
 def _atomic(text: str) -> bool:
-    """Say whether an operator beside the text cannot split it: one name, number, call or subscript."""
+    """Return True if an operator beside the text cannot split it: one name, number, call or subscript."""
     if text.replace(".", "").replace("_", "").isalnum():
         return True
     depth = 0

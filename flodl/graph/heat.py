@@ -1,4 +1,4 @@
-"""Heat maps: what each node costs in time, in time of its backward pass, or in memory.
+"""Heat maps of the cost of each node in time, in time of its backward pass, or in memory.
 
 Times of a forward come from the profile of the model itself.  Backward and memory are measured by one run
 of a copy, so that gradients, running statistics and the random state stay as they are.

@@ -1,4 +1,4 @@
-"""Which nodes become statements, which are written inside their reader, and when a value dies."""
+"""Liveness: nodes that become statements, nodes inlined in their reader, and the last use of values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Liveness:
 
 
 def analyse_liveness(spec: GraphSpec, kept: frozenset[int]) -> Liveness:
-    """Decide the statements of a graph; `kept` are nodes that must keep a variable of their own."""
+    """Decide the statements of a graph; `kept` are nodes that must keep their variable."""
     metadata = metadata_nodes(spec)
     # Another way on may need everything that was there before it.
     fork = spec.last_fork

@@ -1,4 +1,4 @@
-"""Which nodes are metadata: sizes, dtypes and Python arithmetic on them, free of tensor work."""
+"""Metadata nodes: sizes, dtypes and Python arithmetic on them, free of tensor work."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def metadata_nodes(spec: GraphSpec) -> frozenset[int]:
 
 
 def _is_number_of_number(spec: GraphSpec, node: NodeSpec) -> bool:
-    """Say whether a node is `int(n)`, `round(n)` or the like of what is a number already."""
+    """Return True if a node is `int(n)`, `round(n)` or the like of what is a number already."""
     if node.kind != "function" or node.target not in _OF_NUMBERS:
         return False
     return all(spec.nodes[ref].plain for ref in node_refs(node))
@@ -166,7 +166,7 @@ def _index_parts(args: tuple[Arg, ...]) -> list[Arg]:
 
 
 def is_live_read(node: NodeSpec) -> bool:
-    """Say whether a node reads an attribute of the module itself at its place in the order."""
+    """Return True if a node reads an attribute of the module itself at its place in the order."""
     return node.kind == "attribute" and node.args[:1] == (Submodule(""),)
 
 

@@ -38,7 +38,7 @@ Kind = Literal["metrics", "times"]
 
 @final
 class Reduce(StrEnum):
-    """How a tensor becomes one number.
+    """The reduction of a tensor to one number.
 
     Example:
         >>> import torch
@@ -219,7 +219,7 @@ def trend_at(module: nn.Module, path: str, mode: Mode | None = None) -> Trend:
     Args:
         module: where the path starts.
         path: `metric`, or `part.of.the.model.metric`.
-        mode: what counts as better.
+        mode: whether lower or higher is better.
 
     Raises:
         UnknownNameError: the path leads nowhere, or the part has no such metric.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @final
 class PathKind(StrEnum):
-    """What a path leads to.
+    """The target of a path.
 
     Example:
         >>> import torch
@@ -44,7 +44,7 @@ class PathKind(StrEnum):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a path leads: a module, or a tag of a module.
+    """The target of a path: a module, or a tag of a module.
 
     Attributes:
         path: the path.
@@ -68,7 +68,7 @@ def find(module: nn.Module, path: str, prefer: PathKind | None = None) -> Place:
     Args:
         module: where the path starts.
         path: segments joined by dots; the empty path is the module itself.
-        prefer: what a last segment means that is the name of a part and a tag.  By default it is the
+        prefer: the meaning of a last segment that names both a part and a tag.  By default it is the
             tag if that sits on this very part and the part is no graph.
 
     Raises:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PictureMixin(YieldingNamesMixin):
-    """What a graph can do about its traces, its times, its pictures and the history of its metrics.
+    """Methods of a graph for traces, times, pictures and the history of its metrics.
 
     Example:
         >>> import torch
@@ -39,7 +39,7 @@ class PictureMixin(YieldingNamesMixin):
     # ---- traces of loops ------------------------------------------------------------------------
 
     def traces(self, name: str) -> list[Tensor]:
-        """Return what the turns of a loop published in the last forward; see `LoopBody`.
+        """Return the values that the turns of a loop published in the last forward; see `LoopBody`.
 
         Args:
             name: the name that was published, or the tag of a loop whose body has `trace()`.
@@ -71,7 +71,7 @@ class PictureMixin(YieldingNamesMixin):
         timing.disable_profiling(self)
 
     def profiling(self) -> bool:
-        """Say whether forwards are timed."""
+        """Return True if forwards are timed."""
         from flodl.graph import timing
 
         return timing.is_profiling(self)

@@ -35,7 +35,7 @@ def svg(
     Args:
         module: a graph.
         path: where to write it too.
-        depth: how many levels of nested graphs stand open.
+        depth: the levels of nested graphs that are open.
         fold: whether repeated blocks are drawn once; by the size of the graph if not given.
 
     Raises:
@@ -52,7 +52,7 @@ def html(
     Args:
         module: a graph.
         path: where to write it too.
-        depth: how many levels of nested graphs stand open at first.
+        depth: the levels of nested graphs that are open at first.
         fold: whether repeated blocks are drawn once; by the size of the graph if not given.
 
     Raises:
@@ -66,7 +66,7 @@ def mermaid(module: nn.Module, *, depth: int = 0, fold: bool | None = None) -> s
 
     Args:
         module: a graph.
-        depth: how many levels of nested graphs stand open.
+        depth: the levels of nested graphs that are open.
         fold: whether repeated blocks are drawn once; by the size of the graph if not given.
 
     Raises:
@@ -93,7 +93,7 @@ def svg_with_profile(module: nn.Module, path: Target = None, *, depth: int = 0) 
     Args:
         module: a graph that is being profiled.
         path: where to write it too.
-        depth: how many levels of nested graphs stand open.
+        depth: the levels of nested graphs that are open.
 
     Raises:
         GraphError: there is no profile.
@@ -116,7 +116,7 @@ def heat_map(
         measure: `backward` or `memory`.
         *inputs: example inputs, as for a call.
         path: where to write it too.
-        depth: how many levels of nested graphs stand open.
+        depth: the levels of nested graphs that are open.
         **named: keyword inputs.
 
     Raises:

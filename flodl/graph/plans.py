@@ -25,7 +25,7 @@ class Plans:
     Attributes:
         programs: the plans.
         names: the attributes of the module that some plan has read.
-        watch: what is noted while they run.
+        watch: the taps on running plans.
         dispatch: `dispatch(module, *inputs)` runs the first plan that admits the call, else records one.
         dispatch_plainly: the same with ordinary module calls.
     """
@@ -99,7 +99,7 @@ class Plans:
         return follow
 
     def _go_on(self, left: Divergence, module: Any, inputs: tuple[Any, ...], form: int) -> Any:
-        """Do what follows where a pass left its plan; what has not been seen yet is recorded."""
+        """Continue after a side exit; a path that is new is recorded first."""
         program = self._paths.get(left.key)
         if program is None or not program.holds(module, left.program):
             assert self._record_path is not None, "only a recorded flow has ways to choose from"

@@ -70,8 +70,8 @@ class Program:
         run_plainly: the same source with ordinary module calls, for tracers.
         origin: the program of which this one is a variant; itself if it is none.
         start: the last node that has run before this code does, see `resumed`.
-        is_tied: whether sizes asked inside tie it to the shapes of its inputs.
-        entry: what the attributes that the flow changes were when it was recorded.
+        is_tied: whether guards on inner sizes tie it to the shapes of its inputs.
+        entry: the recorded values of the attributes that the flow changes.
         names: the attributes of the module that the flow has read.
     """
 
@@ -158,7 +158,7 @@ class Program:
             return False
 
     def admission(self, names: str) -> Callable[..., bool]:
-        """Return what tells, given the module and inputs by these names, whether this serves a call."""
+        """Return the entry guards as a function of the module and inputs by these names."""
         namespace = self.namespace()
         # The text is made by the generator, from checked names.
         exec(f"def admits({names}):\n    return {self.code.accepts}\n", namespace)

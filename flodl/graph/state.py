@@ -129,7 +129,7 @@ def graphs_below(module: nn.Module) -> list[Any]:
 
 
 def has_state(module: nn.Module) -> bool:
-    """Say whether any state is held."""
+    """Return True if any state is held."""
     return any(each._memory.values for each in graphs_below(module))
 
 

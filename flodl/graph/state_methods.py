@@ -6,7 +6,7 @@ from flodl.graph.yielding import YieldingNamesMixin
 
 
 class StateMixin(YieldingNamesMixin):
-    """What a graph can do about values that it holds for the next call.
+    """Methods of a graph for values that it holds for the next call.
 
     Example:
         >>> import torch
@@ -20,7 +20,7 @@ class StateMixin(YieldingNamesMixin):
     """
 
     def has_state(self) -> bool:
-        """Say whether values are held for the next call, here or in a nested graph."""
+        """Return True if values are held for the next call, here or in a nested graph."""
         from flodl.graph import state
 
         return state.has_state(self)
@@ -52,7 +52,7 @@ class StateMixin(YieldingNamesMixin):
         state.reset_state(self)
 
     def end_epoch(self) -> None:
-        """End an epoch: count it, start counting steps anew, take the means of metrics and noted times."""
+        """End an epoch: count it, reset the step count, take the means of metrics and noted times."""
         from flodl.graph import observation, timing
 
         observation.flush(self)

@@ -1,4 +1,4 @@
-"""What is noted while a plan runs: tagged values, kept without their autograd graph, and times.
+"""Taps on a running plan: tagged values, kept without their autograd graph, and times.
 
 Both are variants of the generated code, so a plan that notes nothing pays nothing.  A tagged value
 is one more output of its variant; under `torch.compile` it is one more output of the compiled graph.
@@ -47,7 +47,7 @@ def detached(value: Any) -> Any:
 
 @final
 class Watch:
-    """What is noted of the plans of one flow of one module; never shared between modules.
+    """The taps on the plans of one flow of one module; never shared between modules.
 
     Attributes:
         tags: the tags to keep, `None` for all that the user gave.
@@ -82,7 +82,7 @@ class Watch:
         return not tag.startswith("_") if self.tags is None else tag in self.tags
 
     def runs(self, program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """Return the functions that run a plan and note what is asked: fast form, plain form."""
+        """Return the functions that run a plan with its taps: fast form, plain form."""
         if self.inspect is not None:
             shown = _inspected(program, self.inspect)
             return shown.run, shown.run_plainly
@@ -104,7 +104,7 @@ class Watch:
 
 @final
 class _Inspection:
-    """Stands where tagged values go and hands all values of a forward on."""
+    """Receives all values of a forward in place of the tagged ones, and passes them on."""
 
     def __init__(
         self, spec: GraphSpec, inspect: Callable[[GraphSpec, dict[int, Any]], None]

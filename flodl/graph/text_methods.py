@@ -38,7 +38,7 @@ class Reading(Generic[_T]):
 
 
 class TextMixin(YieldingNamesMixin):
-    """What a graph can show of its description.
+    """Methods of a graph that show its description.
 
     Example:
         >>> import torch

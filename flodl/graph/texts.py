@@ -1,4 +1,4 @@
-"""What was described of a graph: the description in force, its generated code, its Graphviz text."""
+"""Text forms of a graph: the description in force, its generated code, its Graphviz text."""
 
 from __future__ import annotations
 

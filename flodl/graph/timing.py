@@ -51,7 +51,7 @@ def disable_profiling(module: nn.Module) -> None:
 
 
 def is_profiling(module: nn.Module) -> bool:
-    """Say whether forwards are timed.
+    """Return True if forwards are timed.
 
     Args:
         module: a graph.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from flodl.spec.graph import GraphSpec
 
-_UNNAMED = ""  # what `LoopBody.trace` gave; it is asked for by the tag of the loop
+_UNNAMED = ""  # the result of `LoopBody.trace`; its key is the tag of the loop
 
 
 def read_traces(graph: Any, name: str) -> list[Tensor]:
@@ -23,7 +23,7 @@ def read_traces(graph: Any, name: str) -> list[Tensor]:
 
     Args:
         graph: the graph; loops of nested graphs are searched, too.
-        name: what a `LoopBody` published, or the tag of a loop whose body has `trace()`.
+        name: the name that a `LoopBody` published, or the tag of a loop whose body has `trace()`.
 
     Raises:
         GraphError: two loops have that name.

@@ -14,7 +14,7 @@ _KEY = "_training_session"
 
 
 class Session(Protocol):
-    """What ends a step; `flodl.train.session.TrainingSession` is one."""
+    """The interface that ends a step; `flodl.train.session.TrainingSession` has it."""
 
     training_step: int
 
@@ -53,7 +53,7 @@ def attach_training(module: nn.Module, session: Session) -> None:
 
 
 def session_of(module: nn.Module) -> Session:
-    """Return what `Trainer.setup` attached.
+    """Return the session that `Trainer.setup` attached.
 
     Raises:
         GraphError: the model was not set up.
@@ -68,7 +68,7 @@ def session_of(module: nn.Module) -> Session:
 
 
 class TrainingMixin(YieldingNamesMixin):
-    """What a graph can do in a loop of one's own, after `Trainer.setup`."""
+    """Methods of a graph for a custom training loop, after `Trainer.setup`."""
 
     def step(self) -> bool:
         """End a training step: clip, set the rate, update, forget gradients; return whether it updated.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def validate_path(module: nn.Module, path: str) -> PathKind:
-    """Say whether a path leads to a part of the model or to a tag.
+    """Return True if a path leads to a part of the model or to a tag.
 
     Args:
         module: where the path starts.
@@ -204,7 +204,7 @@ def thaw(module: nn.Module, path: str) -> int:
 
 
 def is_frozen(module: nn.Module, path: str) -> bool:
-    """Say whether there are parameters at a path and none of them is trained.
+    """Return True if there are parameters at a path and none of them is trained.
 
     Args:
         module: where the path starts.

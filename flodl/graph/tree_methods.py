@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TreeMixin(YieldingNamesMixin):
-    """What a graph can do with its parts, its tagged values and its metrics.
+    """Methods of a graph for its parts, its tagged values and its metrics.
 
     Example:
         >>> import torch
@@ -64,7 +64,7 @@ class TreeMixin(YieldingNamesMixin):
         tree.walk_modules(self, visit)
 
     def validate_path(self, path: str) -> PathKind:
-        """Say whether a dotted path leads to a part or to a tag."""
+        """Return True if a dotted path leads to a part or to a tag."""
         from flodl.graph import tree
 
         return tree.validate_path(self, path)
@@ -108,7 +108,7 @@ class TreeMixin(YieldingNamesMixin):
         return tree.thaw(self, path)
 
     def is_frozen(self, path: str) -> bool:
-        """Say whether there are parameters at a path and none is trained."""
+        """Return True if there are parameters at a path and none is trained."""
         from flodl.graph import tree
 
         return tree.is_frozen(self, path)

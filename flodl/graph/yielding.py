@@ -65,7 +65,7 @@ class _Member:
 
 
 def _is_own(owner: type, name: str) -> bool:
-    """Say whether a name is that of a method which graphs have over torch's modules."""
+    """Return True if a name is that of a method which graphs have over torch's modules."""
     home = next((each for each in owner.__mro__ if name in vars(each)), None)
     if home is None or name == "forward" or name in vars(nn.Module):
         return False

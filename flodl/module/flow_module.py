@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-# From so many plans on, a size asked inside a flow no longer ties a plan to the shapes of its inputs.
+# From so many plans on, a guard on an inner size no longer ties a plan to the shapes of its inputs.
 MANY_PLANS = 8
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
@@ -70,10 +70,10 @@ class FlowMeta(ABCMeta):
 class FlowModule(PlanMixin, Graph, metaclass=FlowMeta):
     """A module that describes its forward: subclass it, build submodules in `__init__`, write `flow`.
 
-    `forward` is generated, with the parameters of `flow`.  What `flow` asks in plain Python - the
-    training flag, whether an input is `None`, a size - is answered from the call at hand and guards the
-    plan; another combination traces another plan.  Everything that `flow` reads from objects, globals and
-    functions is guarded as well, see `flodl.tracing.sources`.
+    `forward` is generated, with the parameters of `flow`.  Values that `flow` tests in plain Python
+    (the training flag, whether an input is `None`, a size) come from the call at hand and become guards
+    of the plan; another combination traces another plan.  Everything that `flow` reads from objects,
+    globals and functions is guarded as well, see `flodl.tracing.sources`.
 
     A layer or container of torch is extended by `class Block(nn.Sequential, FlowModule)`, in either order:
     where the class has no `flow`, the forward of the layer is what it describes.
@@ -101,7 +101,7 @@ class FlowModule(PlanMixin, Graph, metaclass=FlowMeta):
         return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Construct the layer of torch that stands behind among the bases; without one, nothing is taken."""
+        """Construct the layer of torch among the later bases; without one, take no arguments."""
         layer_behind(type(self), FlowModule).__init__(self, *args, **kwargs)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -307,7 +307,7 @@ def rebuild(module: Any) -> None:
 def _described(
     module: FlowModule, definition: Definition, training: bool
 ) -> tuple[GraphSpec, dict[str, object], frozenset[str]] | None:
-    """Describe a flow in one mode without values; `None` if it asks for any."""
+    """Describe a flow in one mode without values; `None` if it needs any."""
     before = module.training
     module.__dict__["training"] = training
     tracer = Tracer(module, valued=False)
@@ -333,7 +333,7 @@ def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, .
     """Run a flow on real values, record it as a new plan, and return its result.
 
     Raises:
-        FlowError: the flow asks for something that a description cannot answer.
+        FlowError: the flow needs something that a description cannot give.
     """
     plans = module._plans[definition.key]  # part of the same class's machinery
     is_tied = len(plans.programs) < MANY_PLANS
@@ -345,12 +345,12 @@ def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, .
 def record_path(
     module: FlowModule, definition: Definition, inputs: tuple[Any, ...], left: Divergence
 ) -> tuple[Program, Any]:
-    """Record how a pass goes on that left its plan, and return the plan of the whole and the result.
+    """Record a bridge after a side exit, and return the plan of the whole and the result.
 
-    What the pass has computed so far is not computed again.
+    Values that the pass has already computed are not computed again.
 
     Raises:
-        FlowError: the flow, asked again, does something else before it comes to the same place.
+        FlowError: the flow, run again, does something else before it comes to the same place.
     """
     replay = Replay(
         values=left.values,

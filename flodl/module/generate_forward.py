@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def install_definitions(cls: type[nn.Module], base: type[nn.Module]) -> dict[str, Definition]:
-    """Generate `forward` from `flow`, prepare every `@subflow` method, and return what describes.
+    """Generate `forward` from `flow`, prepare every `@subflow` method, and return all definitions.
 
     Args:
         cls: the new class.
@@ -69,13 +69,13 @@ def _forward_of_layer(cls: type[nn.Module], base: type[nn.Module]) -> FunctionTy
 
 
 def layer_behind(cls: type[nn.Module], base: type[nn.Module]) -> type[nn.Module]:
-    """Return the first layer of torch that stands after `base` among the bases of a class, or `nn.Module`."""
+    """Return the first layer of torch after `base` among the bases of a class, or `nn.Module`."""
     order = cls.__mro__
     return next((kind for kind in order[order.index(base) :] if is_layer(kind)), nn.Module)
 
 
 def is_layer(kind: type) -> bool:
-    """Say whether a class is a layer or container of torch."""
+    """Return True if a class is a layer or container of torch."""
     return kind.__module__.startswith("torch.nn.") and kind is not nn.Module
 
 

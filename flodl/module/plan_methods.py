@@ -10,7 +10,7 @@ from flodl.graph.yielding import YieldingNamesMixin
 
 
 class PlanMixin(YieldingNamesMixin):
-    """What a flow module can do about the plans that it has recorded.
+    """Methods of a flow module for its recorded plans.
 
     Example:
         >>> import torch
@@ -39,7 +39,7 @@ class PlanMixin(YieldingNamesMixin):
         """Record the flow for example inputs, without keeping the result.
 
         Needed only before `torch.compile(fullgraph=True)` or `torch.export` is the first to call a flow
-        that asks for sizes or other values.  Runs one forward under `torch.no_grad()`.
+        that needs sizes or other values.  Runs one forward under `torch.no_grad()`.
 
         Args:
             *example: example inputs, as for a call.

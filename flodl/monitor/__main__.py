@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
 
 
 def serve(asked: argparse.Namespace, ready: Callable[[dict[str, Any]], None]) -> int:
-    """Serve until a signal comes, or nobody has looked for long.
+    """Serve until a signal comes, or no page has been open for long.
 
     Args:
         asked: the command line.
@@ -126,7 +126,7 @@ def print_records(places: Sequence[Path]) -> int:
 
 
 def text(about: dict[str, Any]) -> None:
-    """Say it for people."""
+    """Print it for people."""
     if "error" in about:
         return  # the exit code says it
     count = len(about["runs"])
@@ -136,7 +136,7 @@ def text(about: dict[str, Any]) -> None:
 
 
 def line(about: dict[str, Any]) -> None:
-    """Say it for programs."""
+    """Print it for programs."""
     sys.stdout.write(f"{json.dumps(about)}\n")
     sys.stdout.flush()
 

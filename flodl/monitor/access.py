@@ -1,4 +1,4 @@
-"""Who may ask a server what: foreign web pages nothing, people without the token no change."""
+"""Access rules of a server: foreign web pages get nothing, people without the token change nothing."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Answer = Literal["yes", "wrong host", "no token"]
 class Access:
     """The rules of one server.
 
-    A page on the internet can have its name point to 127.0.0.1 and then read what answers there
-    (DNS rebinding), so the `Host` of a request must be one of ours, unless it brings the token: a
-    proxy such as Jupyter's keeps the name of the outside.
+    A page on the internet can point its name to 127.0.0.1 and then read the answers there (DNS rebinding).
+    So the `Host` of a request must be one of ours, unless it brings the token: a proxy such as Jupyter's
+    keeps the outside name.
 
     Attributes:
         host: the address that the server listens on.
-        hosts: more names under which it may be asked.
-        token: what a request must bring to change anything.
+        hosts: more names under which it may be reached.
+        token: the secret that a request needs to change anything.
     """
 
     host: str

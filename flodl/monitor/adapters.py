@@ -1,4 +1,4 @@
-"""What other tools are called with: one small class for each, its package imported when it starts."""
+"""Adapters for other tools: one small class for each, its package imported when it starts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Tool(Protocol):
 
 @final
 class TensorBoardTool:
-    """Writes event files; epochs are named `epoch/NAME` and stand at their number."""
+    """Writes event files; epochs are named `epoch/NAME`, with their number as the step."""
 
     def __init__(self, folder: str) -> None:
         tensorboard = importlib.import_module("torch.utils.tensorboard")
@@ -69,7 +69,7 @@ class TensorBoardTool:
 
 @final
 class WandbTool:
-    """Logs to a run of wandb; steps and epochs are axes of their own, since wandb's must not go back."""
+    """Logs to a run of wandb; steps and epochs are separate axes, since wandb's must not go back."""
 
     def __init__(self, project: str) -> None:
         wandb = importlib.import_module("wandb")
@@ -139,7 +139,7 @@ class MlflowTool:
         self._send()
 
     def setup(self, metadata: Mapping[str, Any]) -> None:
-        """Log it as parameters; what is nested, and what is set again, as tags."""
+        """Log it as parameters; nested values, and those that are set again, as tags."""
         for name, value in metadata.items():
             self._client.set_tag(
                 self._run, f"setup.{_plain_name(name)}", json.dumps(value, default=str)
@@ -165,7 +165,7 @@ class TrackioTool:
         self._trackio.init(project=project)
 
     def step(self, step: int, time: float, values: Mapping[str, float]) -> None:
-        """Log the values at their step; trackio has a clock of its own."""
+        """Log the values at their step; trackio uses its own clock."""
         del time
         self._trackio.log(dict(values), step=step)
 
@@ -186,7 +186,7 @@ class TrackioTool:
         self._trackio.finish()
 
 
-# What people type -> the package that must be there, and what makes the tool.
+# The name that people type -> the package that must be there, and the function that makes the tool.
 TOOLS: Final[dict[str, tuple[str, Callable[[str], Tool]]]] = {
     "tensorboard": ("tensorboard", TensorBoardTool),
     "wandb": ("wandb", WandbTool),

@@ -1,4 +1,4 @@
-"""How a page on this machine is reached from where the user sits."""
+"""Addresses under which users reach a page on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices what a person would want to be told: a value that is no number, a plateau, a stall."""
+"""Alerts on the course of a training: a value that is no number, a plateau, a stall."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRules:
-    """When something is worth an alert.
+    """The conditions for an alert.
 
     Attributes:
         plateau_epochs: a loss that did not fall for so many epochs is on a plateau; 0 for never.

@@ -1,4 +1,4 @@
-"""Sends messages to all who look on with one thread; whoever is slow is cut off, nobody waits."""
+"""Sending messages to all listeners with one thread; slow ones are cut off, so no other waits."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Client:
         self.connection = connection
         self.overrun = False
         self._waiting: deque[bytes] = deque()
-        # Two counters, each changed by one side only: what others put, and what was sent.
+        # Two counters of bytes, each changed by one side only: those put and those sent.
         self._put = 0
         self._sent = 0
         self._offset = 0
 
     def put(self, data: bytes) -> None:
         """Add a message, under the lock of the hub; one too many has the client cut off."""
-        # What it gets first may be large; what piles up later may not.
+        # The first message may be large; later ones must not pile up.
         if self._waiting and self._put - self._sent + len(data) > MOST_WAITING_BYTES:
             self.overrun = True
         if not self.overrun:
@@ -108,7 +108,7 @@ class Broadcaster:
         end = math.inf
         while True:
             self._wait(min(beat, end))
-            # Asked before anything is sent: all that was told before the end was asked for is sent.
+            # Checked before anything is sent: messages from before the request to end are sent.
             if self._stopping and end == math.inf:
                 end = time.monotonic() + FAREWELL_SECONDS
             self._welcome()
@@ -129,7 +129,7 @@ class Broadcaster:
         self._outer.close()
 
     def _wait(self, until: float) -> None:
-        """Wait for somebody to have something for us, and see who left."""
+        """Wait for data to send, and find clients that left."""
         for key, events in self._selector.select(timeout=max(0.0, until - time.monotonic())):
             if key.fileobj is self._inner:
                 with contextlib.suppress(BlockingIOError):
@@ -149,7 +149,7 @@ class Broadcaster:
             self._selector.register(connection, selectors.EVENT_READ, connection)
 
     def _turn_away(self) -> None:
-        """Close what came too late: nobody waits for an answer that never comes."""
+        """Close connections that came too late, so that they do not wait for an answer."""
         with contextlib.suppress(IndexError):
             while True:
                 connection, _ = self._new.popleft()

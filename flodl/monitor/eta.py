@@ -1,4 +1,4 @@
-"""How long the rest will take: the recent epochs count more than the first ones."""
+"""Estimate of the remaining time: recent epochs count more than the first ones."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Note:
     """Anything else that happened: a start, an epoch, an alert, the end.
 
     Attributes:
-        kind: what it is.
+        kind: the kind of frame.
         data: plain values.
     """
 
@@ -133,7 +133,7 @@ class _Search:
         try:
             frame = _parsed(kind, payload)
         except (ValueError, TypeError, RecursionError, struct.error):
-            frame = None  # sealed, but by somebody who wrote something else
+            frame = None  # sealed, but by a program that wrote something else
         self._left -= 0 if frame else length
         return (None, at) if frame is None else (frame, end)
 

@@ -1,4 +1,4 @@
-"""Shows runs of other processes: finds them below folders, follows those that go on, adds new ones."""
+"""The list of other processes' runs: found below folders, followed while they run, extended by new ones."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Gallery:
             self._unreadable.add(name)
 
     def _give_up(self, name: str, reader: Reader) -> None:
-        """Show a run as damaged: whatever is wrong with its files, the others are followed."""
+        """Show a run as damaged: its files may have any fault, the other runs are followed."""
         self._unreadable.add(name)
         reader.run.damaged += 1
 

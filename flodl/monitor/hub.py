@@ -1,4 +1,4 @@
-"""Where runs meet those who look on: every change has a number, and whoever was away gets what it missed."""
+"""The hub between runs and listeners: every change has a number, and a returning listener gets the rest."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from flodl.monitor.frames import Frame
     from flodl.monitor.rundata import RunData
 
-# What is kept for those who come back.
+# Messages kept for those who come back.
 _RING_BYTES: Final = 4 << 20
-# ... within this time; with nobody there, nothing is put into words.
+# ... within this time; without listeners, no messages are made.
 _RETURN_SECONDS: Final = 60.0
 
 
@@ -28,7 +28,7 @@ class Hub:
     """The runs that are shown, and the numbered messages about them.
 
     Taking in a frame and telling about it are one step under one lock, and so are joining and
-    getting what there is: nobody misses a message or gets one twice.
+    getting what there is: no listener misses a message or gets one twice.
     """
 
     def __init__(self) -> None:
@@ -65,13 +65,13 @@ class Hub:
         self.wake()
 
     def tell(self, kind: str, name: str, data: dict[str, Any]) -> None:
-        """Tell everybody about a run something that no frame says."""
+        """Send all listeners a message about a run that is in no frame."""
         with self.lock:
             self._tell(kind, {"run": name, **data})
         self.wake()
 
     def join(self, listener: Callable[[bytes], None], last_seen: str = "") -> bytes:
-        """Add a listener and return what it must get first.
+        """Add a listener and return its first message.
 
         Args:
             listener: gets every message from now on, as bytes of an event stream.
@@ -93,7 +93,7 @@ class Hub:
 
     @property
     def audience(self) -> int:
-        """How many listen."""
+        """The number of listeners."""
         return len(self._listeners)
 
     def snapshot(self) -> dict[str, Any]:
@@ -128,11 +128,11 @@ class Hub:
             listener(message)
 
     def _is_watched(self) -> bool:
-        """Return whether somebody listens, or did a moment ago and may come back."""
+        """Return whether there are listeners, or were a moment ago that may come back."""
         return bool(self._listeners) or time.monotonic() - self._left < _RETURN_SECONDS
 
     def _id(self, number: int) -> str:
-        # The token tells a server that was started anew from the one whose numbers were seen.
+        # The token tells a restarted server from the one whose numbers were seen.
         return f"{self._token}.{number}"
 
 

@@ -1,4 +1,4 @@
-"""Points as they are sent while a run goes on: few per message, and no extreme is lost."""
+"""Points as they are sent while a run continues: few per message, and no extreme is lost."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Monitor:
             stream: where to print, standard output if not given.
             alerts: when to raise an alert.
             resources: sample processor, memory and GPUs once a second.
-            accepts: what a page may ask for: `save`, `stop`, `pause`; see `requests`.
+            accepts: the requests that a page may make: `save`, `stop`, `pause`; see `requests`.
             sinks: other tools that get everything too, such as `tensorboard:FOLDER`, and files of JSON
                 lines: `jsonl:FILE`.
         """
@@ -156,7 +156,7 @@ class Monitor:
         """
         seconds = elapsed.total_seconds() if isinstance(elapsed, timedelta) else float(elapsed)
         now = time.monotonic()
-        # What is done between epochs takes its time, too.
+        # Work between epochs takes time, too.
         self._eta.add(max(seconds, now - self._last_log if self._last_log is not None else 0.0))
         self._last_log = now
         rest = self._eta.remaining(self.total_epochs - epoch - 1) if self.total_epochs else None
@@ -179,7 +179,7 @@ class Monitor:
 
         Args:
             kind: `step`, `checkpoint`, `signal` ...; `alert` is shown as an alert.
-            message: what happened, in one line.
+            message: the event, in one line.
         """
         data = {"kind": kind, "message": message, "time": time.time()}
         self._note("alert" if kind == "alert" else "event", data)
@@ -213,7 +213,7 @@ class Monitor:
         self._note("identity", {"label": label, **({"hash": hash} if hash else {})})
 
     def set_metadata(self, metadata: Mapping[str, Any]) -> None:
-        """Say how the run was set up; the page shows it, and stays as it is what is not named.
+        """Set metadata of the run, which the page shows; values under other names stay.
 
         Args:
             metadata: plain values by name.
@@ -243,7 +243,7 @@ class Monitor:
 
         Args:
             port: the port, 0 for a free one; if it is taken, a free one is used too.
-            host: the address to listen on; anything but loopback asks every reader for the token.
+            host: the address to listen on; anything but loopback requires the token from every reader.
             hosts: more names under which the page may be opened, such as that of a proxy.
             compare: other runs to show beside this one.
         """
@@ -268,12 +268,12 @@ class Monitor:
         return self._server.url
 
     def requests(self) -> tuple[str, ...]:
-        """Return what the page asked for since the last call, of what the monitor `accepts`."""
+        """Return the requests of the page since the last call, of those that the monitor `accepts`."""
         asked, self._asked = self._asked, []
         return tuple(asked)
 
     def finish(self) -> None:
-        """Say that the training is over: the last line, the archives, the end of the server."""
+        """End the training: print the last line, write the archives, end the server."""
         if self._finished:
             return
         self._finished = True
@@ -376,7 +376,7 @@ class Monitor:
         return action
 
     def _stop(self) -> None:
-        """Say that the process ends, without saying that the training is over: it may be resumed."""
+        """End the process but not the training, which may be resumed."""
         if not self._finished:
             self._finished = True
             self._note("stop", {"time": time.time()})

@@ -19,7 +19,7 @@ def page_html(archive: Any = None) -> str:
     """Return the page.
 
     Args:
-        archive: what it shows, when there is no server to ask.
+        archive: the data that it shows without a server.
     """
     # "<" cannot end the script element early when it is written as an escape.
     data = json_text(archive).replace("<", "\\u003c")
@@ -34,7 +34,7 @@ def page_html(archive: Any = None) -> str:
 
 @cache
 def content_policy() -> str:
-    """Return what the page may do: run its own script, and ask its own server.
+    """Return the rights of the page: run its own script, and query its own server.
 
     It is a header of the server and a `meta` element of the page, which holds for saved pages as well:
     a picture or a name that contains a script runs nothing.

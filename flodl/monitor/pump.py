@@ -1,4 +1,4 @@
-"""The thread between the training and everybody else: stores, watches for trouble, tells."""
+"""The worker thread of a monitor: stores values, raises alerts, informs listeners."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # A killed process loses at most what it recorded within this time.
 TICK_SECONDS: Final = 0.1
-# With somebody looking, what is recorded is seen this soon.
+# While a page is open, recorded values are seen this soon.
 WATCHED_TICK_SECONDS: Final = 0.025
 # At thousands of steps per second, messages are no more frequent than this.
 MESSAGE_SECONDS: Final = 0.05
@@ -36,7 +36,7 @@ SYNC_SECONDS: Final = 5.0
 
 @final
 class Pump:
-    """Takes what was recorded, at short intervals or when asked, and hands it on.
+    """Takes recorded values, at short intervals or on request, and passes them on.
 
     Attributes:
         hub: where it is shown.
@@ -76,7 +76,7 @@ class Pump:
         self._thread.start()
 
     def add(self, frame: Frame) -> None:
-        """Put a frame aside; notes are handed on at once."""
+        """Put a frame aside; notes are passed on at once."""
         self._frames.append(frame)
         if isinstance(frame, Note):
             self._wake.set()

@@ -31,7 +31,7 @@ def record_lines(frame: Frame, run: str | None = None) -> Iterator[str]:
     """Yield the lines of a frame, without the end of line.
 
     Args:
-        frame: what was recorded or happened.
+        frame: the record or event.
         run: the name of the run, as the first key of each line; no such key if not given.
 
     Example:
@@ -65,7 +65,7 @@ class RecordLog:
     begins: both together never have more than `max_bytes`, and hold the latest records.
 
     Attributes:
-        name: what it is called in messages.
+        name: its name in messages.
         problem: why it takes nothing any more, empty as long as it does.
 
     Example:

@@ -20,7 +20,7 @@ Row: TypeAlias = "tuple[float, float, dict[str, Value]]"
 
 @final
 class Recorder:
-    """Puts values aside and hands them out in the order in which they came.
+    """Puts values aside and returns them in the order in which they came.
 
     A number on the CPU is read at once.  A tensor on another device is kept there until the values
     are taken, so that recording never waits for a device; it must not be overwritten in place.
@@ -55,7 +55,7 @@ class Recorder:
         return self._last_taken > 4
 
     def take(self) -> list[Row]:
-        """Return what was recorded since the last call, with every value a number."""
+        """Return the values recorded since the last call, all as numbers."""
         rows = [self.rows.popleft() for _ in range(len(self.rows))]
         self._last_taken = len(rows)
         if rows:
@@ -94,7 +94,7 @@ def number(name: str, value: Value) -> float:
     """Return one value as a number, waiting for its device if need be.
 
     Args:
-        name: what it is, for the message.
+        name: its name, for the message.
         value: a number or a tensor of one element.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a monitor knows about one epoch."""
+"""The record of one epoch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class EpochRecord:
         epoch: its index, from 0.
         duration: how long it took, in seconds.
         metrics: the metrics that were logged with it.
-        resources: what the machine did meanwhile, the mean of its samples.
+        resources: the use of the machine meanwhile, as the mean of its samples.
         time: when it was logged, in seconds since 1970.
         step: the last step that was recorded before, if any was.
         eta: the seconds that the rest was expected to take, `None` when that was not known.

@@ -1,4 +1,4 @@
-"""What the machine does meanwhile, sampled by a thread of its own: processor, memory, GPUs."""
+"""Use of processor, memory and GPUs, sampled by a separate thread."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SAMPLE_SECONDS: Final = 1.0
-# What NVML calls slowing down because of heat or power, as one set of bits.
+# The reasons of NVML for slowing down because of heat or power, as one set of bits.
 _THROTTLED: Final = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 
 
 @final
 class Sampler:
-    """Samples once a second and keeps the mean since it was last asked."""
+    """Samples once a second and keeps the mean since the last read."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Sampler:
 
 @final
 class MachineProbe:
-    """Reads what this machine tells; what it does not tell is left out."""
+    """Reads the values that this machine offers, and leaves out the others."""
 
     def __init__(self) -> None:
         self._psutil = _module("psutil")
@@ -161,7 +161,7 @@ class MachineProbe:
             values = [sample[name] for sample in each if name in sample]
             if values:
                 found[name] = sum(values)
-        # Never a call that would start CUDA: only a program that uses it already is asked.
+        # Never a call that would start CUDA: only a program that uses it already is queried.
         started: Callable[[], bool] = torch.cuda.is_initialized
         if started():
             reserved = [torch.cuda.memory_reserved(i) for i in range(torch.cuda.device_count())]

@@ -1,4 +1,4 @@
-"""One run in memory: what its frames add up to, and what each frame means to those who look on."""
+"""One run in memory: the sum of its frames, and the messages of each frame to listeners."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class RunData:
     """Everything that is known about a run, as far as it was read or recorded.
 
     Attributes:
-        title: what people call it.
+        title: its name for people.
         total: the planned number of epochs.
         started: when the first process of the run began, in seconds since 1970.
-        process: what the last start said about its process.
+        process: the process, as the last start described it.
         identity: label and hash of the model.
-        metadata: what the user said about the run.
+        metadata: the user's metadata of the run.
         picture: the drawing of the model as SVG.
         epochs: the epochs that were logged.
         series: the recorded values, by group and name.
-        alerts: what was noticed.
-        events: what the training said.
+        alerts: the alerts.
+        events: the events of the training.
         shelf: where single points are, when memory holds summaries only.
         finished: whether it said that it was done.
         stopped: whether its process said that it ends before that.
@@ -73,11 +73,11 @@ class RunData:
     _rewind_epochs: bool = False
 
     def apply(self, frame: Frame, *, tell: bool = True) -> list[Message]:
-        """Take in a frame; return what those who look on are told.
+        """Take in a frame; return the messages for listeners.
 
         Args:
-            frame: what was recorded or happened.
-            tell: whether somebody looks on; points are not put into words otherwise.
+            frame: the record or event.
+            tell: whether there are listeners; without them, points make no messages.
         """
         return self._rows(frame, tell=tell) if isinstance(frame, Rows) else self._note(frame)
 
@@ -110,7 +110,7 @@ class RunData:
         return [("about", self.about())]
 
     def status(self) -> Status:
-        """Return whether the run goes on, is done, was stopped, is gone without a word, or is unreadable."""
+        """Return whether the run continues, is done, was stopped, is gone without notice, or unreadable."""
         if self.finished:
             return "finished"
         if self.stopped:
@@ -122,7 +122,7 @@ class RunData:
         return "running" if _alive(int(self.process.get("pid", 0))) else "lost"
 
     def about(self) -> dict[str, Any]:
-        """Return what a page shows above the charts."""
+        """Return the facts that a page shows above the charts."""
         return {
             "title": self.title or self.identity.get("label", ""),
             "total": self.total,
@@ -136,7 +136,7 @@ class RunData:
         }
 
     def snapshot(self) -> dict[str, Any]:
-        """Return everything but the values of the series, which are asked for in pieces."""
+        """Return everything but the values of the series, which are requested in pieces."""
         return {
             **self.about(),
             "status": self.status(),
@@ -157,7 +157,7 @@ class RunData:
         self.started = self.started or float(note.data.get("time", time.time()))
         self.finished = self.stopped = False
         if again:
-            # What follows replaces what an earlier process recorded after its last checkpoint.
+            # The next records replace those of an earlier process after its last checkpoint.
             self._rewinding = set(self.series["metrics"])
             self._rewind_epochs = True
         return [("about", self.about()), ("resume" if again else "start", {})]

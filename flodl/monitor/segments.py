@@ -1,4 +1,4 @@
-"""Writes a metrics file that only ever grows; a full disk is reported and does not stop anything."""
+"""The writer of a metrics file that only ever grows; a full disk is reported and stops nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SUFFIX: Final = ".fdm"
 SEGMENT: Final = re.compile(r"segment-(\d{6,})\.fdm")
 RETRY_SECONDS: Final = 5.0
-# What is kept for the time when the disk has room again.
+# Bytes kept until the disk has room again.
 BACKLOG_BYTES: Final = 8 << 20
 
 
@@ -34,9 +34,9 @@ def segments(folder: Path) -> tuple[Path, ...]:
 
 @final
 class SegmentWriter:
-    """Appends frames to a file of its own in a metrics folder.
+    """Appends frames to its own file in a metrics folder.
 
-    Every process that writes a run has its own file, so that nobody appends to what another one
+    Every process that writes a run has its own file, so that none appends to a frame that another one
     left half written when it was killed.
 
     Attributes:
@@ -60,7 +60,7 @@ class SegmentWriter:
 
     @property
     def place(self) -> tuple[Path, int] | None:
-        """Where the next frame will stand, `None` if that is not known yet."""
+        """The offset of the next frame, `None` if that is not known yet."""
         return (self._path, self._good) if self._path is not None and not self._waiting else None
 
     def append(self, data: bytes) -> None:
@@ -107,7 +107,7 @@ class SegmentWriter:
         except OSError as problem:
             self._note(problem)
             if self._file >= 0:
-                # What was written of a frame is taken back; the next attempt begins it anew.
+                # A partly written frame is taken back; the next attempt writes it from the start.
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._file, self._good)
 

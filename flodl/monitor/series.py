@@ -21,7 +21,7 @@ _SETTLE_AT: Final = 4096
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buckets:
-    """What a chart draws: per bucket its first step and time, and the mean, lowest and highest value.
+    """The data of a chart: per bucket its first step and time, and the mean, lowest and highest value.
 
     Attributes:
         steps: first step of each bucket.
@@ -65,7 +65,7 @@ class Series:
 
     @property
     def points_per_bucket(self) -> int:
-        """How many points were summed up into one by now."""
+        """The number of points in one bucket by now."""
         return self._per
 
     def extend(self, steps: array[float], times: array[float], values: array[float]) -> None:

@@ -57,9 +57,9 @@ class MonitorServer:
 
         Args:
             hub: the runs.
-            access: who may ask what; its host is where to listen.
+            access: the access rules; its host is where to listen.
             port: the port, 0 for a free one.
-            control: does what a page asks for and says what was done.
+            control: carries out the request of a page and returns the result.
 
         Raises:
             OSError: the port is taken.
@@ -73,7 +73,7 @@ class MonitorServer:
 
     @property
     def url(self) -> str:
-        """Where the page is; the token in it lets the page change things, too."""
+        """The URL of the page; its token lets the page change things, too."""
         host = self.access.host
         shown = "127.0.0.1" if host in ("", "0.0.0.0") else "[::1]" if host == "::" else host
         if ":" in shown and not shown.startswith("["):
@@ -90,7 +90,7 @@ class MonitorServer:
 
 @final
 class _Http(ThreadingHTTPServer):
-    """One thread per request; event streams are handed to the one thread that serves them all."""
+    """One thread per request; event streams go to the one thread that serves them all."""
 
     daemon_threads = True
     block_on_close = False
@@ -116,7 +116,7 @@ class _Http(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a browser that goes away is no news for somebody who trains."""
+        """Print nothing: a browser that goes away is no news for a training."""
 
 
 @final
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._control(body, self.http.control)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name of the base
-        """Say nothing: the terminal belongs to the training."""
+        """Print nothing: the terminal belongs to the training."""
 
     # ---- what is answered ---------------------------------------------------------------------
 
@@ -218,7 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
                         coarse.append(name)
                     answer[name] = series_data(window)
                     answer[name] |= {"count": members[name].count, "last": members[name].last_step}
-        # Files are read without the lock: nobody else waits for the disk.
+        # Files are read without the lock: no other thread waits for the disk.
         for name in coarse if group == "metrics" else ():
             fine = run.shelf.read(name, start, stop)
             if fine is not None:
@@ -295,7 +295,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @final
 class _BadRequestError(Exception):
-    """A request asks for something that does not exist."""
+    """A request names something that does not exist."""
 
 
 _ROUTES: Final[dict[str, Callable[[_Handler, dict[str, list[str]]], None]]] = {

@@ -1,4 +1,4 @@
-"""Finds single points of a long run in its files: memory holds summaries only."""
+"""Index of single points of a long run in its files: memory holds summaries only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_BYTES: Final = 16 << 20
 @final
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place in a file and the first step that stands there."""
+    """A place in a file and the first step there."""
 
     offset: int
     step: float
@@ -31,7 +31,7 @@ class Mark:
 
 @final
 class Shelf:
-    """Where which steps are, file by file in the order of writing."""
+    """The places of steps, file by file in the order of writing."""
 
     def __init__(self) -> None:
         self._marks: dict[Path, list[Mark]] = {}
@@ -55,7 +55,7 @@ class Shelf:
         found = Series()
         files = [*self._marks.items()]
         for number, (path, marks) in enumerate(files):
-            # What a later process recorded again replaces what stands here.
+            # Records of a later process replace those here.
             ends = [later[0].step for _, later in files[number + 1 :]]
             limit = min([math.nextafter(stop, math.inf), *ends])
             try:

@@ -1,4 +1,4 @@
-"""Hands everything to other tools, too: TensorBoard, wandb, MLflow, trackio."""
+"""Sinks for other tools: TensorBoard, wandb, MLflow, trackio."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sink(Protocol):
     """Something that takes what a monitor records.
 
     Attributes:
-        name: what it is called in messages.
+        name: its name in messages.
         problem: why it takes nothing any more, empty as long as it does.
     """
 
@@ -43,10 +43,10 @@ class Sink(Protocol):
 
 @final
 class ToolSink:
-    """Hands frames to a tool on a thread of its own; one failure ends it.
+    """Passes frames to a tool on a separate thread; one failure ends it.
 
     Attributes:
-        name: what it is called in messages.
+        name: its name in messages.
         problem: why it takes nothing any more, empty as long as it does.
     """
 

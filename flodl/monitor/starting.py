@@ -1,4 +1,4 @@
-"""What a monitor is given, in the forms that people have it in."""
+"""Arguments of a monitor, in the forms that users pass."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def is_follower() -> bool:
 
 
 def start_data(title: str, total: int, accepts: tuple[str, ...]) -> dict[str, Any]:
-    """Return what is noted when a process begins to record a run."""
+    """Return the note for the start of a process that records a run."""
     return {
         "title": title,
         "total": total,

@@ -1,4 +1,4 @@
-"""Reads the metrics of a run that is finished, still running, or was killed, in any process."""
+"""The reader of metrics of a run that is finished, still running, or was killed, in any process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Reader:
 
     Attributes:
         folder: the folder with the segments.
-        run: what was read.
+        run: the run, as far as read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,7 +40,7 @@ class Reader:
 
     @property
     def damaged(self) -> int:
-        """How many stretches of bytes were no frames and have been skipped."""
+        """The number of skipped stretches of bytes that were no frames."""
         return self.run.damaged
 
     def poll(self) -> int:
@@ -52,7 +52,7 @@ class Reader:
         return count
 
     def frames(self) -> Iterator[Frame]:
-        """Yield what was written since the last call, frame by frame."""
+        """Yield the frames written since the last call."""
         for path in segments(self.folder):
             try:
                 size = path.stat().st_size
@@ -64,7 +64,7 @@ class Reader:
                         seen - self._read.get(each, 0) for each, seen in self._seen.items()
                     )
             except OSError:
-                continue  # removed or unreadable: what was read stays
+                continue  # removed or unreadable: earlier data stays
 
     def history(self) -> tuple[EpochRecord, ...]:
         """Return the epochs that were read."""

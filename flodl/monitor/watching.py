@@ -1,4 +1,4 @@
-"""What a monitor shows of a model: its name, its hash, its size and its picture."""
+"""The model on the page of a monitor: its name, its hash, its size and its picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What devices there are and how full they are; most questions have an answer without a GPU too."""
+"""Available devices and their memory; most functions work without a GPU too."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def cuda_utilization(index: int | None = None) -> int | None:
     try:
         return torch.cuda.utilization(index)
     except (RuntimeError, ImportError):
-        # ModuleNotFoundError: torch asks NVML through a package that may not be installed.
+        # ModuleNotFoundError: torch calls NVML through a package that may not be installed.
         return None
 
 

@@ -145,7 +145,7 @@ def focal_loss(
 
     Args:
         logits: `[N, C]` with class indices `[N]`, or any shape with 0/1 targets of the same shape
-            and a floating dtype, where each element is a binary decision of its own.
+            and a floating dtype, where each element is a separate binary decision.
         target: class indices, or 0/1 values.
         alpha: weight of every sample.
         gamma: how fast easy samples fade; 0 gives `alpha` times the cross entropy.

@@ -44,7 +44,7 @@ def _fused(entries: list[Any], wanted: bool | None) -> bool | None:
 
 
 class OptimizerMixin(StatefulMixin, optim.Optimizer):
-    """What every optimizer offers beyond torch's: rates by group, and state in a checkpoint file."""
+    """Methods of every optimizer beyond torch's: rates by group, and state in a checkpoint file."""
 
     def lr(self, group: int = 0) -> float:
         """Return the learning rate of a group."""

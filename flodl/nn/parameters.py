@@ -1,4 +1,4 @@
-"""What is done to sets of parameters: clip, freeze, cast, collect."""
+"""Operations on sets of parameters: clip, freeze, cast, collect."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Layers of torch that sort out positional arguments of the Rust framework; what they make is torch's layer.
+"""Layer classes that accept the positional arguments of the Rust framework and make torch's layers.
 
     Conv2d(3, 64, 3, True, [1, 1], [1, 1], [1, 1], 1, Device.CPU)  # Conv2d::build of Rust: the bias is fourth
     nn.Conv2d(3, 64, 3, bias=True, stride=[1, 1], padding=[1, 1], ..., device="cpu")  # the layer that is made
 
-The class of the result is `torch.nn.Conv2d` itself, so that whatever knows torch's layers (fx, Dynamo, the
+The class of the result is `torch.nn.Conv2d` itself, so that all users of torch's layers (fx, Dynamo, the
 generated code, checkpoints) knows it. Positions that torch reads in the same way are passed on as they are.
 """
 

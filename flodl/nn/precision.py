@@ -155,7 +155,7 @@ class GradScaler(StatefulMixin, torch.amp.GradScaler):
             growth_interval=growth_interval,
             enabled=enabled,
         )
-        # torch keys its bookkeeping by id(optimizer): what is in here stays alive until `update`.
+        # torch keys its bookkeeping by id(optimizer): the optimizers in here stay alive until `update`.
         self._unscaled: dict[int, optim.Optimizer] = {}
 
     def unscale_(self, optimizer: optim.Optimizer) -> None:
@@ -170,11 +170,11 @@ class GradScaler(StatefulMixin, torch.amp.GradScaler):
         *,
         max_norm: float | None = None,
     ) -> bool:
-        """Unscale, clip if asked, and step unless a gradient is infinite or not a number.
+        """Unscale, optionally clip, and step unless a gradient is infinite or not a number.
 
         Args:
             target: an optimizer; or parameters, together with `fn`.
-            fn: what to call as the update of bare parameters.
+            fn: the function that updates bare parameters.
             max_norm: clip the total norm of the unscaled gradients to this.
 
         Returns:

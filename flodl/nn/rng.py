@@ -21,7 +21,7 @@ _DIGITS_OF_F32 = 24
 
 @final
 class Rng(StatefulMixin):
-    """A generator of its own: it neither reads nor disturbs torch's or Python's global ones.
+    """An independent generator: it neither reads nor disturbs torch's or Python's global ones.
 
     Example:
         >>> rng = Rng.seed(42)
@@ -41,7 +41,7 @@ class Rng(StatefulMixin):
 
     @classmethod
     def from_entropy(cls) -> Rng:
-        """Return a generator that nobody can predict."""
+        """Return a generator with an unpredictable seed."""
         return Rng(secrets.randbits(64))
 
     def usize(self, n: int) -> int:

@@ -295,7 +295,7 @@ class PlateauScheduler:
         return PlateauLR(optimizer, self.observe, self.state_dict, self.load_state_dict)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what changes during training."""
+        """Return the state that changes during training."""
         return {"lr": self._lr, "best": self._best, "wait": self._wait}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Things with a `state_dict` that save it to a file of their own: optimizers, scalers, random generators."""
+"""Things with a `state_dict` that save it to a separate file: optimizers, scalers, random generators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flodl.checkpoint.state import Source, Target, load_state, save_state
 
 
 class HasState(Protocol):
-    """What torch's optimizers, schedulers and scalers offer."""
+    """The interface of torch's optimizers, schedulers and scalers."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state."""

@@ -1,4 +1,4 @@
-"""How a schedule drives a torch optimizer: rates are set in proportion, group by group."""
+"""Schedules on torch optimizers: rates are set in proportion, group by group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`run(module, x)`: what `module(x)` computes, by the cheapest route that no one could tell apart.
+"""`run(module, x)` computes `module(x)` by the cheapest equivalent route.
 
 A call of `nn.Linear` spends most of its time finding hooks, `forward`, `weight` and `bias`.  `run` reads
 the live hooks and parameters straight from the module's dictionaries and calls the kernel.  Anything
@@ -24,7 +24,7 @@ _linear = torch._C._nn.linear  # F.linear is this function under a longer lookup
 _Tensor = torch.Tensor
 
 # Every function below gets the module, its `__dict__` and the input, so that they share one table.
-# A weight that is no parameter any more - one that is computed anew for each call - is the module's matter.
+# A weight that is no parameter any more - one that is computed again for each call - is the module's matter.
 
 
 def _run_linear(module: nn.Module, d: dict[str, Any], x: torch.Tensor) -> Any:
@@ -201,12 +201,12 @@ def run(module: nn.Module, x: Any) -> Any:
 
 
 def run_plainly(module: nn.Module, x: Any) -> Any:
-    """Return `module(x)`, by calling it: what tracing compilers and global hooks want to see."""
+    """Return `module(x)` by calling it, as tracing compilers and global hooks need."""
     return module(x)
 
 
 def must_run_plainly() -> bool:
-    """Say whether something watches module calls themselves: a tracer, or a hook on every module."""
+    """Return True if something watches module calls themselves: a tracer, or a hook on every module."""
     return bool(
         torch.compiler.is_compiling()
         or torch._C._get_tracing_state() is not None

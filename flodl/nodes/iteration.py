@@ -1,4 +1,4 @@
-"""One item after the other of an iterator, as a flow asks for them."""
+"""Items of an iterator, one by one, as a flow requests them."""
 
 from __future__ import annotations
 

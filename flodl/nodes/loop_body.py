@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @final
 class TraceEmit:
-    """Where one turn of a loop publishes its values."""
+    """The place where one turn of a loop publishes its values."""
 
     def __init__(self, traces: dict[str, list[Any]] | None) -> None:
         """Publish into lists by name, or nowhere if there are none."""
@@ -30,7 +30,7 @@ class TraceEmit:
         """Add a value of this turn to the trace of that name; a turn may leave names out.
 
         Args:
-            name: the name that `graph.traces(name)` asks for.
+            name: the name for `graph.traces(name)`.
             value: any tensor; it keeps its gradient history, so that a loss may use it.
 
         Raises:

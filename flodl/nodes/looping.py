@@ -34,7 +34,7 @@ def loop_halting(
         body: a stage whose output has the shape of its input.
         halt: a stage whose output is positive where the loop should stop.
         limit: most turns.
-        kind: `while` asks before each turn (0 to `limit` turns), `until` after it (1 to `limit`).
+        kind: `while` checks before each turn (0 to `limit` turns), `until` after it (1 to `limit`).
         per_sample: each sample stops on its own (`halt` gives `[B]` or `[B, 1]` values); a stopped
             sample keeps its value.  Otherwise the first element decides for the batch.
         refs: tagged values for the body.
@@ -53,7 +53,7 @@ def loop_halting(
 
 def _halts(halt: Any, x: Any) -> bool:
     first: torch.Tensor = apply_stage(halt, x).reshape(-1)[0]
-    # Where only shapes are asked for, there is no value to decide by.
+    # Where only shapes are computed, there is no value to decide by.
     return not first.is_meta and bool(first > 0)
 
 
@@ -94,7 +94,7 @@ def _turn(body: Any, x: Any, refs: Mapping[str, Any], turn: int) -> Any:
 
 
 def _reset(body: Any) -> None:
-    """Let a body with memory of its own start afresh."""
+    """Reset the memory of a body that has one."""
     if isinstance(body, LoopBody):
         start_traces(body)
     if isinstance(body, torch.nn.Module) and "reset" in dir(type(body)):

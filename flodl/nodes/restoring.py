@@ -1,4 +1,4 @@
-"""Makes objects with a class of their own again around new values: ordered dicts, results with attributes."""
+"""Reconstruction of ordered dicts, results with attributes and the like around new values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def restored(
         items: of a list, tuple or deque.
         table: of a dict.
         setting: the factory of a `defaultdict`, the longest length of a `deque`.
-        attributes: what stands in the object's `__dict__`.
+        attributes: the contents of the object's `__dict__`.
         is_its_own_table: whether the object is its own `__dict__`: attributes are its items.
     """
     layout = layout_of(kind)

@@ -39,7 +39,7 @@ def gate(x: Any, router: Any, experts: Sequence[Any], refs: Mapping[str, Any]) -
 
 
 def _routes(router: Any, x: Any, refs: Mapping[str, Any]) -> torch.Tensor:
-    """Return what a router says, or the tensor that stands in its place."""
+    """Return the output of a router, or the tensor given in its place."""
     if isinstance(router, torch.Tensor):
         return router
     said: torch.Tensor = apply_with(router, x, refs)
@@ -73,7 +73,7 @@ def switch(x: Any, router: Any, branches: Sequence[Any], refs: Mapping[str, Any]
     """
     chosen = _routes(router, x, refs)
     if chosen.is_meta:
-        # Only shapes are asked for, so nobody has chosen: every branch has to fit.
+        # Only shapes are computed, so no branch is chosen: every branch has to fit.
         first, *_ = [apply_stage(branch, x) for branch in branches]
         return first
     if chosen.numel() == 1:

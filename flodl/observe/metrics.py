@@ -64,7 +64,7 @@ class MetricLog:
             self._declared |= set(members)
 
     def set_mode(self, name: str, mode: Mode) -> None:
-        """Say whether lower (`min`, the default) or higher (`max`) values of a metric are better.
+        """Return True if lower (`min`, the default) or higher (`max`) values of a metric are better.
 
         Raises:
             ValueError: the mode is neither.
@@ -175,7 +175,7 @@ class MetricLog:
 
         Args:
             name: the metric.
-            mode: what counts as better; as `set_mode` said if not given.
+            mode: whether lower or higher is better; as set by `set_mode` if not given.
 
         Raises:
             UnknownNameError: nothing of that name was ever recorded or declared.
@@ -206,7 +206,7 @@ class MetricLog:
 
     @property
     def flush_count(self) -> int:
-        """How many epochs have ended."""
+        """The number of epochs that have ended."""
         return len(self._flush_times)
 
     @property
@@ -232,7 +232,7 @@ class MetricLog:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from saved values; what is declared here stays so.
+        """Continue from saved values; modes that are declared here stay.
 
         Raises:
             ValueError: a value is no number.
@@ -272,8 +272,8 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UnknownNameError:
     """Return the error for a name that does not exist, with those that do.
 
     Args:
-        what: the kind of thing that was asked for.
-        name: the name that was asked for.
+        what: the kind of the missing thing.
+        name: the unknown name.
         known: the names that exist.
     """
     names = sorted(known)

@@ -35,7 +35,7 @@ class LevelTiming:
 
     Attributes:
         index: the depth.
-        longest: the time of its slowest node, in seconds: what the level would take in parallel.
+        longest: the time of its slowest node, in seconds; that of the level in parallel.
         sum_nodes: the time of all its nodes.
         num_nodes: how many there are.
 

@@ -113,7 +113,7 @@ class Trend:
         return (count * sum(x * y for x, y in enumerate(values)) - xs * total) / denominator
 
     def stalled(self, window: int = 0, tolerance: float = 1e-4, *, relative: bool = False) -> bool:
-        """Say whether the metric has stopped moving: `|slope| < tolerance`.
+        """Return True if the metric has stopped moving: `|slope| < tolerance`.
 
         `False` until the window is full, so that a fresh run never counts as stalled.
 
@@ -128,14 +128,14 @@ class Trend:
         return abs(self.slope(window)) < tolerance * scale
 
     def improving(self, window: int = 0) -> bool:
-        """Say whether the metric moves in the better direction."""
+        """Return True if the metric moves in the better direction."""
         slope = self.slope(window)
         return slope < 0 if self.mode == "min" else slope > 0
 
     def converged(
         self, window: int = 0, tolerance: float = 1e-5, *, relative: bool = False
     ) -> bool:
-        """Say whether at least two values lie close together: population variance below the tolerance.
+        """Return True if at least two values lie close together: population variance below the tolerance.
 
         Args:
             window: how many values to look at.
@@ -164,7 +164,7 @@ class Trend:
 @final
 @dataclass(frozen=True, slots=True)
 class TrendGroup:
-    """Several trends that are asked together; the `all_...` questions are `False` for none.
+    """Several trends that are checked together; `all_...` returns `False` for none.
 
     Example:
         >>> from flodl.observe.trend import Trend, TrendGroup
@@ -179,27 +179,27 @@ class TrendGroup:
         return len(self.trends)
 
     def all_improving(self, window: int = 0) -> bool:
-        """Say whether every metric improves."""
+        """Return True if every metric improves."""
         return self._all(lambda trend: trend.improving(window))
 
     def any_improving(self, window: int = 0) -> bool:
-        """Say whether some metric improves."""
+        """Return True if some metric improves."""
         return self._any(lambda trend: trend.improving(window))
 
     def all_stalled(self, window: int = 0, tolerance: float = 1e-4) -> bool:
-        """Say whether every metric has stalled."""
+        """Return True if every metric has stalled."""
         return self._all(lambda trend: trend.stalled(window, tolerance))
 
     def any_stalled(self, window: int = 0, tolerance: float = 1e-4) -> bool:
-        """Say whether some metric has stalled."""
+        """Return True if some metric has stalled."""
         return self._any(lambda trend: trend.stalled(window, tolerance))
 
     def all_converged(self, window: int = 0, tolerance: float = 1e-5) -> bool:
-        """Say whether every metric has converged."""
+        """Return True if every metric has converged."""
         return self._all(lambda trend: trend.converged(window, tolerance))
 
     def any_converged(self, window: int = 0, tolerance: float = 1e-5) -> bool:
-        """Say whether some metric has converged."""
+        """Return True if some metric has converged."""
         return self._any(lambda trend: trend.converged(window, tolerance))
 
     def slopes(self, window: int = 0) -> dict[str, float]:

@@ -273,7 +273,7 @@ ATOMS: dict[type, Callable[[Any], str]] = {
     int: _number_text,
 }
 
-# What a built-in type holds, read past the methods of its subclasses; attributes come in addition.
+# The content of a built-in type, read past the methods of its subclasses; attributes come in addition.
 READERS: dict[type, Reader] = {
     int: _text_by(_number_text),
     **{kind: _text_by(kind.__repr__) for kind in (float, complex, str, bytes)},

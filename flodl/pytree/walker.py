@@ -65,7 +65,7 @@ def flatten(
 
 @final
 class Walker:
-    """Flattens several values of one run; what one has of another is found.
+    """Flattens several values of one run, and finds parts that they share.
 
     `internal` names attributes of modules that are no part of their value. Without `into_modules`,
     modules are leaves.
@@ -180,7 +180,7 @@ class Walker:
 @final
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where the values of a type keep what they hold.
+    """The storage of the values of a type.
 
     `reader` reads what the built-in type below holds. `hides` tells whether a class stores something
     that is neither an attribute nor a slot, and that nothing reads.
@@ -194,7 +194,7 @@ class _Layout:
 
     @classmethod
     def of(cls, kind: type) -> _Layout:
-        """Read the layout of a type, past whatever its metaclass makes of it."""
+        """Read the layout of a type, past its metaclass."""
         bases: tuple[type, ...] = MRO(kind)
         slots: dict[str, Any] = {}
         attributes = None
@@ -234,7 +234,7 @@ def _layout_of(kind: type) -> _Layout:
 
 
 def _reader_of(bases: tuple[type, ...]) -> tuple[Reader | None, bool]:
-    """Return what reads the built-in part of a value, and whether that is all of it.
+    """Return the reader of the built-in part of a value, and whether that is all of it.
 
     A class of C between a type and the one that is read would go unread.
     """
@@ -266,7 +266,7 @@ def _own_size(kind: type) -> int:
 
 
 def _is_made_in_python(kind: type) -> bool:
-    """Tell whether a class adds nothing to its base but attributes and slots."""
+    """Return True if a class adds nothing to its base but attributes and slots."""
     if not _FLAGS(kind) & _HEAP_TYPE:
         return False
     namespace = NAMESPACE(kind)

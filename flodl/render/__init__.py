@@ -1,1 +1,1 @@
-"""Draws one model of one file in a process of its own: `python -m flodl.render`."""
+"""Drawing of one model of one file in a separate process: `python -m flodl.render`."""

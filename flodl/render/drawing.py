@@ -1,4 +1,4 @@
-"""Draws a model in the formats that a request asks for."""
+"""Drawings of a model in the formats of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fdl graph` asks its child for, and what it gets: JSON files on both ways."""
+"""Protocol between `fdl graph` and its child process: a JSON file each for request and answer."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Request:
         file: the Python file, absolute.
         name: a class, or a value, of the file.
         example: `MODEL: ARGUMENTS` in Python, empty for none.
-        formats: what to make of it.
-        heat: what the colours show.
-        depth: how many levels of nested graphs stand open.
+        formats: the formats to draw.
+        heat: the measure that the colours show.
+        depth: the levels of nested graphs that are open.
         fold: whether repeated blocks are drawn once; `None` leaves it to the size.
     """
 

@@ -1,4 +1,4 @@
-"""Finds the model that a request names, makes it, and finds inputs to call it with."""
+"""The model that a request names, and inputs to call it with."""
 
 from __future__ import annotations
 

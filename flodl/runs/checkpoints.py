@@ -40,7 +40,7 @@ class Saved:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """Which checkpoints stay: the `last` ones, and the `best` ones by a metric.
+    """The checkpoints that stay: the `last` ones, and the `best` ones by a metric.
 
     Attributes:
         last: how many of the newest; at least 1.
@@ -77,7 +77,7 @@ class Checkpoints:
         Args:
             saved: the fields of `Saved`, without the path.
             put: writes the file; it must leave the old or the new one, never half.
-            keep: what stays; everything if not given.
+            keep: the checkpoints that stay; all if not given.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         path = self.path / f"step-{saved['step']:09d}.fdl"
@@ -90,7 +90,7 @@ class Checkpoints:
         return entry
 
     def entries(self) -> tuple[Saved, ...]:
-        """Return what is there, oldest first."""
+        """Return the checkpoints, oldest first."""
         if not self.path.is_dir():
             return ()
         found = [each for each in self.path.iterdir() if _NAME.fullmatch(each.name)]

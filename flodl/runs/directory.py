@@ -1,4 +1,4 @@
-"""The directory of one run: what it was made with, how it was set up, its checkpoints, its metrics."""
+"""The directory of one run: its environment, its settings, its checkpoints, its metrics."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ class RunDirectory:
 
     @property
     def environment(self) -> dict[str, Any]:
-        """What the run was begun with."""
+        """The environment in which the run began."""
         return read_note(self.path / _ENVIRONMENT)
 
     @property
     def config(self) -> dict[str, Any]:
-        """How the run was set up; empty before anybody wrote it."""
+        """The settings of the run; empty until they are written."""
         return read_note(self.path / _CONFIG)
 
     def write_config(self, config: Mapping[str, Any]) -> None:

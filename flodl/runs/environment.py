@@ -1,4 +1,4 @@
-"""What a run was made with: versions, hardware, command line, and the code in git."""
+"""The environment of a run: versions, hardware, command line, and the code in git."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PACKAGES: Final = ("flodl", "torch", "numpy")
-# A change of these may change the numbers of a run that goes on.
+# A change of these may change the numbers of a run that continues.
 _MATTERS: Final = ("python", "packages", "platform", "gpus")
 
 
@@ -49,7 +49,7 @@ def environment() -> dict[str, Any]:
 
 
 def find_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say what has changed since a run began and may change its numbers, one line each."""
+    """Return the changes since a run began that may change its numbers, one line each."""
     found = [
         f"{name}: was {before[name]}, is {now[name]}"
         for name in _MATTERS
@@ -75,7 +75,7 @@ def _version(name: str) -> str:
 
 @functools.cache
 def _code() -> CodeState | None:
-    """Describe the code once: what is imported does not change when files do."""
+    """Describe the code once: imported code does not change when files do."""
     return code_state(_folder_of_program())
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def write_note(path: Path, content: Mapping[str, Any], *, durable: bool = True) -> None:
-    """Write a table of plain values; what JSON cannot hold is written as its text.
+    """Write a table of plain values; values that JSON cannot hold are written as text.
 
     Args:
         path: the file.

@@ -1,4 +1,4 @@
-"""What git says about the code that runs: commit, branch, and a digest of what is not committed."""
+"""Git facts about the running code: commit, branch, and a digest of uncommitted changes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _git(folder: Path, *words: str) -> bytes:
         check=True,
         capture_output=True,
         timeout=_SECONDS,
-        # Looking must not disturb somebody who commits at the same moment.
+        # Reading must not disturb a commit at the same moment.
         env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
     )
     return done.stdout

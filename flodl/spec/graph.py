@@ -188,11 +188,11 @@ class InputSpec:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """What Python asked of a value while the flow was recorded, and the answer it got.
+    """A guard: a value that Python read while the flow was recorded, and the value it got.
 
-    `at_entry` says that the asked value can be computed from the inputs alone, before anything runs.
-    `branches`: another answer leads to other nodes from there on; the pass goes on with those.
-    `presence`: it asked only whether the value is there, is not `None`; so says `expected`.
+    `at_entry` says that the guarded value can be computed from the inputs alone, before anything runs.
+    `branches`: another value leads to other nodes from there on; the pass continues with those.
+    `presence`: it tests only whether the value is not `None`; so says `expected`.
     """
 
     value: Arg
@@ -254,7 +254,7 @@ class GraphSpec:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One wiring mistake: what is wrong, where it was written, and what to write instead."""
+    """One wiring mistake, its place in the source, and its correction."""
 
     message: str
     site: Site

@@ -184,7 +184,7 @@ def _arg_text(arg: Arg, numbers: Mapping[str, int]) -> str:
 def differences(stored: Topology, current: Topology, *, tensors: bool = True) -> tuple[str, ...]:
     """Return how the architecture of a file differs from a model's, one readable line each.
 
-    What only one side knows is no difference: a flow that was not recorded yet, a setting that a newer
+    Facts that only one side knows are no difference: a flow that was not recorded yet, a setting that a newer
     torch has added.  Dtypes are no difference either: values are converted when they are loaded.
 
     Args:

@@ -49,7 +49,7 @@ def _line(spec: GraphSpec, node: NodeSpec, kinds: Mapping[str, str]) -> str:
 
 
 def operation(node: NodeSpec, kinds: Mapping[str, str]) -> str:
-    """Return what a node does in a word: a module's class, a function's name, an operator."""
+    """Return the operation of a node in a word: a module's class, a function's name, an operator."""
     if node.kind in ("module", "loop"):
         kind = kinds.get(node.target, node.target or "self")
         turns = node.args[1] if node.kind == "loop" else None

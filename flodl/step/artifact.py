@@ -1,4 +1,4 @@
-"""Compiled steps on disk: made by a process of their own, found again by every later run.
+"""Compiled steps on disk: made by a separate process, found again by every later run.
 
 The file name is a digest of the recorded operations, the shapes, the versions and the processor, so a
 file never has to be invalidated: another step has another name.
@@ -48,7 +48,7 @@ def cache_folder() -> Path:
 
 
 def compiler_missing(device: torch.device) -> str | None:
-    """Return what is missing to compile for a device; nothing if it can be tried."""
+    """Return the missing requirement to compile for a device; None if it can be tried."""
     if device.type == "cpu":
         wanted = os.environ.get("CXX")
         names = [wanted] if wanted else ["g++", "clang++", "c++", "cl"]
@@ -87,7 +87,7 @@ class _Packer(pickle.Pickler):
     """Packs nodes and operations by name: to pickle a graph module is to run part of it."""
 
     def persistent_id(self, obj: Any) -> tuple[str, str] | None:
-        """Return what stands for a node or an operation."""
+        """Return the placeholder of a node or an operation."""
         if isinstance(obj, fx.Node):
             return ("node", obj.name)
         if isinstance(obj, torch._ops.OpOverload):
@@ -97,14 +97,14 @@ class _Packer(pickle.Pickler):
 
 @final
 class Compilation:
-    """A compilation that runs in a process of its own; `poll` never waits."""
+    """A compilation that runs in a separate process; `poll` never waits."""
 
     def __init__(self, program: Program, *, quietly: bool = True) -> None:
         """Start, unless an earlier run has left the result.
 
         Args:
-            program: what to compile.
-            quietly: with low priority, because a training goes on meanwhile.
+            program: the program to compile.
+            quietly: with low priority, because a training runs meanwhile.
         """
         self._quietly = quietly
         self.cached = False
@@ -140,7 +140,7 @@ class Compilation:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
-        # A compilation that nobody waits for any more ends, at the latest with this process.
+        # A compilation that is no longer needed ends, at the latest with this process.
         weakref.finalize(self, _end, self._process)
         threading.Thread(target=self._attend, args=(packed.getvalue(),), daemon=True).start()
 
@@ -153,7 +153,7 @@ class Compilation:
         self._ended.set()
 
     def poll(self) -> bool:
-        """Say whether it has ended."""
+        """Return True if it has ended."""
         return self._ended.is_set()
 
     def wait(self) -> None:
@@ -183,7 +183,7 @@ class Compilation:
 
 
 def _complaint(lines: list[str]) -> str:
-    """Return the last line that names an error; what follows it are details."""
+    """Return the last line that names an error; the lines after it are details."""
     named = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
     return (named or lines or ["no message"])[-1][:200]
 

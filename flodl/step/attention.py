@@ -1,4 +1,4 @@
-"""Attention whose weights nobody reads: recorded without them, which lets torch use its fast kernel."""
+"""Attention whose weights are never read: recorded without them, which lets torch use its fast kernel."""
 
 from __future__ import annotations
 

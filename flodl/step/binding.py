@@ -177,7 +177,7 @@ class Binding:
 
 
 def has_state(optimizer: optim.Optimizer) -> bool:
-    """Say whether an optimizer has made its first update, where it keeps anything from one to the next."""
+    """Return True if an optimizer has made its first update, where it keeps anything from one to the next."""
     for group in optimizer.param_groups:
         if isinstance(optimizer, optim.SGD) and not group["momentum"]:
             continue

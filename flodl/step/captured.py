@@ -81,7 +81,7 @@ class GraphStep:
         recipe.optimizer.zero_grad(set_to_none=True)
         held = rebuilt(batch, iter(self._inputs))
         self._graph = torch.cuda.CUDAGraph()
-        # Other threads go on using the GPU meanwhile: a monitor fetches values, a loader copies.
+        # Other threads use the GPU meanwhile: a monitor fetches values, a loader copies.
         with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             self._loss = self._eager(held)
         self._watch = Watch(recipe, trained)

@@ -50,7 +50,7 @@ class _Function:
 
 
 class AbstractCompiledStep(ABC):
-    """What `WholeStep` and `SplitStep` have in common.
+    """Common base of `WholeStep` and `SplitStep`.
 
     Attributes:
         metrics: those of the last step.
@@ -74,7 +74,7 @@ class AbstractCompiledStep(ABC):
         return self._binding.stale()
 
     def _distribute(self, program: Program, outputs: list[Tensor]) -> list[Tensor]:
-        """Put metrics and tagged values where they are looked for; return what is between them."""
+        """Put metrics and tagged values in their places; return the outputs between them."""
         end = len(outputs) - program.tags.count
         self.metrics = dict(zip(program.metrics, outputs[1:], strict=False))
         if program.tags.count:

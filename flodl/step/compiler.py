@@ -1,4 +1,4 @@
-"""The process that compiles a step: a script of its own that needs torch and nothing of flodl.
+"""The process that compiles a step: a separate script that needs torch and nothing of flodl.
 
 The job comes in on standard input.
 """
@@ -22,7 +22,7 @@ _SETTINGS = {
     "alignment_asserts": False,
     # The random numbers of eager, so that a run can change between the two and stay what it is.
     "fallback_random": True,
-    # What is called is optimized; how it is called is half of the compile time and none of the step.
+    # The wrapper that calls the kernels takes half of the compile time and no time of the step.
     "aot_inductor.compile_wrapper_opt_level": "O0",
 }
 
@@ -109,7 +109,7 @@ def build(packed: bytes) -> None:
 
 
 def forbid_executable_stack(library: Path) -> None:
-    """Clear the mark of an ELF library that asks for a stack whose content can run.
+    """Clear the mark of an ELF library that requires an executable stack.
 
     The compiler of torch writes constants as assembler without `.note.GNU-stack`, and the linker takes
     that for a wish. No step needs such a stack, and glibc refuses to load such a library since 2.41

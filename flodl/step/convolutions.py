@@ -1,9 +1,9 @@
 """Small convolutions as matrix products, which a compiled step can fuse with what is around them.
 
 The kernels that torch calls for a convolution on a CPU are made for large ones: setting one up takes some
-100 microseconds, which is all that a small one costs.  A convolution is a product of its weights with a
-matrix of the patches of its input; the strided kind that makes large from small, forward in a transposed
-convolution and backward in a plain one, is such a product for all offsets within a stride at once.
+100 microseconds, which is all that a small one costs. A convolution is a product of its weights with a
+matrix of the patches of its input. The strided kind makes large from small: forward in a transposed
+convolution, backward in a plain one. It is such a product for all offsets within a stride at once.
 
 Used while a step is recorded, as decompositions of the two operations that any convolution comes down to.
 """
@@ -26,7 +26,7 @@ _MOST_OPERATIONS_STRIDED = 1_000_000
 
 
 def lowered(device: torch.device) -> dict[Any, Callable[..., Any]]:
-    """Return what replaces convolutions while a step on a device is recorded."""
+    """Return the replacements of convolutions while a step on a device is recorded."""
     if device.type != "cpu":
         return {}
     aten = torch.ops.aten
@@ -39,7 +39,7 @@ def lowered(device: torch.device) -> dict[Any, Callable[..., Any]]:
 @final
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """How a convolution moves over its input; the arguments of the operation, in its order."""
+    """The geometry of a convolution: the arguments of the operation, in its order."""
 
     stride: Sizes
     padding: Sizes
@@ -57,7 +57,7 @@ class Geometry:
         return [h + extra for h, extra in zip(plain, self.output_padding, strict=True)]
 
     def is_small(self, x: Tensor, weight: Tensor, result: Sizes) -> bool:
-        """Say whether products are possible, and the faster way."""
+        """Return True if products are possible, and the faster way."""
         plain = self.groups == 1 and all(each == 1 for each in self.dilation)
         known = x.dtype is weight.dtype is torch.float32
         rows = x.is_contiguous() and weight.is_contiguous()
@@ -78,7 +78,7 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Te
     found = turn(x, weight, geometry, size)
     if bias is not None:
         found = found + bias.view(-1, *[1] * len(size))
-    # A buffer of its own: what comes next must not compute all of this again for each of its reads.
+    # A separate buffer: the next operation must not compute all of this again for each of its reads.
     found = found.contiguous()
     return found.as_strided(found.shape, found.stride())
 
@@ -86,7 +86,7 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Te
 def convolution_backward(
     gradient: Tensor, x: Tensor, weight: Tensor, _: Sizes | None, *how: Any
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients of input, weight and bias; what is not small is left to its kernel."""
+    """Return the gradients of input, weight and bias; large ones are left to the kernel."""
     geometry, wanted = Geometry(*how[:-1]), how[-1]
     if not geometry.is_small(x, weight, gradient.shape[2:]):
         return NotImplemented  # type: ignore[no-any-return]
@@ -144,7 +144,7 @@ def _drawn(x: Tensor, weight: Tensor, geometry: Geometry, size: Sizes) -> Tensor
 
 
 def _product(weight: Tensor, patches: Tensor, batch: int, size: Sizes) -> Tensor:
-    """Return what the weights make of all patches, the batch first."""
+    """Return the product of the weights and all patches, the batch first."""
     found = torch.mm(weight.reshape(weight.shape[0], -1), patches)
     return found.view(weight.shape[0], batch, *size).transpose(0, 1)
 

@@ -1,4 +1,4 @@
-"""The step as a loop of one's own would run it: operation by operation."""
+"""The eager step, as a hand-written loop would run it: operation by operation."""
 
 from __future__ import annotations
 

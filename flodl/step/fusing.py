@@ -1,4 +1,4 @@
-"""Turning an optimizer's update into one fused kernel, where torch has one and nobody decided otherwise."""
+"""Fused optimizer updates, where torch has such a kernel and the user did not choose otherwise."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fuse(optimizer: optim.Optimizer) -> str:
     """Switch an optimizer to its fused kernel and say what it uses now.
 
     The update is the same; its last bits may differ from those of the unfused one.  The state keeps its
-    form, so that checkpoints go both ways.  What was asked for (`fused=False`, `foreach=True`) stays.
+    form, so that checkpoints go both ways.  Explicit choices (`fused=False`, `foreach=True`) stay.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Where compiled steps gather gradients over several batches, and how eager steps go on from there."""
+"""Gradients of compiled steps over several batches, which eager steps can continue."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Turn:
 
 @final
 class Attempt:
-    """What is known about one shape of batches."""
+    """The state of one shape of batches."""
 
     def __init__(self, rungs: tuple[Rung, ...]) -> None:
         self.rungs = rungs
@@ -69,11 +69,11 @@ class Attempt:
 
     @property
     def rung(self) -> Rung:
-        """What is tried, or runs, instead of eager."""
+        """The rung that is tried, or runs, instead of eager."""
         return self.rungs[0]
 
     def made(self) -> str:
-        """Say how what was compiled came about."""
+        """Return the origin of the compiled step, as the end of a line."""
         if not self.compilations:
             return ""
         if all(each.cached for each in self.compilations):
@@ -110,9 +110,9 @@ class Ladder:
         Args:
             eager: the step that is always right.
             say: takes one line whenever something is decided.
-            patient: wait for the compiler instead of going on eagerly meanwhile.
+            patient: wait for the compiler instead of running eagerly meanwhile.
             measured: keep another step only if it is faster.
-            rungs: what to try instead of eager, in this order.
+            rungs: the rungs to try instead of eager, in this order.
         """
         self.mode = "eager"
         self._eager = eager
@@ -226,7 +226,7 @@ class Ladder:
         return self._hooked
 
     def _worth_trying(self, attempt: Attempt) -> bool:
-        # What an optimizer keeps, and how gradients come in, is known after its first update.
+        # The state of an optimizer and the form of gradients are known after its first update.
         if self._eager.position or not has_state(self._recipe.optimizer):
             return False
         if self._patient:
@@ -325,7 +325,7 @@ class Ladder:
         start = time.perf_counter()
         loss = self._captured(attempt, tensors) if turn.way == "captured" else None
         if loss is None:
-            if turn.way == "captured":  # it went stale; this shape starts anew
+            if turn.way == "captured":  # it went stale; this shape starts again
                 return self._run_eagerly(batch)
             loss = self._run_eagerly(batch)
         self._synchronize()

@@ -1,6 +1,6 @@
 """A step - forward, loss, backward, clip, update, averages - recorded as one flat list of operations, or two.
 
-The step is run once on copies while every operation is written down; what Python decided on the way is
+The step is run once on copies while every operation is recorded; decisions of Python on the way are
 fixed from then on.  A step that depends on more than its tensors is refused.
 """
 
@@ -40,10 +40,10 @@ class Program:
 
     Attributes:
         graph: takes the tensors of the binding that the part works on, the numbers, the batch, then
-            `constants`; returns what the part says in `flodl.step.parts`, then the tagged values.
+            `constants`; returns the results of the part (see `flodl.step.parts`), then the tagged values.
         metrics: names of the metrics, in order of output.
         tags: how the tagged values, which come last, belong together.
-        flags: what the update was specialised for.
+        flags: the properties that the update was specialised for.
         examples: inputs of the right shapes, without values that matter.
         constants: tensors that are neither state nor batch, shared with the model.
     """
@@ -84,7 +84,7 @@ def record(
         if without_weights(copied.model):
             try:
                 program = _record(Binding(copied, layout), live, batch, part)
-            except RefusedStepError:  # somebody reads them
+            except RefusedStepError:  # they are read
                 program = _record(Binding(twin(recipe), layout), live, batch, part)
         else:
             program = _record(Binding(copied, layout), live, batch, part)
@@ -104,7 +104,7 @@ def record(
 
 
 def _has_opaque_recurrence(program: Program) -> bool:
-    """Say whether a kernel is used that cannot be called from a compiled library (torch 2.13)."""
+    """Return True if a kernel is used that cannot be called from a compiled library (torch 2.13)."""
     kernel = "mkldnn_rnn_layer_backward"
     return any(kernel in str(node.target) for node in program.graph.graph.nodes)
 
@@ -136,7 +136,7 @@ class _Recording:
         self.held = [] if part == "whole" else [torch.zeros_like(t) for t in binding.trained]
 
     def inputs(self) -> list[Tensor]:
-        """Return what the part works on, in the order of its arguments."""
+        """Return the inputs of the part, in the order of its arguments."""
         bound = self.binding.used if self.part == "gather" else self.binding.flat
         tensors = [] if self.part == "update" else read(self.batch)[0]
         return [*bound, *self.held, self.numbers, *tensors]
@@ -234,7 +234,7 @@ def _lift_constants(graph: fx.GraphModule) -> tuple[Tensor, ...]:
         graph.graph.erase_node(node)
     for name in lifted:
         delattr(graph, name)
-    # It was recorded with one list as its argument; from here on each input stands by itself.
+    # It was recorded with one list as its argument; from here on each input is separate.
     graph.graph.set_codegen(fx.graph.CodeGen())
     graph.recompile()
     return tuple(constants)

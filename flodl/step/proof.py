@@ -1,4 +1,4 @@
-"""Does a compiled step do what the eager one does?  Both run on copies, on real batches."""
+"""Proof that a compiled step equals the eager one: both run on copies, on real batches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STATE_TOLERANCE = 1e-2
 """Largest relative difference, in norm, of what the steps changed in full precision."""
 _HALF_PRECISION = 20.0  # bfloat16 keeps 8 bits; fusing rounds less often than eager does
 _AGREED = 1e-3
-_GATHERED = 2  # batches of an accumulation: what a third one adds, it adds as the second one does
+_GATHERED = 2  # batches of an accumulation: a third one adds in the same way as the second
 _SCALE = 256.0  # of losses: small enough that updates are made, and can be compared
 
 
@@ -143,7 +143,7 @@ def _kinds(binding: Binding) -> list[tuple[str, int | None]]:
 
 
 def _comparable(eager: Binding, compiled: Binding) -> list[Tensor | None]:
-    """Say for each element of the trained parameters whether both ways agree about its gradient.
+    """Return a mask per trained parameter: True where both steps agree about the gradient.
 
     Adam and its like divide gradients by their own size.  Where a gradient should be zero, but is a
     rounding error (biases before a BatchNorm, the keys of an attention), the update is one too.

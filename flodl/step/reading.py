@@ -17,13 +17,13 @@ _PLAIN = (str, int, float, bool, bytes, type(None))
 
 @runtime_checkable
 class HasTensors(Protocol):
-    """What `flodl.data.Batch` offers: named tensors in a fixed order."""
+    """The interface of `flodl.data.Batch`: named tensors in a fixed order."""
 
     tensors: tuple[Tensor, ...]
     names: tuple[str, ...]
 
 
-# Asking an object for its shape is slow; its class is asked once.
+# Reading the shape of an object is slow; its class is checked once.
 _KNOWN: dict[type, bool] = {}
 
 

@@ -1,4 +1,4 @@
-"""What a training step consists of, independent of how it is run."""
+"""The parts of a training step, independent of how it is run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Recipe:
         return [each for group in self.optimizer.param_groups for each in group["params"]]
 
     def loss_scaler(self) -> torch.amp.GradScaler | None:
-        """Return what scales the loss: the scaler that was given, or one that `fp16` needs."""
+        """Return the scaler of the loss: the one that was given, or one that `fp16` needs."""
         if self.scaler is None and self.precision == "fp16":
             return torch.amp.GradScaler(self.device().type)
         return self.scaler
@@ -58,7 +58,7 @@ class Recipe:
 
     @property
     def in_parts(self) -> bool:
-        """Whether Python decides between backward and update: to go on gathering, or to skip the update."""
+        """Whether Python decides between backward and update: to gather gradients, or skip the update."""
         return self.accumulate > 1 or self.scaled
 
     def autocast(self) -> torch.autocast | None:

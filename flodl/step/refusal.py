@@ -1,4 +1,4 @@
-"""Why a step cannot be run in another way than eagerly."""
+"""The refusal to run a step in another way than eagerly."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from flodl.errors import FlodlError
 
 @final
 class RefusedStepError(FlodlError):
-    """A step cannot be captured or compiled; the message is the reason, and eager goes on."""
+    """A step cannot be captured or compiled; the message is the reason, and eager steps continue."""

@@ -26,7 +26,7 @@ Flags: TypeAlias = "tuple[object, ...]"
 @final
 @dataclass(slots=True)
 class Clock:
-    """How far the parameters of one cohort have come: the step count, and NAdam's product."""
+    """The progress of the parameters of one cohort: the step count, and NAdam's product."""
 
     step: float
     product: float = 1.0
@@ -36,7 +36,7 @@ class Clock:
 @final
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How one kind of optimizer updates.
+    """The update rule of one kind of optimizer.
 
     `host(group, clock)` gives what the arithmetic is specialised for, and the numbers of this step.
     """

@@ -1,4 +1,4 @@
-"""What the attributes of a model are, to see whether a forward changes any."""
+"""Snapshots of the attributes of a model, to see whether a forward changes any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make_step`: the training step on the rung of the ladder that was asked for."""
+"""`make_step`: the training step on the requested rung of the ladder."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class TrainStep:
         (True, 'eager with fused Adam')
 
     Attributes:
-        asked: the mode that was asked for.
-        decision: what runs now and why, in one line.
+        asked: the requested mode.
+        decision: the running mode and why, in one line.
     """
 
     def __init__(self, recipe: Recipe, asked: Mode, report: Report | None) -> None:
@@ -59,7 +59,7 @@ class TrainStep:
 
     @property
     def mode(self) -> str:
-        """What runs now: `eager`, `graph` or `compiled`."""
+        """The running mode: `eager`, `graph` or `compiled`."""
         return "eager" if self._ladder is None else self._ladder.mode
 
     @property
@@ -94,7 +94,7 @@ class TrainStep:
             self._report(line)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a resumed run needs beyond model and optimizer: scaler, averages, accumulation."""
+        """Return the state of a resumed run beyond model and optimizer: scaler, averages, accumulation."""
         eager = self._eager
         state: dict[str, Any] = {"position": eager.position}
         if eager.position:
@@ -106,7 +106,7 @@ class TrainStep:
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continue from a saved state; what it does not mention begins anew."""
+        """Continue from a saved state; parts that it does not mention start again."""
         self._eager.restore(int(state_dict.get("position", 0)), state_dict.get("gradients", []))
         if self._eager.scaler is not None and state_dict.get("scaler"):
             self._eager.scaler.load_state_dict(dict(state_dict["scaler"]))
@@ -119,7 +119,7 @@ class TrainStep:
             self._ladder.close()
 
     def climb(self) -> None:
-        """Get ready for what was asked for beyond eager steps."""
+        """Prepare the requested mode beyond eager steps."""
         recipe = self._recipe
         cuda = recipe.device().type == "cuda"
         if recipe.scaled and cuda:

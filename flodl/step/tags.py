@@ -33,7 +33,7 @@ class Tags:
         self._watches = [each.watch for each in self._plans]
 
     def changed(self) -> bool:
-        """Say whether something else is noted now."""
+        """Return True if something else is noted now."""
         pairs = zip(self._plans, self._watches, strict=True)
         return any(plans.watch is not watch for plans, watch in pairs)
 
@@ -76,7 +76,7 @@ class Tags:
 
 @final
 class Layout:
-    """How the tensors of all tags belong together."""
+    """The structure of the tensors of all tags."""
 
     __slots__ = ("count", "tree")
 

@@ -1,4 +1,4 @@
-"""What a captured step takes for granted about model and optimizer, checked before every step."""
+"""Step guards: assumptions of a captured step about model and optimizer, checked before every step."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Watch:
         )
 
     def stale(self) -> str | None:
-        """Return what has changed; nothing if all is as it was."""
+        """Return the change that breaks a guard; None if all is as it was."""
         if list(map(_training, self._homes)) != self._modes:
             return "training and evaluation modes changed"
         if list(map(_needs_grad, self._all)) != self._needs:

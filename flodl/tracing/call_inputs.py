@@ -1,4 +1,4 @@
-"""The arguments of a call as inputs of a recording: what becomes a flow, what stays plain Python."""
+"""The arguments of a call as inputs of a recording: flows for tensors, or plain Python values."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Definition:
 
 
 def admit(tracer: Tracer, name: str, value: Any) -> Any:
-    """Make an input of one argument and return what the flow gets for it."""
+    """Make an input of one argument and return the flow's value for it."""
     checks: list[str] = []
     handed = _admit(tracer, name, value, checks)
     tracer.inputs.append(InputSpec(name=name, check=" and ".join(checks)))

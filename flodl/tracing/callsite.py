@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 _INTERNAL = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent), "<frozen")
-# Where the text of generated forwards says it comes from. What a layer of torch does is put down to
-# its forward, and not to whoever called that; but a forward that became a step was written above it.
+# The file name of generated forwards. Operations of a layer of torch are attributed to its
+# forward, and not to the caller of that; but a forward that became a step was written above it.
 GENERATED: Final = "<flodl forward>"
 STEP_LINE: Final = 3
 
@@ -40,7 +40,7 @@ def user_frame(depth: int = 2) -> FrameType | None:
 
 
 def is_user_frame(frame: FrameType) -> bool:
-    """Say whether a frame runs code that belongs neither to flodl nor to torch."""
+    """Return True if a frame runs code that belongs neither to flodl nor to torch."""
     return not _is_internal(frame.f_code.co_filename)
 
 
@@ -68,7 +68,7 @@ def _targets(code: CodeType) -> dict[int, tuple[str, ...]]:
         after = steps[position + 1]
         if step.kind is Kind.UNPACK:
             continue
-        # pytest gives the parts of an `assert` names of its own, which are none in Python.
+        # pytest gives the parts of an `assert` names that are none in Python.
         if after.kind in STORES and after.name.isidentifier():
             found[step.offset] = (after.name,)
         elif after.kind is Kind.UNPACK:

@@ -1,9 +1,9 @@
-"""Functions made inside a flow: what they have taken from around them is theirs in every call anew.
+"""Functions made inside a flow: every call makes them again, around the variables of that call.
 
 A lambda or a nested function that reads a variable of the flow cannot be a constant of the plan: it would
-hold what the variable was when the flow was recorded.  Handed to a step, it becomes nodes of its own, which
-make the same function around the same variables of the call at hand.  A variable that functions share is a
-cell, as in Python: when the flow has changed it, those that are called later see that.
+keep the recorded value of the variable. Passed to a step, it becomes nodes, which make the same function
+around the same variables of the call at hand. A variable that functions share is a cell, as in Python: when
+the flow has changed it, those that are called later see that.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Closures:
         return map_leaves(value, self._leaf)
 
     def is_lifted(self, value: Any) -> bool:
-        """Say whether a value is a function that has taken more from around it than the module."""
+        """Return True if a value is a function that has taken more from around it than the module."""
         if type(value) is partial:
             inside = (value.func, *value.args, *value.keywords.values())
             found = (leaf for each in inside for leaf in leaves(each))
@@ -98,7 +98,7 @@ class Closures:
         return any(each is not self._tracer.module for each in taken)
 
     def settle(self) -> None:
-        """Record what the flow has last set its variables to: whoever has kept a function sees it."""
+        """Record the last values of the flow's variables: any owner of a function sees them."""
         for cell, _ in list(self._cells.values()):
             self._cell(cell)
 
@@ -147,7 +147,7 @@ class Closures:
 
 
 def content_of(cell: CellType) -> Any:
-    """Return what a variable holds, or `EMPTY`."""
+    """Return the content of a variable, or `EMPTY`."""
     try:
         return cell.cell_contents
     except ValueError:

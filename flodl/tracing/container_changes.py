@@ -1,4 +1,4 @@
-"""Whether a step may change a list or dict that it gets, as far as its bytecode shows.
+"""Bytecode analysis of steps that may change a list or dict that they get.
 
 Most steps change none, and pay for no guard.  A step that did not change its container in the call that
 was traced may do so in a later one: `if score > best: found.append(x)`.

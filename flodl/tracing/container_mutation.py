@@ -59,7 +59,7 @@ class Handed:
         given: the one that the step got.
         keys: the keys of a dict, before the step.
         items: the values, before the step.
-        before: what the flow holds, by the identity of the value that stands for it.
+        before: the values of the flow, by the identity of the value that stands for it.
         inside: the containers in this one, by the identity of those that the step got.
     """
 
@@ -72,7 +72,7 @@ class Handed:
     inside: dict[int, Handed]
 
     def is_other(self) -> bool:
-        """Say whether the step has changed the container, or one inside."""
+        """Return True if the step has changed the container, or one inside."""
         return self._has_moved() or self._is_other_inside()
 
     def require_own(self) -> None:
@@ -123,8 +123,8 @@ def handed(theirs: tuple[Any, ...], values: Sequence[Any], named: dict[str, Any]
 
     Args:
         theirs: the arguments as the flow has them, those by name last.
-        values: what the step gets by position.
-        named: what it gets by name.
+        values: the positional arguments of the step.
+        named: its keyword arguments.
     """
     given_all = (*values, *named.values())
     places: tuple[int | str, ...] = (*range(len(values)), *named)
@@ -319,7 +319,7 @@ def _taking(step: NodeSpec, place: int | str, owner: Ref) -> NodeSpec:
 
 
 def _parts(tracer: Tracer, each: Handed, owner: Flow) -> list[tuple[Any, Any]]:
-    """Return what is in the step's container now, as the flow has it."""
+    """Return the present content of the step's container, as the flow has it."""
     keys = list(each.given) if type(each.mine) in DICTS else list(range(len(each.given)))
     values = [each.given[key] for key in keys]
     if type(each.mine) in LISTS:

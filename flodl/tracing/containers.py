@@ -27,7 +27,7 @@ def _through(value: Any, stage: Stage, extra: tuple[Any, ...], named: dict[str, 
 
 @final
 class Origin:
-    """Where a container of an input comes from: what is written to it must reach the caller's object."""
+    """The origin of a container of an input: writes to it must reach the caller's object."""
 
     def __init__(self, tracer: Tracer, expression: str, value: Any) -> None:
         self._tracer = weakref.ref(tracer)

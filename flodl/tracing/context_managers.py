@@ -188,7 +188,7 @@ def _autocast_init(self: Any, *args: Any, **kwargs: Any) -> None:
     bound.arguments.update(values)
     _AUTOCAST_INIT(*bound.args, **bound.kwargs)
     if given:
-        # Another device has another dtype of its own.
+        # Another device has another default dtype.
         given = {"dtype": bound.arguments.get("dtype"), **given}
         vars(self)["_flodl_given"] = given
 

@@ -29,14 +29,14 @@ def on_forward(decorator: Callable[[Any], Any]) -> Callable[[Method], Method]:
     """Put a decorator around the generated `forward`, not around the `flow` that describes it.
 
     For decorators that look at a call: they rename or convert what is given, check it, or change what is
-    returned. They run at every call, with tensors; above `flow` itself they would see the handles of a
-    description, and only while it is recorded. Several stand as they would above a `forward`.
+    returned. They run at every call, with tensors; above `flow` itself they would see the proxies of a
+    trace, and only while it is recorded. Several apply in the same order as above a `forward`.
 
     A subclass that writes its own `flow` has a `forward` without them, as in Python, and cannot call this
     `flow` by `super()`.
 
     Args:
-        decorator: takes a function with the parameters of `flow` and returns what `forward` is to be.
+        decorator: takes a function with the parameters of `flow` and returns the new `forward`.
 
     Example:
         >>> import functools
@@ -66,7 +66,7 @@ def on_forward(decorator: Callable[[Any], Any]) -> Callable[[Method], Method]:
 
 
 def decorators_of(function: Callable[..., Any]) -> tuple[Callable[[Any], Any], ...]:
-    """Return what stands around the forward of a flow, the innermost first."""
+    """Return the decorators around the forward of a flow, the innermost first."""
     found: tuple[Callable[[Any], Any], ...] = vars(function).get(AROUND, ())
     return found
 
@@ -96,7 +96,7 @@ def decorated(forward: Callable[..., Any], definition: Definition) -> Any:
 
 
 def only_described(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what stands for a flow with decorators: called by name, it would be without them."""
+    """Return a replacement of a flow with decorators: called by name, it would be without them."""
 
     def flow(*_: Any, **__: Any) -> Any:
         raise FlowError(undecorated(function, "flow"))
@@ -114,7 +114,7 @@ def undecorated(function: Callable[..., Any], name: str) -> str:
 
 
 def _as_if_written(forward: Callable[..., Any], definition: Definition) -> Callable[..., Any]:
-    """Return a function that calls the generated forward, and says that it stands where the flow does.
+    """Return a function that calls the generated forward, and claims the place of the flow in the source.
 
     Decorators read the source file, the signature and the documentation of what they are given.
     """

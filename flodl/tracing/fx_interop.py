@@ -1,4 +1,4 @@
-"""What `torch.fx.symbolic_trace` gets of a flow: a plan that asks nothing of its inputs.
+"""Flows under `torch.fx.symbolic_trace`: the trace gets a plan without guards on its inputs.
 
 A trace calls a module with stand-ins for values (https://docs.pytorch.org/docs/stable/fx.html), of which
 no size and no truth is known.  Nothing can be recorded then, but a plan can be run.
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @final
 class _AskedError(Exception):
-    """A plan wanted to know something of an input."""
+    """A plan needs a property of an input."""
 
 
 @final
 class _Unknown(torch.Tensor):
-    """Some tensor, of which nothing can be asked."""
+    """Some tensor without any properties."""
 
     @classmethod
     def __torch_function__(cls, *_: Any, **__: Any) -> Never:
@@ -36,14 +36,14 @@ class _Unknown(torch.Tensor):
 
 
 def is_symbolic(inputs: tuple[Any, ...]) -> bool:
-    """Tell whether any input, or part of one, is a stand-in of `torch.fx`."""
+    """Return True if any input, or part of one, is a stand-in of `torch.fx`."""
     return any(map(_is_stand_in, leaves(inputs)))
 
 
 def run_symbolically(
     module: Any, definition: Definition, programs: tuple[Program, ...], inputs: tuple[Any, ...]
 ) -> Any:
-    """Run the first plan that serves some tensors without asking anything of them.
+    """Run the first plan that serves some tensors without reading anything of them.
 
     Raises:
         FlowError: there is none.

@@ -57,7 +57,7 @@ def global_reads(code: CodeType) -> tuple[Chain, ...]:
 
 @lru_cache(maxsize=4096)
 def class_reads(code: CodeType, *, of_class: bool = False) -> tuple[tuple[Chain, Chain], ...]:
-    """Return what a method reads from the class of its first parameter, or of one of its attributes.
+    """Return the reads of a method from the class of its first parameter, or of one of its attributes.
 
     `type(self.config).scale` and `self.config.__class__.scale` give `(("config",), ("scale",))`.
 

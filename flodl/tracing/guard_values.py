@@ -69,7 +69,7 @@ def static_read(owner: Any, name: str) -> Any:
 
 
 def cell_content(cell: Any) -> Any:
-    """Return what a cell holds, `MISSING` for an empty one."""
+    """Return the content of a cell, `MISSING` for an empty one."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -77,7 +77,7 @@ def cell_content(cell: Any) -> Any:
 
 
 def content_of(function: FunctionType, name: str) -> Any:
-    """Return what a free variable of a function holds, None if it has no such variable."""
+    """Return the content of a free variable of a function, None if it has no such variable."""
     names = function.__code__.co_freevars
     if name not in names or function.__closure__ is None:
         return None
@@ -195,7 +195,7 @@ def attribute_place(owner: Any, text: str, name: str, value: Any) -> str:
 
 
 def item_place(value: Any, text: str, key: Any, kept: Callable[[object, str], str]) -> str:
-    """Return the expression of an item; a class of its own may make items in `__getitem__`.
+    """Return the expression of an item; a user's class may make items in `__getitem__`.
 
     Args:
         value: the container.

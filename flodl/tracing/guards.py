@@ -1,4 +1,4 @@
-"""What Python asks of the values of a flow, and the answers as guards of the recorded plan."""
+"""Guards on traced values: Python reads a value, and the result becomes a guard of the recorded plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flodl.tracing.tracer import Tracer
 
 
-# What Python makes of a number, by the name that generated code uses.
+# Conversions of numbers in Python, by the name that generated code uses.
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "bool": bool, "int": int, "float": float, "operator.index": operator.index,
 }  # fmt: skip
@@ -33,7 +33,7 @@ _KEEPING = frozenset({"operator", "item", "unpack"})
 
 @final
 class NeedsValueError(BaseException):
-    """A description without values was asked for one; internal, hence not an `Exception`."""
+    """A description without values needs one; internal, hence not an `Exception`."""
 
 
 @final
@@ -49,14 +49,14 @@ class _Look(NamedTuple):
 
 @final
 class Guards:
-    """The questions of one recording."""
+    """The guards of one recording."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer_of = weakref.ref(tracer)  # it owns us: a cycle would keep weights alive
         self._guards: list[tuple[Flow, object, Site]] = []
         self._presence: dict[int, tuple[bool, Site]] = {}
         self._looks: list[_Look] = []
-        # Sizes asked inside tie a plan to the shapes of its inputs; with many shapes they are forks.
+        # Guards on inner sizes tie a plan to the shapes of its inputs; with many shapes they are forks.
         self.is_tied = True
         self._numbers: set[int] = set()
         self._seen = 0
@@ -68,12 +68,12 @@ class Guards:
         return tracer
 
     def release(self) -> None:
-        """Let go of the flows that were asked."""
+        """Let go of the guarded flows."""
         self._guards.clear()
         self._looks.clear()
 
     def ask(self, flow: Flow, answer: Callable[[Any], Any], what: str) -> Any:
-        """Answer a question of Python's about a value, and remember the answer as a guard.
+        """Evaluate a value for Python, and remember the result as a guard.
 
         Raises:
             FlowError: the value is a tensor, which a description cannot know.
@@ -96,13 +96,13 @@ class Guards:
     def poke(self, flow: Flow) -> int:
         """Answer `__index__`; it becomes a guard unless a torch call at the same place uses the flow.
 
-        torch's argument parser pokes an integer only to see that it is one, before it hands the call
+        torch's argument parser pokes an integer only to see that it is one, before it passes the call
         to us; `range(n)` pokes it in order to use it.
         """
         frame = user_frame(2)
         value: Any = flow_value(flow)
         self.settle(frame)
-        # What is no integer, such as a whole size, has not been poked: torch sees it as what it is.
+        # A value that is no integer, such as a whole size, has not been poked: torch sees its real type.
         answer = 1 if value is UNKNOWN else self._unheard(operator.index, value)
         # `torch.zeros(n, 3)` may poke a tensor; it is an error if no torch call explains it.
         is_tensor = isinstance(value, torch.Tensor) and not self._stands_for_number(flow)
@@ -117,7 +117,7 @@ class Guards:
         self._looks.append(_Look(flow, *instruction_of(frame), is_poke=False))
 
     def was_poked_here(self, flow: Flow) -> bool:
-        """Say whether the running instruction has already poked a flow."""
+        """Return True if the running instruction has already poked a flow."""
         frame_id, instruction = instruction_of(user_frame(2))
         return any(
             look.is_poke
@@ -127,7 +127,7 @@ class Guards:
         )
 
     def see(self, node: int, value: object, frame: FrameType | None, variable: str = "") -> None:
-        """Note whether the result of a step is there, if the flow may go on by that.
+        """Note whether the result of a step is `None`, if the flow may branch on that.
 
         Args:
             node: the step.
@@ -136,7 +136,7 @@ class Guards:
             variable: the variable that gets the result, if one does.
 
         Raises:
-            NeedsValueError: the flow goes on by it, and a description without values does not know it.
+            NeedsValueError: the flow branches on it, and a description without values does not know it.
         """
         matters = not is_dropped(frame, variable) if value is None else is_asked(frame, variable)
         if matters and not self._tracer.valued:
@@ -171,8 +171,8 @@ class Guards:
     def _stands_for_number(self, flow: Flow) -> bool:
         """Return True if a tensor is an argument of one dimension or element, or computed from such.
 
-        A caller may give a number, or numbers such as lengths, as a tensor; what Python asks of it then
-        is asked at its place in every call, as it would be with `x.through(int)`.
+        A caller may give a number, or numbers such as lengths, as a tensor; Python then reads
+        it at its place in every call, as with `x.through(int)`.
         """
         nodes = self._tracer.nodes
         short = {
@@ -247,7 +247,7 @@ class Guards:
                 )  # fmt: skip
 
     def with_shapes(self, each: InputSpec) -> InputSpec:
-        """Tie a plan to the shapes it was recorded with: it asked a size that comes from inside."""
+        """Tie a plan to the shapes it was recorded with: it has a guard on an inner size."""
         shapes = [
             f"{expression}.shape == {tuple(value.shape)!r}"
             for expression, value in self._tracer.tensor_inputs
@@ -259,7 +259,7 @@ class Guards:
 
 
 def _is_inside(spec: GraphSpec, index: int) -> bool:
-    """Say whether a node is inside a `with` block whose context is the value of a step."""
+    """Return True if a node is inside a `with` block whose context is the value of a step."""
     opened: list[bool] = []
     for node in spec.nodes[: index + 1]:
         if node.kind == "enter":

@@ -1,4 +1,4 @@
-"""Questions of identity between two objects that a flow reads: `self.a is self.b`, `layer in self.done`.
+"""Identity checks between two objects that a flow reads: `self.a is self.b`, `layer in self.done`.
 
 No hook reports `is`, as one reports `==` (see `attribute_hooks`).  The plan of a flow that compares two
 different objects is therefore guarded by all of them staying different:

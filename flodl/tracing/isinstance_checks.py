@@ -1,8 +1,8 @@
-"""Who asks a Flow for its class: Python, which gets that of the value, or torch's argument parser.
+"""Checks of a Flow's class: by Python, which gets that of the value, or by torch's argument parser.
 
-The parser takes whatever calls itself a tensor for one in memory, reads its fields, and the process
+The parser takes any object that calls itself a tensor for one in memory, reads its fields, and the process
 dies.  Where it expects a number (`torch.full(size, n)`) nothing warns it, so a Flow of a tensor says
-that it is one only where Python itself asks: `isinstance`, `x.__class__`, a class pattern.
+that it is one only to Python itself: `isinstance`, `x.__class__`, a class pattern.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _CONSTRUCTORS = frozenset({
 
 
 def answers_class(kind: type | None, frame: FrameType) -> bool:
-    """Say whether a Flow answers with the class of its value, which may be a tensor or not known.
+    """Return True if a Flow answers with the class of its value, which may be a tensor or not known.
 
     Args:
         kind: the class of the value.
-        frame: what asks, itself or through a C function that it calls.
+        frame: the frame that reads the class, itself or through a C function that it calls.
 
     Raises:
-        FlowError: a legacy constructor such as `torch.FloatTensor` asks; it cannot be described.
+        FlowError: the reader is a legacy constructor such as `torch.FloatTensor`; it cannot be described.
     """
     constructor = _calls_of(frame.f_code, _CONSTRUCTORS).get(running_offset(frame))
     if constructor is not None:

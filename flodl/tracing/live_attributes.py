@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NUMBERS = (int, float)
 _PLAIN = (bool, str, type(None))
-# What may be stored as it is; anything else would be one object for all calls.
+# Types that may be stored as they are; anything else would be one object for all calls.
 _SHAREABLE = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device,
               torch.Tensor, nn.Module, type, FunctionType)  # fmt: skip
 
@@ -41,8 +41,8 @@ class LiveAttributes:
     """The attributes of one recording that are read live.
 
     Attributes:
-        names: which ones.
-        checks: what must hold of them before a call for the recording to serve it.
+        names: their names.
+        checks: the entry guards on them.
         entry: how each of them was first read: as a node of some kind, or as a plain value.
     """
 
@@ -67,7 +67,7 @@ class LiveAttributes:
         self._stored.clear()
 
     def read(self, name: str, value: Any) -> Any:
-        """Return what the flow gets for an attribute whose value is now `value`.
+        """Return the flow's value for an attribute whose value is now `value`.
 
         Raises:
             AttributeError: there is no such attribute.
@@ -85,7 +85,7 @@ class LiveAttributes:
                 "attribute", name, (module,), compute=lambda owner: getattr(owner, name)
             )
         if how == "inside":
-            # What is inside may change during the call: nothing about it is known before.
+            # The content may change during the call: nothing about it is known before.
             return self._tracer.step("function", "getattr", (module, name), compute=getattr)
         if how == "missing":
             message = f"{type(module).__name__!r} object has no attribute {name!r}"
@@ -129,7 +129,7 @@ class LiveAttributes:
             compute=lambda owner, new: setattr(owner, name, new),
         )  # fmt: skip
         if type(value) in (*LISTS, *DICTS):
-            # What is stored in a call is a list of that call: it is read live, and changed there.
+            # A list that a call stores belongs to that call: it is read live, and changed there.
             self._written.pop(name, None)
             self.entry[name] = ("inside", None, "")
             self._stored.append((name, value, _members(value), call_site()))
@@ -137,7 +137,7 @@ class LiveAttributes:
             self._written[name] = value
 
     def touched(self, function: Any, args: tuple[Any, ...]) -> None:
-        """Note that a step which is none of the flow's own may have set attributes: all are read anew."""
+        """Note that a step outside the flow may have set attributes: all are read again."""
         module = self._tracer.module
         bound = getattr(function, "__self__", None) is module
         if not self.names or not (bound or any(each is module for each in args)):
@@ -145,7 +145,7 @@ class LiveAttributes:
         self.forget()
 
     def forget(self) -> None:
-        """Read every attribute that the flow changes anew from now on."""
+        """From now on, read again every attribute that the flow changes."""
         self._written.clear()
         for name in self.names:
             if name in self.entry:

@@ -1,4 +1,4 @@
-"""Which attributes a flow sets, or fills if they are containers: read from its bytecode."""
+"""Attributes that a flow sets, or fills if they are containers: read from its bytecode."""
 
 from __future__ import annotations
 

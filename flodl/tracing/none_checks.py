@@ -1,7 +1,7 @@
-"""Where Python asks whether the result of a step is there: `if mask is not None`, which no handle can hear.
+"""None checks on the result of a step: `if mask is not None`, which no proxy can observe.
 
-A step may return `None` in one call and a tensor in the next.  `None` is what the flow then gets, and what
-it does with it is a way of its own through the graph, as with every other answer that Python gets.
+A step may return `None` in one call and a tensor in the next.  The flow then gets `None`, and
+the branch that it takes is a separate path through the graph, as with every other guard.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _READS = LOADS | {Kind.LOAD_CLOSURE}
 
 @final
 class _Uses(NamedTuple):
-    """Where results go: offsets of instructions, and names of variables.
+    """The uses of results: offsets of instructions, and names of variables.
 
     Attributes:
-        asked: instructions whose result is compared with `None`, itself or out of a variable.
+        asked: the instructions whose result is compared with `None`, itself or out of a variable.
         asked_names: variables that are.
         dropped: instructions whose result nothing takes.
         read_names: variables that something reads.
@@ -71,7 +71,7 @@ def _uses(code: CodeType) -> _Uses:
     ]
     names: set[str] = set()
     found = {steps[each].name for each in asked if steps[each].kind in LOADS}
-    while found - names:  # `mask = other` asks of `other` what is asked of `mask`
+    while found - names:  # after `mask = other`, a check of `mask` is a check of `other`
         names |= found
         asked |= {each for name, sources in stores if name in names for each in sources}
         found = {steps[each].name for each in asked if steps[each].kind in LOADS}

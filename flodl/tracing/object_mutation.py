@@ -1,7 +1,7 @@
 """Objects of the user's classes that a flow makes and a step changes: a later call would get them changed.
 
-A flow is run once.  An object that it makes with plain Python, `cache = Cache()`, is a constant of the
-plan: where a step then changes it, the second call would begin with what the first one left behind.
+A flow is run once. An object that it makes with plain Python, `cache = Cache()`, is a constant of the plan:
+if a step changes it, the second call would begin with the object of the first one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class OwnObjects:
         """Require that the step has changed no object that the flow has made.
 
         Args:
-            recording: what holds on to the flow's objects without being outside of it.
+            recording: holders of the flow's objects that are not outside of it.
 
         Raises:
             FlowError: it has, and a later call would get the changed object, or one that was not changed.
@@ -69,14 +69,14 @@ class OwnObjects:
 
 
 def is_written_in_python(kind: type) -> bool:
-    """Say whether the objects of a class are the user's own: everything known of them can be looked at."""
+    """Return True if the objects of a class are the user's own: everything known of them can be looked at."""
     if issubclass(kind, _NEVER) or kind.__module__.partition(".")[0] in ("flodl", "torch"):
         return False
     return bool(kind.__flags__ & _WRITTEN_IN_PYTHON)
 
 
 def _state(value: Any) -> list[Any]:
-    """Return what tells an object from itself after a change: the identities of what it holds."""
+    """Return a key that changes with an object: the identities of its contents."""
     found: list[Any] = []
     seen: set[int] = set()
     waiting = [(value, _DEPTH)]
@@ -99,13 +99,13 @@ def _inside(value: Any) -> Iterator[Any]:
         yield from value
     if is_written_in_python(kind):
         for name, each in getattr(value, "__dict__", {}).items():
-            # What a property remembers changes no result.
+            # The memory of a cached property changes no result.
             if type(getattr_static(kind, name, None)) is not cached_property:
                 yield each
 
 
 def is_held_outside(value: Any, recording: tuple[Any, ...]) -> bool:
-    """Say whether a module, a class, a layer or a global variable leads to an object.
+    """Return True if a module, a class, a layer or a global variable leads to an object.
 
     Holders that `gc.freeze()` has set aside cannot be found; where there are some, nothing is claimed.
     """

@@ -1,7 +1,8 @@
 """Objects around flows that are neither list, tuple nor dict: how each call makes its own.
 
-An `OrderedDict` of results, a `defaultdict`, a dataclass, or an object of the user's own class that was
-made in the flow: it holds flows now, and has to hold the values of the call at hand in every call.
+Examples are an `OrderedDict` of results, a `defaultdict`, a dataclass, or an object of the user's class
+that was made in the flow. It holds flows during the trace, and must hold the values of the call at hand in
+every call.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from flodl.errors import FlowError
 from flodl.nodes.restoring import CONTAINERS, LAYOUTS, layout_of, restored
 from flodl.tracing.callsite import call_site
 
-# What to call, and the parts that it gets by name.
+# The function to call, and the parts that it gets by name.
 Shell: TypeAlias = tuple[Callable[..., Any], dict[str, Any]]
 
 _NEVER = (nn.Module, torch.Tensor, type, FunctionType, ModuleType)
-# A class written in Python: only of such objects everything is known to stand in `__dict__`.
+# A class written in Python: only such objects are known to keep everything in `__dict__`.
 _WRITTEN_IN_PYTHON = 1 << 9
 _DEPTH = 6
 

@@ -200,7 +200,7 @@ def is_hookable(kind: type) -> bool:
 
 
 def facts_of(value: Any) -> tuple[type, object]:
-    """Return what tells a value, or the present contents of a buffer, from others of any class."""
+    """Return a key of a value, or of the present contents of a buffer, distinct for every class."""
     kind = type(value)
     if issubclass(kind, _BUFFERS):
         view = memoryview(value)

@@ -1,4 +1,4 @@
-"""While a flow is recorded, modules and functions such as `math.sqrt` become nodes when given a Flow."""
+"""Patches while a flow is traced: modules and functions such as `math.sqrt` become nodes for a Flow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _lock = threading.Lock()
 RECORDINGS: Final[list[int]] = []  # one entry per recording under way, in any thread
-# What `nn.Module.__call__` hands over to. `__call__` itself stands in a slot of the type: to set it, Python
+# The target of `nn.Module.__call__`. `__call__` itself is a slot of the type: to set it, Python
 # looks at every subclass there is, 0.1 ms with torch alone and some ms with transformers.
 _call: Callable[..., Any] = nn.Module._call_impl
 _MATH = (
@@ -59,7 +59,7 @@ def _intercepted_call(module: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _compiled(module: nn.Module) -> Any:
-    """Return what `module.compile()` left; not where it would be handed a flow instead of a tensor."""
+    """Return the result of `module.compile()`; not where it would get a flow instead of a tensor."""
     known = vars(module).get("_compiled_call_impl")
     return known if known is None or current_tracer() is None else partial(_call_compiled, module)
 

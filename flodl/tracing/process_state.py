@@ -5,7 +5,7 @@ Worked example.
     def flow(self, x):
         if torch.get_default_dtype() is torch.float32:    # a guard, evaluated in every call
             x = x * float(os.environ["SCALE"])             # a guard on that variable
-        return x if random.random() < 0.5 else x + 1       # a step: every call draws anew
+        return x if random.random() < 0.5 else x + 1       # a step: every call draws again
 
 While a flow is traced, the functions in the tables below are replaced by ones that report to the tracer.
 A mode that a block of the flow itself has set (`with torch.no_grad():`) is read by a step instead.

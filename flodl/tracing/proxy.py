@@ -1,4 +1,4 @@
-"""`Flow`: an immutable handle on one value of a graph, which stands in for a tensor in expressions."""
+"""`Flow`: an immutable proxy for one value of a graph, used like a tensor in expressions."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Flow:
         return stages.run_also_with(self, paths, named)
 
     def fork(self, stage: Stage, /, *extra: Any, tag: str | None = None, **named: Any) -> Flow:
-        """Run a side branch and go on with the value itself; `tag` names the side branch's result."""
+        """Run a side branch and continue with the value itself; `tag` names the side branch's result."""
         side = self.through(stage, *extra, **named)
         if tag is not None:
             side.tag(tag)
@@ -164,7 +164,7 @@ class Flow:
         """Start a loop: `x.loop_body(stage).for_n(3)` is `stage(stage(stage(x)))`.
 
         Args:
-            stage: what every turn applies to the result of the turn before.
+            stage: the stage that every turn applies to the result of the turn before.
             *extra: further positional arguments, the same in every turn.
             **named: keyword arguments, likewise.
         """
@@ -227,7 +227,7 @@ class Flow:
         if not answers_class(kind, sys._getframe(1)):
             return Flow
         if kind is None:
-            # Only a value can tell; a call at the same place may yet show that torch's parser asked.
+            # Only a value can tell; a call at the same place may yet show that torch's parser read it.
             self._tracer.guards.look(self)
             return Flow
         return kind
@@ -256,7 +256,7 @@ class Flow:
                 "attribute", name, (self,), compute=lambda owner: getattr(owner, name)
             )
         except AttributeError as error:
-            # `hasattr(x, name)` goes on from here: what was not there is no step.
+            # `hasattr(x, name)` continues from here: a missing attribute is no step.
             del nodes[before:]
             near = difflib.get_close_matches(name, _FLOW_WORDS, n=1)
             if not near:
@@ -301,7 +301,7 @@ class Flow:
     def __len__(self) -> int:
         kind = type(object.__getattribute__(self, "_value"))
         if kind is not _Unknown and not issubclass(kind, Sized):
-            # `list(values)` asks for a hint first; what cannot tell is no step.
+            # `list(values)` calls this for a hint first; without a length there is no step.
             message = f"object of type {kind.__name__!r} has no len()"
             raise TypeError(message)
         length = self._tracer.step("method", "__len__", (self,), compute=len)
@@ -375,7 +375,7 @@ class Method:
         )  # fmt: skip
 
 
-# What a misspelt word may have meant; operators and tensor methods are torch's to explain.
+# Candidates for a misspelt word; operators and tensor methods are torch's to explain.
 _FLOW_WORDS = [name for name in vars(Flow) if not name.startswith("_")]
 
 
@@ -392,7 +392,7 @@ def vars_of(value: object) -> dict[str, Any]:
 
 
 def _items_of(iterator: Flow) -> Iterator[Any]:
-    """Yield what an iterator gives in a call, asking it for one item after the other as Python does."""
+    """Yield the items of an iterator in a call, one by one as Python does."""
     tracer: Tracer = object.__getattribute__(iterator, "_tracer")
     name = tracer.encoder.callable_name(advance)
     while True:
@@ -403,7 +403,7 @@ def _items_of(iterator: Flow) -> Iterator[Any]:
 
 
 def next_item(iterator: Flow, *default: Any) -> Any:
-    """Record `next(iterator)`; whether there is an item is asked in every call.
+    """Record `next(iterator)`; every call checks whether there is an item.
 
     Raises:
         StopIteration: there is none, and no default.

@@ -1,7 +1,7 @@
-"""May a flow be described before its first call?  Only if running it on mere handles has no effect.
+"""Purity of a flow: it may be described before its first call if a run on proxies has no effect.
 
 A description right after construction runs the flow's Python code without values.  That is sound
-unless the code looks at identity (`y is None`, which a handle cannot answer) or does something other
+unless the code looks at identity (`y is None`, which a proxy cannot answer) or does something other
 than compute (`print`, a file, a clock).  Such flows wait for their first call.
 """
 
@@ -38,7 +38,7 @@ _SAFE_PACKAGES = ("torch", "flodl", "math", "operator", "functools", "itertools"
 
 
 def is_describable(function: Callable[..., Any], owners: Sequence[type]) -> bool:
-    """Say whether a flow may run on handles without values.
+    """Return True if a flow may run on proxies without values.
 
     Args:
         function: the flow.
@@ -54,9 +54,9 @@ def _is_of_a_package(kind: type) -> bool:
 
 def _function(function: FunctionType, owners: Owners, seen: set[CodeType]) -> bool:
     code = function.__code__
-    # What the caller of a flow left out is known; what a flow hands to a helper may be a handle.
+    # Defaults that the caller of a flow leaves out are known; a flow may pass a proxy to a helper.
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if not seen else ()
-    # A parameter that is assigned again may be a handle when it is asked.
+    # A parameter that is assigned again may be a proxy when it is read.
     known = frozenset(parameters) - _assigned(code)
     return _code(code, function, owners, seen, known)
 
@@ -148,7 +148,7 @@ def _own_member(name: str, owner: type, owners: Owners, seen: set[CodeType]) -> 
 
 
 def hasattr_builtin(name: str) -> bool:
-    """Say whether a name is a builtin."""
+    """Return True if a name is a builtin."""
     return name in vars(builtins)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flodl.tracing.tracer import Tracer
 
 
-# Immutable values of Python: what is computed from them can be computed again.
+# Immutable values of Python: results computed from them can be computed again.
 PLAIN_KINDS = frozenset({bool, int, float, complex, str, torch.Size, torch.dtype, torch.device})
 
 
@@ -57,7 +57,7 @@ def _mapped_key(key: Any, leaf: Callable[[Any], Any]) -> Any:
 
 
 def is_named_tuple(value: object) -> bool:
-    """Say whether a value is an instance of a tuple class with named fields."""
+    """Return True if a value is an instance of a tuple class with named fields."""
     kind = type(value)
     return issubclass(kind, tuple) and "_fields" in kind.__dict__
 

@@ -1,4 +1,4 @@
-"""What a recording reads from flows and from torch's state."""
+"""Functions that read from flows and from torch's state during a recording."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def input_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, Any
 
 
 def instruction_of(frame: FrameType | None) -> tuple[int, int]:
-    """Return what tells one running instruction from all others: its frame and its offset."""
+    """Return the key of a running instruction: its frame and its offset."""
     return (id(frame), frame.f_lasti if frame is not None else -1)
 
 
 def kind_name(kind: NodeKind, target: str) -> str:
-    """Return the word by which nodes without a name of their own are counted."""
+    """Return the word by which unnamed nodes are counted."""
     text = target.rpartition(".")[2].strip("_") or kind
     return text if text.isidentifier() else kind
 

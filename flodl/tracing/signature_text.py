@@ -1,4 +1,4 @@
-"""The parameters of a flow as text: what is generated from it has a signature of its own."""
+"""The parameters of a flow as text, for generated functions with the same signature."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ class Sources:
         inner, self._checks = self._checks, before
         is_plain = not self._is_computed(owner, name)
         if not is_plain and not is_constant(value) and self._again(getter) is not value:
-            self._checks |= inner  # a new object in every read: what made it is guarded
+            self._checks |= inner  # a new object in every read: its source is guarded
             return value
         self.comparisons.read(value, name)
         if is_live(value):

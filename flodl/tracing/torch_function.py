@@ -43,7 +43,7 @@ def record_torch_call(
     """Record one call that torch reported and return the flow of its result.
 
     Raises:
-        FlowError: the call asks for the value of a tensor.
+        FlowError: the call needs the value of a tensor.
     """
     name = _name(func)
     if name in _SWITCHES:  # the next step sees the switched mode and refuses it

@@ -1,4 +1,4 @@
-"""Records what a flow does: every step becomes a node, and is carried out at once if values are known."""
+"""The tracer of flows: every step becomes a node, and is carried out at once if values are known."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Tracer(TorchFunctionMode):
     """One recording of one flow of one module.
 
     With `valued`, flows carry real values and every step runs as it is recorded, so the recording is
-    itself the first forward.  Without, steps are only described, and whatever asks for a value ends it.
+    itself the first forward.  Without, steps are only described, and any need for a value ends the recording.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Tracer(TorchFunctionMode):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Do not listen until the block ends: what it does is no part of the flow."""
+        """Do not listen until the block ends: its operations are no part of the flow."""
         before, self.listening = self.listening, False
         try:
             yield
@@ -142,7 +142,7 @@ class Tracer(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Record a call of the torch API; torch asks here for every one while we are entered."""
+        """Record a call of the torch API; torch dispatches every one to this method while we are entered."""
         if not self.listening:
             return func(*args, **(kwargs or {}))
         return record_torch_call(self, func, args, kwargs or {})

@@ -93,7 +93,7 @@ class TrainerBuilder:
         """Evaluate after every epoch, or every few; the metrics are called `val_...`.
 
         Args:
-            data: what `dataset` takes: a loader, a list of batches, or with a batch size a data set, such as
+            data: as for `dataset`: a loader, a list of batches, or with a batch size a data set, such as
                 `[x, y]`; a data set is read in its order, to its end.
             fn: `fn(model, batch)` returns a loss, `(loss, {"name": value})` or the table; the train
                 function if not given.
@@ -180,7 +180,7 @@ class TrainerBuilder:
         Args:
             scheduler: one of flodl, or a function of the optimizer that returns one of flodl or torch.
             every: `step` or `epoch`; by default flodl's move with every update, torch's with every epoch.
-            metric: what a plateau schedule observes.
+            metric: the metric that a plateau schedule observes.
         """
         self._parts.update(scheduler=scheduler, scheduler_every=every, scheduler_metric=metric)
         return self
@@ -228,7 +228,7 @@ class TrainerBuilder:
         mode: Literal["min", "max"] = "min",
         beside: bool | None = None,
     ) -> Self:
-        """Say when checkpoints are written, and which of them stay.
+        """Set when checkpoints are written, and which of them stay.
 
         Args:
             steps: steps between two.
@@ -236,9 +236,9 @@ class TrainerBuilder:
             epochs: epochs between two.
             keep_last: how many of the newest stay.
             keep_best: how many of the best stay.
-            metric: what says which is better.
+            metric: the metric that decides which is better.
             mode: whether lower or higher is better.
-            beside: write them from a copy while the training goes on; by default those that take long.
+            beside: write them from a copy while the training continues; by default those that take long.
         """
         keep = Keep(last=keep_last, best=keep_best, metric=metric, mode=mode)
         return self._set(
@@ -259,7 +259,7 @@ class TrainerBuilder:
         return self._set(on_signal=what)
 
     def monitor(self, monitor: MonitorLike) -> Self:
-        """Tell a monitor everything."""
+        """Report everything to a monitor."""
         self._parts["monitor"] = monitor
         return self
 
@@ -299,7 +299,7 @@ class TrainerBuilder:
     # ---- the run -----------------------------------------------------------------------------
 
     def run(self) -> RunHandle:
-        """Make the model and the optimizer, train, and return a handle on what came of it."""
+        """Make the model and the optimizer, train, and return a handle on the result."""
         if self._data is None:
             raise TrainingError("there is no data: add .dataset(...)")
         device = chosen_device(self._device)

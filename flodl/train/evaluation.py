@@ -23,7 +23,7 @@ EvalFn: TypeAlias = "TrainFn | Callable[[Any, Any], Mapping[str, Tensor | float]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What to evaluate on, and how.
+    """Data and settings of an evaluation.
 
     Attributes:
         source: the batches; all of epoch 0, every time.
@@ -31,7 +31,7 @@ class Evaluation:
         ema: averages to evaluate in place of the weights.
         precision: the precision of the training.
         device: the device of the training.
-        prefix: what the names of the metrics begin with.
+        prefix: the beginning of the names of the metrics.
     """
 
     source: Source

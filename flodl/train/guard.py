@@ -1,4 +1,4 @@
-"""What is known about a loss that is not finite: the batch, the parameters, the gradients, the module."""
+"""Diagnosis of a loss that is not finite: the batch, the parameters, the gradients, the module."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def non_finite(
         value: the loss.
         behind: how many steps ago it was; later ones were taken on top of it.
         batch: its batch, if `behind` is 0.
-        advice: what to do next.
+        advice: the next action for the user.
     """
     step, position = training.step - 1 - behind, training.position - 1 - behind
     where = f"the loss of step {step} (epoch {training.epoch}, batch {position}) is {value}"

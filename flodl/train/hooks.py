@@ -13,7 +13,7 @@ Hook: TypeAlias = "Callable[..., object]"
 @final
 @dataclass(slots=True)
 class Hooks:
-    """What to call, and with what.
+    """Functions to call, and their arguments.
 
     Attributes:
         on_start: `(training)`, before the first step.

@@ -36,7 +36,7 @@ class Keeper:
         directory: where checkpoints go; without it none are written.
         last: the last checkpoint that is safe.
         seconds: how long the last one took to write.
-        extra: asked for what else belongs into a checkpoint.
+        extra: returns further content of a checkpoint.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ def config_of(
 
 
 def find_differences(directory: RunDirectory, config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say in what this process differs from the one that began a run, one line each."""
+    """Return how this process differs from the one that began a run, one line each."""
     before = directory.config
     found = list(find_changes(directory.environment, environment()))
     for name, value in config.items():

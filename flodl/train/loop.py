@@ -1,4 +1,4 @@
-"""The loop itself: steps, epochs, evaluation, and the moments at which somebody looks up from it."""
+"""The loop itself: steps, epochs, evaluation, and the checks between steps."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LOOK = 0.5  # seconds between two looks at most, so that progress moves
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equipment:
-    """What the loop works with."""
+    """The objects that the loop works with."""
 
     training: Training
     settings: Settings
@@ -58,7 +58,7 @@ class Loop:
 
     Attributes:
         history: the epochs so far.
-        stop_at: the step before which nobody needs to look up; a signal sets it to 0.
+        stop_at: the step before which no check is needed; a signal sets it to 0.
     """
 
     def __init__(self, equipment: Equipment) -> None:
@@ -214,7 +214,7 @@ class Loop:
             self.stop_at = 0
 
     def _look_up(self, batch: Any) -> bool:
-        """Look at losses, progress, checkpoints and signals; return whether to go on."""
+        """Look at losses, progress, checkpoints and signals; return whether to continue."""
         it, training = self._it, self._it.training
         self._check_losses(batch)
         it.progress.move(training.position, it.meter.last)
@@ -289,7 +289,7 @@ class Loop:
         """Go on to the next epoch, tell everybody, and save."""
         it, training = self._it, self._it.training
         for graph in graphs_below(training.model):
-            Graph.end_epoch(graph)  # a ported class may have an `end_epoch` of its own
+            Graph.end_epoch(graph)  # a ported class may define its own `end_epoch`
         training.epoch, training.position, training.phase = training.epoch + 1, 0, "train"
         it.progress.end(metrics, it.settings.epochs, self._left())
         if it.monitor is not None:
@@ -329,9 +329,9 @@ class Loop:
         self._told(lambda: self._it.keeper.save(reason, wait=wait))
 
     def _told(self, written: Callable[[], Saved | None]) -> None:
-        """Tell of a checkpoint that is safe now.
+        """Report a checkpoint that is safe now.
 
-        One that fails is said: a full disk is no reason to lose the training as well.
+        A failure is reported: a full disk is no reason to lose the training as well.
         """
         it = self._it
         try:
@@ -359,7 +359,7 @@ class Loop:
             self._save(reason, wait=True)
 
     def _extra(self) -> dict[str, Any]:
-        """Return what belongs into a checkpoint besides everything with a state of its own."""
+        """Return the content of a checkpoint besides the objects with their own state."""
         training, source = self._it.training, self._it.source
         middle = source.replays and training.position > 0 and training.phase == "train"
         return {

@@ -24,7 +24,7 @@ class Meter(Protocol):
     last: float
 
     def add(self, loss: Tensor, metrics: Mapping[str, Tensor], /) -> bool:
-        """Take one step; return whether somebody should look at once."""
+        """Take one step; return whether a check is due at once."""
         ...
 
     def flush(self) -> int:
@@ -105,7 +105,7 @@ class HostMeter:
             for name, each in metrics.items():
                 self._others.add(name, _number(name, each))
         self._since += 1
-        if value - value == 0.0:  # what is infinite or not a number does not give 0
+        if value - value == 0.0:  # an infinite value or NaN does not give 0
             return False
         if self._broken < 0:
             self._broken = self._since

@@ -1,4 +1,4 @@
-"""What a training has to say on its way: shown, kept, and told to the monitor."""
+"""Notices of a training: shown, kept, and sent to the monitor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Ddp`: what `Trainer` was called in the Rust framework before."""
+"""`Ddp`: the earlier name of `Trainer` in the Rust framework."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a training comes back: a handle to join, or an exit after a signal."""
+"""The outcome of a training: a handle to join, or an exit after a signal."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Interrupted(SystemExit):
 
 @final
 class RunHandle:
-    """A training that has run; `join()` returns what it left.
+    """A training that has run; `join()` returns its result.
 
     Example:
         >>> from flodl import EpochMetrics, RunHandle, TrainedState

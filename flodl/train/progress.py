@@ -1,4 +1,4 @@
-"""How far a training is: a moving line on a terminal, one line per epoch elsewhere, on standard error."""
+"""Progress on standard error: a moving line on a terminal, one line per epoch elsewhere."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Progress(Protocol):
 
 
 def progress_for(wanted: bool, stream: TextIO | None = None) -> Progress:
-    """Return what suits a stream: nothing, plain lines, or a moving line."""
+    """Return the progress display of a stream: none, plain lines, or a moving line."""
     out = stream or sys.stderr
     if not wanted or not log.enabled(log.Verbosity.NORMAL):
         return Silent()

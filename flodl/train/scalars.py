@@ -33,7 +33,7 @@ def record_scalar(name: str, value: float | Tensor) -> None:
 
 
 def drain_scalars() -> dict[str, list[float]]:
-    """Return what was recorded in this thread, by name, and forget it.
+    """Return the values recorded in this thread, by name, and forget them.
 
     Example:
         >>> from flodl import drain_scalars

@@ -20,7 +20,7 @@ Wanted: TypeAlias = (
 
 
 class Schedule(Protocol):
-    """What sets learning rates.
+    """The interface that sets learning rates.
 
     Attributes:
         per_update: whether `before_update` and `after_update` do anything.
@@ -52,13 +52,13 @@ class Schedule(Protocol):
 def schedule_of(
     wanted: Wanted | None, optimizer: Optimizer, *, every: Every | None, metric: str
 ) -> Schedule:
-    """Return what drives the rates of an optimizer.
+    """Return the driver of the rates of an optimizer.
 
     Args:
         wanted: a schedule of flodl or torch, or a function that makes one from the optimizer.
         optimizer: the optimizer.
         every: when it moves on; by default flodl's with every update, torch's with every epoch.
-        metric: what a plateau schedule observes.
+        metric: the metric that a plateau schedule observes.
 
     Raises:
         TrainingError: it is no schedule.
@@ -163,7 +163,7 @@ class Plateau:
         apply_rate(self._optimizer, rate * scale)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what it has observed."""
+        """Return the observed values."""
         return self._schedule.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The shapes of what a training works with and does not make itself."""
+"""Protocols of the objects that a training uses and does not make itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class MonitorLike(Protocol):
-    """What a training tells a monitor; `flodl.Monitor` is one."""
+    """The interface of a monitor to a training; `flodl.Monitor` has it."""
 
     def record(self, step: int, values: Mapping[str, Tensor | float], /) -> object:
         """Take the values of one step; it must not wait for the device."""
@@ -41,7 +41,7 @@ class Asking(Protocol):
     """A monitor whose page can ask for something."""
 
     def requests(self) -> tuple[str, ...]:
-        """Return what was asked for since the last call: `save`, `stop`, `pause`."""
+        """Return the requests since the last call: `save`, `stop`, `pause`."""
         ...
 
 
@@ -82,5 +82,5 @@ class Source(Protocol):
         ...
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the order of batches, to notice when another run has another order."""
+        """Return the settings that decide the order of batches, to notice another order in another run."""
         ...

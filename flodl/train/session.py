@@ -44,14 +44,14 @@ class HasGraph(Protocol):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """What `Trainer.setup` can be told besides model and optimizer.
+    """Options of `Trainer.setup` besides model and optimizer.
 
     Attributes:
         data: a loader, a list of batches, or with `batch_size` a data set; for `batches(epoch)`.
         batch_size: samples per batch, for a data set.
         scheduler: sets the learning rate.
         scheduler_every: `step` or `epoch`; see `TrainerBuilder.scheduler`.
-        scheduler_metric: what a plateau schedule observes.
+        scheduler_metric: the metric that a plateau schedule observes.
         max_grad_norm: the limit for the norm of all gradients.
         accumulate: `step()` updates with every so many calls, with the mean of their gradients.
         precision: `bf16` or `fp16`: compute under `session.autocast()`.
@@ -149,7 +149,7 @@ class TrainingSession:
         Values that a graph holds for its next call keep no gradient history.
 
         Args:
-            closure: computes the loss and its gradients anew, for optimizers such as `LBFGS`.
+            closure: computes the loss and its gradients again, for optimizers such as `LBFGS`.
 
         Raises:
             TrainingError: a closure is given where gradients are clipped, scaled or accumulated.
@@ -173,7 +173,7 @@ class TrainingSession:
         return True
 
     def _remembers(self) -> bool:
-        """Say whether the model holds values for its next call; asking costs a walk over its modules."""
+        """Return True if the model holds values for its next call; this walks over its modules."""
         self._steps += 1
         if not self._holds and (self._steps <= _ASKED_AT_FIRST or self._steps % _ASKED_EVERY == 0):
             self._holds = has_state(self.model)

@@ -1,4 +1,4 @@
-"""How a training is to be done, as one value that can be stored and compared."""
+"""Settings of a training, as one value that can be stored and compared."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def require_one_process() -> None:
         )
 
 
-# What does not decide the numbers of a run.
+# Settings that do not decide the numbers of a run.
 HARMLESS = (
     "epochs", "max_steps", "max_seconds", "nan_guard", "flush_every", "progress", "save_steps",
     "save_seconds", "save_epochs", "save_beside", "on_signal",
@@ -114,7 +114,7 @@ _COUNTS = (
 
 
 def chosen_device(wanted: str | torch.device | None) -> torch.device:
-    """Return the device to train on: the one that is asked for, else a GPU, else the CPU.
+    """Return the device to train on: the requested one, else a GPU, else the CPU.
 
     Raises:
         DeviceError: the device is not there.
@@ -133,7 +133,7 @@ def require_one_device(count: int) -> None:
     """Refuse more than one device, rather than use one of them silently.
 
     Raises:
-        DeviceError: more than one device, or none, is asked for.
+        DeviceError: more than one device, or none, is requested.
     """
     if count != 1:
         raise DeviceError(

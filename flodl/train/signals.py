@@ -1,4 +1,4 @@
-"""Signals that ask a training to end: obeyed at the next safe moment, and at once when asked twice."""
+"""Signals to end a training: obeyed at the next safe moment, and the second one at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATIENCE: Final = 3.0
 
 @final
 class StopNow(BaseException):
-    """Raised by a signal while the training waits; not an `Exception`, so that nobody swallows it."""
+    """Raised by a signal while the training waits; not an `Exception`, which user code may swallow."""
 
 
 @final
@@ -47,7 +47,7 @@ class Signals:
         if threading.current_thread() is threading.main_thread():
             for name in _NAMES:
                 number = signal.Signals.__members__.get(name)
-                # What was ignored on purpose (nohup, a parent's choice) stays ignored.
+                # Signals ignored on purpose (nohup, a parent's choice) stay ignored.
                 if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._handle)
         return self

@@ -20,7 +20,7 @@ from flodl.train.seams import Batches, Source
 def source_of(
     data: Any, *, batch_size: int | None, seed: int | None, device: torch.device
 ) -> Source:
-    """Return a source for whatever was given as data.
+    """Return a source for any kind of data.
 
     Args:
         data: a loader of flodl or torch, a data set, batches in a list or another iterable, or a
@@ -131,7 +131,7 @@ class LoaderSource:
         return _length(self.loader)
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the order."""
+        """Return the settings that decide the order."""
         return {"kind": "DataLoader", "batches": self.length(), **self.loader.identity()}
 
 
@@ -159,7 +159,7 @@ class TorchSource:
         return _length(self._loader)
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the order."""
+        """Return the settings that decide the order."""
         return {"kind": "torch DataLoader", "batches": self.length()}
 
 
@@ -186,7 +186,7 @@ class ListSource:
         return len(self._batches)
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the order."""
+        """Return the settings that decide the order."""
         return {"kind": "list", "batches": len(self._batches)}
 
 
@@ -202,7 +202,7 @@ class IterableSource:
         self._device = device
 
     def epoch(self, number: int, start: int = 0) -> Batches:
-        """Iterate anew and read the batches before the position again.
+        """Start again and skip the batches before the position.
 
         Raises:
             TrainingError: it can be iterated once only.
@@ -219,7 +219,7 @@ class IterableSource:
         return _length(self._batches)
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the order."""
+        """Return the settings that decide the order."""
         return {"kind": type(self._batches).__name__, "batches": self.length()}
 
 
@@ -244,7 +244,7 @@ class FunctionSource:
         return None
 
     def identity(self) -> dict[str, Any]:
-        """Return what is known about the order: nothing."""
+        """Return nothing: the order is unknown."""
         return {"kind": "function", "batches": None}
 
 

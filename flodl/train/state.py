@@ -1,4 +1,4 @@
-"""What a training leaves: named weights that fit the model, and how it went."""
+"""The result of a training: named weights that fit the model, and its history."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class EpochMetrics:
 
     @property
     def epoch_ms(self) -> float:
-        """How long training took, in milliseconds."""
+        """The time of the training, in milliseconds."""
         return self.seconds * 1000.0
 
     @property
@@ -67,7 +67,7 @@ class TrainedState:
         stopped_by: `finished`, or why the training ended before its last epoch.
         decision: how steps were run, in one line.
         checkpoint: the last checkpoint, if there is a run directory.
-        notices: what was said on the way.
+        notices: the notices on the way.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""When a training ends by itself: a metric that does not get better, or any question about trends."""
+"""Early stopping: a metric that does not get better, or any condition on trends."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from flodl.train.schedules import observed
 
 
 class StopRule(Protocol):
-    """Something that is asked after every epoch."""
+    """A condition that is checked after every epoch."""
 
     def after_epoch(self, log: MetricLog, metrics: Mapping[str, float], /) -> str:
         """Return why to stop, or nothing."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what it remembers."""
+        """Return its state."""
         ...
 
     def load_state_dict(self, state: dict[str, Any], /) -> None:

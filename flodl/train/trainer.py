@@ -125,7 +125,7 @@ class Trainer:
 
         Args:
             model: the model.  A graph gets `step()`; for any module the session has it.
-            *factories: the optimizer or a function of the parameters; before it may stand the function
+            *factories: the optimizer or a function of the parameters; before it you may pass the function
                 that makes the model on a device, which several devices will need.
             **options: see `TrainingSession`.
         """
@@ -174,7 +174,7 @@ class Trainer:
             TrainingError: there is no data, it gives no batches, or the optimizer is another model's.
             DeviceError: this is one of several processes.
             NonFiniteError: a loss is infinite or not a number.
-            Interrupted: a signal asked to end; a checkpoint is written.
+            Interrupted: a signal ended the training; a checkpoint is written.
         """
         if epochs is not None:
             self.settings = Settings(**{**_fields(self.settings), "epochs": epochs})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @final
 class Training:
-    """Where a training is; callbacks are given it.
+    """The position of a training, which callbacks get.
 
     Attributes:
         model: the model.
@@ -56,12 +56,12 @@ class Training:
 
     @property
     def rank(self) -> int:
-        """Which of several processes this is; there is one."""
+        """The rank of this process; 0, since there is one."""
         return 0
 
     @property
     def world_size(self) -> int:
-        """How many processes train together; one."""
+        """The number of processes that train together; 1."""
         return 1
 
     @property
@@ -148,7 +148,7 @@ class Training:
         self.step, self.update = state["step"], state["update"]
         self.phase, self.lr_scale = state["phase"], state["lr_scale"]
         self.log.load_state_dict(state["log"])
-        # Another schedule or another rule than before begins anew; without rules nothing has ended.
+        # Another schedule or another rule than before starts again; without rules nothing has ended.
         self.stopping = state["ended"] if self.rules else ""
         self.ended = bool(self.stopping)
         kind, held = state["schedule"]

@@ -1,4 +1,4 @@
-"""What people ask for on the page of a monitor: save now, stop, pause."""
+"""Requests from the page of a monitor: save now, stop, pause."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAUSE = 0.1
 def obey(
     monitor: MonitorLike | None, training: Training, notices: Notices, signals: Signals
 ) -> bool:
-    """Pause or stop as asked; return whether to save now."""
+    """Pause or stop as requested; return whether to save now."""
     asked: object = monitor
     if not isinstance(asked, Asking):
         return False
@@ -33,7 +33,7 @@ def obey(
 
 
 def _paused(monitor: Asking, signals: Signals) -> set[str]:
-    """Wait until something is asked for, or a signal comes."""
+    """Wait for a request or a signal."""
     while not signals.received:
         wishes = set(monitor.requests())
         if wishes:

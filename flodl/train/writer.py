@@ -12,7 +12,7 @@ from flodl.runs.checkpoints import Saved
 
 @final
 class Writer:
-    """Runs one task at a time in a thread; what it raises is raised by whoever asks for the result.
+    """Runs one task at a time in a thread; reading the result raises the error of the task.
 
     Attributes:
         seconds: how long the last task took.
@@ -32,7 +32,7 @@ class Writer:
         self._thread.start()
 
     def result(self, *, wait: bool) -> Saved | None:
-        """Return what the last task returned, once; nothing while it runs, unless `wait`."""
+        """Return the result of the last task, once; None while it runs, unless `wait`."""
         if self._thread is not None and self._thread.is_alive() and not wait:
             return None
         self._join()

@@ -1,4 +1,4 @@
-"""Guesses arguments that are no numbers: lists of sizes, layers, kinds of layers, functions."""
+"""Guesses of arguments that are no numbers: lists of sizes, layers, kinds of layers, functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 from flodl.verify.named_modules import modules_beside, named_after
 
 UNKNOWN = object()
-# What holds `fn` or `layer` calls it; one that keeps the size can stand anywhere.
+# The owner of `fn` or `layer` calls it; one that keeps the size fits anywhere.
 _LAYERS = frozenset({
     "fn", "module", "sublayer", "submodule", "sub_layer", "layer", "inner", "wrapped", "net",
     "network", "backbone", "model", "base_model", "core",
@@ -87,9 +87,9 @@ def _by_text(name: str, text: str, size: int) -> object:
 
 
 def _block_of(made: type, choice: int) -> object:
-    """Return a class of blocks that stands beside a network in its module, the simplest first."""
+    """Return a class of blocks from the module of a network, the simplest first."""
     known = list(modules_beside(made))
-    # One that others extend is less likely a block by itself; one that widens is what is asked for.
+    # One that others extend is less likely a block by itself; one that widens is the wanted one.
     leaves = sorted(known, key=lambda kind: any(kind in other.__mro__[1:] for other in known))
     words = ("basicblock", "block", "bottleneck", "unit", "cell", "layer")
     widening = [kind for kind in leaves if isinstance(vars(kind).get("expansion"), int)]
@@ -104,7 +104,7 @@ def _block_of(made: type, choice: int) -> object:
 
 
 def _resolved(made: type, annotation: object) -> object:
-    """Return what an annotation stands for, where its text names something in the module."""
+    """Return the value of an annotation, where its text names something in the module."""
     if annotation is inspect.Parameter.empty:
         return None
     if isinstance(annotation, str):

@@ -1,4 +1,4 @@
-"""Adds the arguments that a constructor asks for when it refuses a call without them."""
+"""Arguments that a constructor requires when it refuses a call without them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Guess = Callable[[inspect.Parameter], object]
 def asked_for(
     made: type, given: Mapping[str, object], refusal: str, guess: Guess
 ) -> dict[str, object]:
-    """Return values for the parameters that a refusal names and that nobody gave.
+    """Return values for the parameters that a refusal names as missing.
 
-    A constructor that takes `**kwargs` hands them to the one above it, whose parameters count, too.
+    A constructor that takes `**kwargs` passes them to the one above it, whose parameters count, too.
     """
     words = set(_WORD.findall(refusal)) - given.keys()
     found: dict[str, object] = {}

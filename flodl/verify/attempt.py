@@ -1,4 +1,4 @@
-"""Runs user code and returns what it raised as a value: the only place that catches everything."""
+"""Runs of user code that return errors as values: the only place that catches everything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Literal, TypeVar, final
 
 T = TypeVar("T")
 # `raised` by user code; `no-inputs` were found that it takes, or there was `no-time` to look for any; a flow
-# asked a `plain-value` for one of its words.
+# called one of its words on a `plain-value`.
 FailureCode = Literal["raised", "no-inputs", "no-time", "plain-value"]
 FAILURE_CODES: tuple[FailureCode, ...] = ("raised", "no-inputs", "no-time", "plain-value")
 _PLAIN = (list, tuple, dict, type(None), int, float)
@@ -28,7 +28,7 @@ class OutOfTimeError(BaseException):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What user code raised, in one line, and where in the file of interest it happened.
+    """The error of user code, in one line, and its place in the file of interest.
 
     `frames` are the files and lines of its traceback, and `missing` is the module that an import
     did not find.
@@ -45,7 +45,7 @@ class Failure:
 
 
 def attempt(call: Callable[[], T], file: Path | None = None) -> T | Failure:
-    """Return what `call` returns, or the failure it ended with.
+    """Return the result of `call`, or its failure.
 
     `file` is the file whose line is reported: the deepest frame of the traceback that lies in it.
     """

@@ -1,6 +1,6 @@
-"""Gives memory that nobody initialised the same values everywhere: what is made twice can be compared.
+"""Equal values for uninitialised memory everywhere, so that repeated results can be compared.
 
-`torch.empty` returns whatever the memory held before. A layer that never fills its weights (it expects a
+`torch.empty` returns the old content of the memory. A layer that never fills its weights (it expects a
 checkpoint) would differ from itself, or compute nothing but NaN.
 """
 

@@ -16,7 +16,7 @@ from flodl.verify.recipes import Arguments
 @final
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What one argument holds: the values of a tuple by the names they get, or those of a table by key."""
+    """The parts of one argument: the values of a tuple by the names they get, or those of a table by key."""
 
     names: tuple[str, ...]
     keyed: bool

@@ -1,4 +1,4 @@
-"""Finds cases (constructor arguments and inputs) for the classes that are to be compared.
+"""Search for cases (constructor arguments and inputs) of the classes to compare.
 
 Sources, best first: `--example`, a recorded run of the script, constructor calls and factories in
 the file, and what the layers and signatures suggest. Every case comes from a run of the original.
@@ -110,7 +110,7 @@ class Casebook:
         return (name if name in self.reasons else "") in self._late
 
     def _note(self, name: str, reason: str, *, late: bool = False) -> None:
-        """Keep why a name has no case; what was noted first counts."""
+        """Keep why a name has no case; the first reason counts."""
         if name not in self.reasons:
             self.reasons[name] = reason
             if late:
@@ -183,7 +183,7 @@ class Casebook:
         standing = self._standings()
         places = {name: place for place, name in enumerate(self._wanted)}
         for share, least in rounds:
-            # A model shows the inputs of all its parts, and mostly stands behind them in its file.
+            # A model shows the inputs of all its parts, and mostly comes after them in its file.
             pending = sorted(self.missing, key=lambda n: (standing[n].holds, places[n]))
             while pending:
                 name = pending.pop()
@@ -283,7 +283,7 @@ class Casebook:
         construction: Construction,
         recorder: Recorder,
     ) -> Failure | None:
-        """Try guessed arguments; add those that are asked for then, and exchange those that do not fit."""
+        """Try guessed arguments; add those that the error names, and exchange those that do not fit."""
         origin = "guessed from signature and layers"
         failure, told = self._explore(construction, origin, None), None
         for _ in range(MAX_QUESTIONS):
@@ -296,7 +296,7 @@ class Casebook:
             exchanged = kwargs.keys() & more.keys()
             kwargs = {**kwargs, **more}
             after = self._explore(self._construction(made, kwargs, recorder), origin, None)
-            # What a value in place of another leads to says less than why it was exchanged.
+            # The error of a replacement says less than the reason of the exchange.
             told = failure if after is not None and exchanged and told is None else told
             failure = after
         if failure is None:

@@ -16,7 +16,7 @@ def class_node(kind: type) -> ast.ClassDef | None:
 
 
 def module_node(kind: type) -> ast.Module:
-    """Return what the file of a class says; nothing where there is none."""
+    """Return the text of the file of a class; nothing where there is none."""
     return _parsed(_file(kind)) or ast.Module(body=[], type_ignores=[])
 
 

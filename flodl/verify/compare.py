@@ -53,7 +53,7 @@ def find_mismatches(original: Snapshot, port: Snapshot, path: str) -> Iterator[M
 
 
 def same_bits(original: torch.Tensor, port: torch.Tensor) -> bool:
-    """Tell whether tensors of one shape and dtype hold the same bits; NaNs equal each other."""
+    """Return True if tensors of one shape and dtype hold the same bits; NaNs equal each other."""
     if original.is_meta or port.is_meta:
         return original.is_meta and port.is_meta  # they hold none
     if original.dtype.is_complex:
@@ -74,7 +74,7 @@ Finding = tuple[str, Grade]
 
 @final
 class _Comparison:
-    """A walk through two snapshots at once; what several references lead to is compared once."""
+    """A walk through two snapshots at once; it compares a shared value once."""
 
     def __init__(self, original: Snapshot, port: Snapshot, root: str) -> None:
         self._sides = original, port
@@ -97,7 +97,7 @@ class _Comparison:
         if isinstance(left.content, SameAs) or isinstance(right.content, SameAs):
             at = original.resolved(here[0]), port.resolved(here[1])
             if -1 in at:
-                # What they lead to is compared elsewhere.
+                # Their targets are compared elsewhere.
                 if left.content != right.content:
                     yield f"{_show(right)} instead of {_show(left)}", "different"
                 return

@@ -1,4 +1,4 @@
-"""Guesses constructor arguments from the names, annotations and defaults of a signature."""
+"""Guesses of constructor arguments from the names, annotations and defaults of a signature."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _BY_ANNOTATION: dict[object, object] = {
     "int": 16, "float": 0.5, "bool": False, "str": "same",
     int: 16, float: 0.5, bool: False, str: "same",
 }  # fmt: skip
-# However it is abbreviated, it is a number: `nlayers`, `num_encoder_layers`, `nBlockCount`. What is called
+# However it is abbreviated, it is a number: `nlayers`, `num_encoder_layers`, `nBlockCount`. But
 # `num_blocks` is mostly a list.
 _NUMBER_OF_LAYERS = re.compile(
     r"(n|num|number)_?\w*layers?|(n|num)_?(stack|stage|level)s?"
@@ -85,7 +85,7 @@ def guess_constructor_arguments(
 ) -> Iterator[dict[str, object]]:
     """Yield keyword arguments with which a class might be constructed, likeliest first.
 
-    `declared` returns what command lines of the program say about names, `memory` knows the settings of
+    `declared` returns the values of names in command lines of the program, `memory` knows the settings of
     other classes of the file.
     """
     try:
@@ -136,7 +136,7 @@ def other_options(made: type, given: Mapping[str, object]) -> Iterator[dict[str,
 
 
 def guess_asked_for(made: type, given: Mapping[str, object], refusal: str) -> dict[str, object]:
-    """Return guesses for what a constructor asked for when it refused some arguments."""
+    """Return guesses for the arguments that a refusal names as missing."""
     guess = _guesser(made)
     size = next((value for value in given.values() if type(value) is int), 16)
     return asked_for(made, given, refusal, lambda item: guess(item, size))
@@ -195,7 +195,7 @@ def _fitted(
 
 
 def _offline(made: type) -> dict[str, object]:
-    """Return what keeps a constructor from loading weights, which do not matter here, and on the CPU."""
+    """Return arguments that keep a constructor on the CPU, without loading weights."""
     found: dict[str, object] = {}
     for item in own_parameters(made):
         if isinstance(item.default, str | torch.device) and str(item.default).startswith("cuda"):
@@ -218,9 +218,9 @@ def _made(kind: type, size: int, depth: int) -> object:
 def _guesser(
     made: type, depth: int = 0, choice: int = 0
 ) -> Callable[[inspect.Parameter, int], object]:
-    """Return what guesses one argument: one of the options that the class names, or a usual value.
+    """Return a guesser of one argument: one of the options that the class names, or a usual value.
 
-    `choice` says which of the kinds of blocks that stand beside the class is taken.
+    `choice` selects one of the kinds of blocks in the module of the class.
     """
     options = _all_options(made)
 
@@ -230,7 +230,7 @@ def _guesser(
             return "cpu" if str(known[0]).startswith("cuda") else known[0]
         if parameter.name in _NARROW:
             size = max(size // _expansion(made), 1)
-        # What a module has is read of it as settings are; one that is wanted is made.
+        # Attributes of a module are read like settings; a wanted module is made.
         read = settings_read(made, parameter) if module_wanted(made, parameter) is None else None
         if read:
             kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -250,7 +250,7 @@ def _expansion(made: type) -> int:
 
 def _all_options(made: type) -> dict[str, list[Option]]:
     options: dict[str, list[Option]] = {}
-    for kind in reversed(made.__mro__):  # a constructor hands on what the one above it compares
+    for kind in reversed(made.__mro__):  # a constructor passes on what a base compares
         if not kind.__module__.startswith(("torch.nn.", "builtins")):
             options |= _options(kind)
     return options
@@ -258,7 +258,7 @@ def _all_options(made: type) -> dict[str, list[Option]]:
 
 @functools.lru_cache(maxsize=512)  # every class of a file has the same few classes above it
 def _options(kind: type) -> Mapping[str, list[Option]]:
-    """Return what the class, and the functions of its file that it calls, compare their names with."""
+    """Return the values that the class, and functions of its file that it calls, compare names with."""
     module, node = sys.modules.get(kind.__module__), class_node(kind)
     if node is None:
         return {}

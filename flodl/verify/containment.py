@@ -1,4 +1,4 @@
-"""Keeps user code from doing harm while it is run to be compared, and stops it in time.
+"""Containment of user code: no harm while it runs to be compared, and a stop in time.
 
 This is a guard against accidents (downloads, checkpoints written over real ones), not a sandbox
 against malice.
@@ -84,7 +84,7 @@ class Containment:
             self._checks[event](arguments)
 
     def before_writing(self, path: str | bytes, *, empty: bool) -> None:
-        """Give the script a file of its own in place of a link, or refuse to write."""
+        """Replace a link by a copy of the file, or refuse to write."""
         if not self.on:
             return
         if self._scratch is not None:
@@ -139,7 +139,7 @@ def contained(workdir: Path, protected: tuple[Path, ...]) -> Iterator[None]:
     """Run the block in a scratch folder which shows the script's own files, with the guards on.
 
     The scratch folder shows everything beside the original (`protected[0]`), so that data is found
-    by relative paths; what is written stays in the scratch folder.
+    by relative paths; written files stay in the scratch folder.
     """
     scratch = Scratch(workdir, protected[0])
     _GUARD.install(workdir, scratch, protected)

@@ -1,4 +1,4 @@
-"""Runs one whole script for some optimizer steps, and writes down what its training did."""
+"""Training curve of one whole script over some optimizer steps."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Defines what a module leaves undefined when its top level stops early.
+"""Definitions that a module lacks when its top level stops early.
 
 A missing package, a required argument or a data set that is not there ends a script before its
-classes are defined. What only defines names is run all the same: the classes can be compared
+classes are defined. Statements that only define names are run all the same: the classes can be compared
 without what stopped the script, unless they need it, and then they say so.
 """
 
@@ -48,7 +48,7 @@ def _run(tree: ast.Module, module: ModuleType, file: Path) -> None:
         vars(module)["__builtins__"] = builtins
         attempt(lambda: exec(code, vars(module)), file)
     except StopRunError:
-        return  # a backward pass: what trains is of no use here
+        return  # a backward pass: training is of no use here
 
 
 def _is_future(statement: ast.stmt) -> bool:

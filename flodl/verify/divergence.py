@@ -1,4 +1,4 @@
-"""Finds the first tensor operation at which a port leaves its original, and both their lines."""
+"""The first tensor operation at which a port leaves its original, and both their lines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Operation:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
-    """Where two runs part: in words, and the line of the ported file."""
+    """The point where two runs part: in words, and the line of the ported file."""
 
     text: str
     line: int | None

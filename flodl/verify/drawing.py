@@ -1,4 +1,4 @@
-"""Draws the graph of a ported class, after one call of it."""
+"""Drawings of the graph of a ported class, after one call of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flodl.verify.seeds import seed_all
 from flodl.verify.sides import Side
 from flodl.verify.subject import Subject
 
-# A picture of a thousand nodes helps nobody, and takes long.
+# A picture of a thousand nodes is useless, and takes long.
 DRAWING_LIMIT_S = 5.0
 MAX_CHARACTERS = 400_000
 

@@ -29,7 +29,7 @@ Time = Callable[[], float]
 MAX_OBJECTS = 4
 DRIVER_LIMIT_S = 20.0
 _MAIN = re.compile(rb"^if\s+__name__\s*==", re.MULTILINE)
-# What an agent, an experiment or a benchmark is asked to do; training comes last, for it is stopped at its
+# Methods of agents, experiments and benchmarks to call; training comes last, for it is stopped at its
 # first backward pass.
 _RUNS = (
     "eval", "evaluate", "test", "predict", "infer", "inference", "forward", "sample", "run", "main",
@@ -51,7 +51,7 @@ def drivers(
 ) -> Iterator[Call]:
     """Yield calls that make models of some names: of functions without arguments, then of objects.
 
-    An object is made of guessed arguments, and asked for what its methods without arguments do.
+    An object is made of guessed arguments, and its methods without arguments are called.
     """
     own = [vars(module)[name] for name in carriers(module, names)]
     for value in own:
@@ -63,7 +63,7 @@ def drivers(
 
 
 def is_script(file: Path) -> bool:
-    """Tell whether a file does something only when it is the main program."""
+    """Return True if a file does something only when it is the main program."""
     return _MAIN.search(file.read_bytes()) is not None
 
 
@@ -92,7 +92,7 @@ def _drive(made: type, declared: Declared, left_s: Time) -> None:
 
 
 def _bounded(call: Call, left_s: Time) -> object:
-    """Return what a call returns, if it ends in time and before a backward pass; torch's defaults stay."""
+    """Return the result of a call that ends in time and before a backward pass; torch's defaults stay."""
     dtype, gradients = torch.get_default_dtype(), torch.is_grad_enabled()
     try:
         with (

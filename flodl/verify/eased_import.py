@@ -1,4 +1,4 @@
-"""Imports the original where something that its models need not stops the import.
+"""Import of the original where something stops it that its models do not need.
 
 In this order: placeholders for packages that cannot be imported, package folders above the one
 that says so (`from ..utils import x`), and files of a package whose `__init__.py` fails.
@@ -132,7 +132,7 @@ def _ease(side: Side) -> bool:
         return False
     fault = find_fault(failure, side.folders)
     if fault is not None:
-        if fault.inside is not None:  # what the package lacks, then the package
+        if fault.inside is not None:  # the missing part of the package, then the package
             added = PLACEHOLDERS.add_for_libraries(fault.module)
             return added or PLACEHOLDERS.add_module(fault.inside)
         if fault.name is None:

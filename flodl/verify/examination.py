@@ -1,4 +1,4 @@
-"""Compares one class of a ported file with its original, case by case."""
+"""Comparison of one class of a ported file with its original, case by case."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Late:
 @final
 @dataclass(slots=True, eq=False)
 class _State:
-    """What is known of one class after some of its cases."""
+    """The findings on one class after some of its cases."""
 
     name: str
     cases: tuple[CaseRef, ...]
@@ -186,8 +186,8 @@ class Examination:
             if not further:  # a further case takes nothing from what the first one showed
                 ledger.cut = f"the {limit_s:.0f} s were over before all calls were compared"
         except FailedError as problem:
-            # A class that answers otherwise than modules do (`parameters()` without its argument): what was
-            # compared before it proves nothing, and the other classes of the file go on.
+            # A class that answers otherwise than modules do (`parameters()` without its argument): an earlier
+            # comparison proves nothing, and the other classes of the file continue.
             text = f"it cannot be compared: {problem.failure}"
             line = problem.failure.line
             return not_run(name, text, "not-comparable", "not-compared", line)
@@ -249,7 +249,7 @@ class Examination:
                 example=case.origin,
                 error_code="port-hangs",
             )
-        # What did not even end its probe may need any time; the usual multiple is a first answer.
+        # A case that did not even end its probe may need any time; the usual multiple is a first guess.
         text = f"not finished within {limit_s:.0f} s"
         return _late(name, text, limit_s, trial.needs_s or USUAL_FACTOR * limit_s)
 

@@ -1,4 +1,4 @@
-"""What a search found: cases and constructions of the classes that a file knows."""
+"""Results of a search: cases and constructions of the classes that a file knows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FoundCases:
                     cases.remove(case)
 
     def is_known_as(self, name: str, module: str) -> bool:
-        """Tell whether the file knows a class of a module by this name."""
+        """Return True if the file knows a class of a module by this name."""
         known = self._original.namespace().get(name)
         home = getattr(known, "__module__", self._original.name)
         return module in {home, "__main__"}

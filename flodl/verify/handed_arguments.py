@@ -1,4 +1,4 @@
-"""Guesses arguments that a constructor hands on whole (`WN(16, **config)`), and lengths of lists."""
+"""Guesses of arguments that a constructor passes on whole (`WN(16, **config)`), and lengths of lists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST = 12
 def handed_on(
     made: type, given: Mapping[str, object], refusal: str, needs: Needs
 ) -> dict[str, object]:
-    """Return what a class beside this one needs, for the argument that is handed on to it whole."""
+    """Return the arguments of another class, for the parameter that is passed on to it whole."""
     said = _STARS.search(refusal)
     node = class_node(made)
     if said is None or node is None:
@@ -44,7 +44,7 @@ def handed_on(
 
 
 def of_other_length(given: Mapping[str, object], refusal: str) -> dict[str, object]:
-    """Return lists of the length that a refusal asks for: it names one, its length and another.
+    """Return lists of the length that a refusal requires: it names one, its length and another.
 
     A bare assertion shows the length that it wants.
     """

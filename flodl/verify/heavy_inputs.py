@@ -1,4 +1,4 @@
-"""From which size on inputs cost more than they tell: attention over the pixels of large images."""
+"""Input sizes that cost too much, such as attention over the pixels of large images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_MEMORY = "can't allocate memory"
 
 @final
 class Weights:
-    """What calls of one model cost, by the number of elements in their inputs."""
+    """The cost of calls of one model, by the number of elements in their inputs."""
 
     def __init__(self) -> None:
         self._furthest: tuple[int, int] | None = None
@@ -28,7 +28,7 @@ class Weights:
         self._limit: int | None = None
 
     def is_too_heavy(self, arguments: Arguments) -> bool:
-        """Say whether smaller inputs were slow already, and told no more."""
+        """Return True if smaller inputs were already slow and reached no further."""
         return self._limit is not None and _elements(arguments) >= self._limit
 
     def note(self, arguments: Arguments, seconds: float, reach: Reach) -> None:

@@ -1,4 +1,4 @@
-"""Finds the import of a package at which the import of a program ended."""
+"""The import of a package at which the import of a program ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flodl.verify.attempt import Failure, attempt
 _LACKING = re.compile(r"ImportError: cannot import name '(\w+)' from '([\w.]+)'")
 _RUNTIME = Path(__file__).resolve().parent.parent
 _SITES = frozenset({"site-packages", "dist-packages"})
-# What everything here rests on; a missing part of it is still a missing part.
+# Packages that everything here needs; a missing part of them is still a missing part.
 _NEVER = frozenset({"torch", "flodl"})
 
 
@@ -67,7 +67,7 @@ def find_fault(failure: Failure, folders: Sequence[Path]) -> ImportFault | None:
 def _innermost_package(failure: Failure) -> str | None:
     """Return the installed package whose own import raised, if it was one.
 
-    One that was imported (numpy, asked for a name that it has no more) works: what asked it does not.
+    A package that was imported (numpy, which lacks a removed name) works; its importer does not.
     """
     parts = Path(failure.frames[-1][0]).parts if failure.frames else ()
     places = [at for at, part in enumerate(parts[:-1]) if part in _SITES]

@@ -20,7 +20,7 @@ _TESTS = frozenset({"isinstance", "issubclass"})
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How many of the wanted classes of a file a class holds, and how many hold it."""
+    """The numbers of wanted classes of a file that a class holds, and that hold it."""
 
     holds: int
     held_by: int
@@ -32,7 +32,7 @@ class Standing:
 
 
 def standings(namespace: Mapping[str, object], names: Iterable[str]) -> dict[str, Standing]:
-    """Return where each name of a file stands among the others; a value stands where its class does."""
+    """Return the standing of each name of a file; a value has that of its class."""
     kinds = {name: _kind(namespace.get(name)) for name in names}
     home = namespace.get("__name__")
     own = {

@@ -1,4 +1,4 @@
-"""Single changes of inputs, likeliest first, from what a model says about the ones it refused."""
+"""Single changes of inputs, likeliest first, from the errors of a model about refused ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flodl.verify.input_slots import Kind, Slot, State, fixed, put, tensor_slots
 from flodl.verify.list_inputs import as_lists, list_changes
 from flodl.verify.said_inputs import said_shapes, said_values
 
-# What messages call sizes: "(14x7 and 4x512)", "[2, 32, 9]", "expected 4, got 3".
+# Sizes in messages: "(14x7 and 4x512)", "[2, 32, 9]", "expected 4, got 3".
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:x\d+)*(?![\w.])")
 _PRODUCT = re.compile(r"cannot be multiplied \((\d+)x(\d+) and (\d+)x\d+\)")
 _MAX_SIZE = 4096
@@ -70,7 +70,7 @@ def changes_of(state: State, message: str, sizes: Sequence[int]) -> Iterator[Sta
 
 
 def _said_changes(state: State, text: str, numbers: Sequence[int]) -> Iterator[State]:
-    """Yield what the words of a message ask for."""
+    """Yield states that the words of a message require."""
     yield from _with_features(state, text, start=1)
     yield from said_shapes(state, text)
     yield from said_values(state, text)
@@ -114,7 +114,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _sides(numbers: Sequence[int]) -> tuple[int, ...]:
-    """Return the sides of squares with so many cells, or one less: a class token stands beside."""
+    """Return the sides of squares with so many cells, or one less: a class token adds one."""
     cells = [cell for number in numbers for cell in (number, number - 1) if cell > 3]
     found = [math.isqrt(cell) for cell in cells if math.isqrt(cell) ** 2 == cell]
     return tuple(dict.fromkeys(side for side in found if side not in numbers))
@@ -186,7 +186,7 @@ def _with_other_rank(state: State, numbers: Sequence[int]) -> Iterator[State]:
 def _with_features(state: State, text: str, start: int = 0) -> Iterator[State]:
     """Yield states in which what a linear layer refused is a vector of its features, or several.
 
-    Arguments are looked at from `start` on: what goes beside an image has often another rank.
+    Arguments are looked at from `start` on: the partner of an image often has another rank.
     """
     match = _PRODUCT.search(text)
     if match is None or not state:
@@ -201,7 +201,7 @@ def _with_features(state: State, text: str, start: int = 0) -> Iterator[State]:
 
 
 def _in_pairs(state: State, size: int, other: int, start: int) -> Iterator[State]:
-    """Yield states in which two arguments get another last size: what goes with each of two more."""
+    """Yield states in which two arguments at once get another last size."""
     places = [place for place, slot in tensor_slots(state) if slot.shape[-1:] == (size,)]
     for pair in itertools.combinations([place for place in places if place >= start], 2):
         changed = state
@@ -223,7 +223,7 @@ def _with_other_pictures(state: State) -> Iterator[State]:
 
 
 def _with_other_sides(state: State, numbers: Sequence[int]) -> Iterator[State]:
-    """Yield states with one picture of another size: what a skip brings is larger."""
+    """Yield states with one picture of another size, such as a larger one for a skip connection."""
     for place, slot in tensor_slots(state):
         kept, sides = slot.shape[:2], slot.shape[2:]
         if len(sides) > 1 and len(set(sides)) == 1:

@@ -1,4 +1,4 @@
-"""Searches inputs for a model by what it says about those that it does not take.
+"""Search for inputs of a model by its errors about those that it does not take.
 
 A call that fails says something about sizes ("expected input to have 7 channels, but got 32"), and
 how far it came. Inputs are changed one step at a time, and a change that comes further is kept and
@@ -56,7 +56,7 @@ def find_arguments(
     bundles = bundles_of(model)
     found = _find(model, bundles, file, is_over, made_of)
     if bundles and not isinstance(found, tuple) and not is_over():
-        # What looks like a bundle may be a tensor, taken apart along its first dimension.
+        # An apparent bundle may be a tensor, taken apart along its first dimension.
         whole = _find(model, {}, file, is_over, made_of)
         return whole if isinstance(whole, tuple) else found
     return found

@@ -1,4 +1,4 @@
-"""Inputs in an abstract form, whose sizes and kinds can be changed: what a search moves through."""
+"""Inputs in an abstract form, whose sizes and kinds a search can change."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def values_of(state: State) -> Arguments:
 
 
 def is_small(state: State) -> bool:
-    """Tell whether the tensors of a state are of a size to play with."""
+    """Return True if the tensors of a state are of a size to play with."""
     shapes = [shape for slot in state for shape in (slot.shape, *slot.items)]
     return sum(math.prod(shape) for shape in shapes) <= MAX_ELEMENTS
 

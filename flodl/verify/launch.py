@@ -1,4 +1,4 @@
-"""Starts the server of proofs with the rules on: run as `python -I launch.py SOCKET FOLDER PACKAGE PATHS`.
+"""Start of the server of proofs with the rules on: run as `python -I launch.py SOCKET FOLDER PACKAGE PATHS`.
 
 Nothing of flodl, torch or the program is imported before the kernel forbids writes: with `-I`, Python
 reads no environment variables, no user site and no current folder. Then Python is started once more,

@@ -1,4 +1,4 @@
-"""Guesses what a model could be called with, from its layers and the names in its signature."""
+"""Guesses of inputs of a model, from its layers and the names in its signature."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _sets_forward(node: ast.ClassDef) -> bool:
 
 
 def _called(model: nn.Module) -> Callable[..., object]:
-    """Return what a call of the model calls first: its forward, unless it has its own `__call__`."""
+    """Return the function that a call of the model runs: its forward, unless it has its own `__call__`."""
     for kind in type(model).__mro__:
         if kind is nn.Module:
             break
@@ -133,7 +133,7 @@ def _main_guesses(model: nn.Module, hints: Hints) -> Iterator[torch.Tensor]:
         yield from (item for item in column if item is not None)
     for column in itertools.zip_longest(*shaped[1:4]):
         yield from (item for item in column if item is not None)
-    # A class may have a `parameters` of its own that takes nothing.
+    # A class may define its own `parameters` that takes nothing.
     for parameter in itertools.islice(nn.Module.parameters(model, recurse=False), 2):
         for size in parameter.shape:
             yield torch.randn(BATCH, size)
@@ -150,7 +150,7 @@ def _main_guesses(model: nn.Module, hints: Hints) -> Iterator[torch.Tensor]:
 
 
 def _is_settled(first: nn.Module) -> bool:
-    """Tell whether the first layer says by itself what a model takes: words, or pictures."""
+    """Return True if the first layer says by itself what a model takes: words, or pictures."""
     words = isinstance(first, nn.Embedding | nn.EmbeddingBag)
     return words or isinstance(first, nn.Conv2d | nn.Conv3d)
 

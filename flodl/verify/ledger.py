@@ -1,4 +1,4 @@
-"""Collects what the checks of one class found, and turns it into one result."""
+"""The findings of the checks of one class, and their one result."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Ledger:
 
     @property
     def differs(self) -> bool:
-        """Tell whether any check found more than rounding."""
+        """Return True if any check found more than rounding."""
         return self._has("different")
 
     def _has(self, grade: Grade) -> bool:
@@ -94,7 +94,7 @@ class Ledger:
 
     @property
     def has_seven(self) -> bool:
-        """Tell whether each of the seven checks compared something, or cannot."""
+        """Return True if each of the seven checks compared something, or cannot."""
         return all(check in self.entries for check in SEVEN)
 
     def result(self, name: str, example: str) -> ClassResult:

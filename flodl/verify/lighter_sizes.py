@@ -1,4 +1,4 @@
-"""Makes the models smaller whose defaults are large: what is compared is the code, not the size."""
+"""Smaller sizes for models with large defaults: the comparison is about the code, not the size."""
 
 from __future__ import annotations
 

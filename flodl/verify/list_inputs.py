@@ -1,4 +1,4 @@
-"""Guesses lists of feature maps, as decoders take them from the stages of an encoder."""
+"""Guesses of lists of feature maps, as decoders take them from the stages of an encoder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_GUESSES = 40
 
 
 def guess_lists(model: nn.Module, made_of: Arguments | None) -> Iterator[Arguments]:
-    """Yield arguments of which the first is a list of feature maps, where the signature asks for one.
+    """Yield arguments of which the first is a list of feature maps, where the signature requires one.
 
     Channels come from lists of numbers among the constructor's arguments, else from the first layer;
     sides halve from one map to the next, or stay.

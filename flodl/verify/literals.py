@@ -1,4 +1,4 @@
-"""Reads `--example` expressions and the constructor calls that a script itself contains."""
+"""Values of `--example` expressions and of the constructor calls in a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a file as the main program, as `python FILE` would."""
+"""A run of a file as the main program, as `python FILE` would."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from flodl.verify.sides import IMPORT_SEED
 
 
 def run_main(file: Path, name: str, shown: Path, text: bytes | None = None) -> Failure | None:
-    """Run a file as a script that says it is `shown`; return what it ended with, if badly.
+    """Run a file as a script that says it is `shown`; return its error, if any.
 
-    What runs is `text`; without one, what the file holds.
+    It runs `text`; without one, the content of the file.
     """
     module = ModuleType("__main__")
     module.__file__ = str(shown)

@@ -1,4 +1,4 @@
-"""Finds the public methods that a forward uses, with their arguments: callers use them too."""
+"""The public methods that a forward uses, with their arguments: callers use them too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exchanges constructor arguments that are used as what they are not, by the line that failed."""
+"""Replacements of constructor arguments of a wrong kind, by the line that failed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flodl.verify.settings_guesses import Settings
 Make = Callable[[type], object]
 Guess = Callable[[str], object]
 
-# What a text that means a kind of padding is mostly called, and a network that most collections know.
+# The most common text for a kind of padding, and a network that most collections know.
 _TEXT = "same"
 _NETWORK = "resnet18"
 _UNKNOWN_TEXT = re.compile(rf"['\"(]{_TEXT}['\")]|: {_TEXT}$")
@@ -80,7 +80,7 @@ def fitting(
 
 
 def _said_outright(given: Mapping[str, object], refusal: str) -> dict[str, object]:
-    """Return what a refusal asks for without a look at the line: a pair of numbers, a multiple.
+    """Return the arguments that a refusal names, without a look at the line: a pair of numbers, a multiple.
 
     A text that it does not know is exchanged for the name of a network.
     """

@@ -1,4 +1,4 @@
-"""Finds the classes of modules that arguments are called by: `encoder` is an `Encoder`."""
+"""Classes of modules by the names of arguments: `encoder` is an `Encoder`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from torch import nn
 
 _PLURAL = re.compile(r"(layers|blocks|cells|modules|stages|heads|convs|nets|experts)$")
-# What is mostly a size, a text or a flag, though a class beside has the same name.
+# Names that mostly mean a size, a text or a flag, though a class beside has the same name.
 _NUMBERS = re.compile(
     r"(^|_)(embed|embedding|dropout|norm|activation|act|linear|conv|pool|loss|position|hidden)(_|$)"
 )

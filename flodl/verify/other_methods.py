@@ -1,4 +1,4 @@
-"""Finds arguments for public methods that a forward does not use: `encode`, `sample`, `generate`."""
+"""Arguments for public methods that a forward does not use: `encode`, `sample`, `generate`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def other_methods(
                 break
             if usable is not None:
                 found.append(usable)
-                pools.append(results)  # what `encode` gives is what `decode` takes
+                pools.append(results)  # `decode` takes the result of `encode`
                 break
     return tuple(found)
 
@@ -83,7 +83,7 @@ def _candidates(
     for source in pools:
         if len(required) <= len(source) or not required:
             yield tuple(source[: len(required)]), {}
-        # Counts are numbers; what is left takes the tensors in their order.
+        # Counts are numbers; the other parameters take the tensors in their order.
         counts = [_is_count(item) for item in required]
         if any(counts) and len(required) - sum(counts) <= len(source):
             tensors = iter(source)

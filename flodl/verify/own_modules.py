@@ -1,7 +1,7 @@
-"""Hides the modules of the proof from the code that is compared.
+"""Concealment of the proof's modules from the compared code.
 
-Code that asks `"flodl.verify" in sys.modules` would compute one thing here and another thing outside.
-An import of these modules gives a second copy, and what is done to it changes nothing here.
+Code that tests `"flodl.verify" in sys.modules` would compute one thing here and another thing outside.
+An import of these modules gives a second copy, and changes to it have no effect here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds out what the original can do on a case: which calls it takes, and if it repeats itself."""
+"""Probe of the original on a case: the calls that it takes, and whether it repeats itself."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Runner(Protocol):
     """Runs user code on a side and keeps the time."""
 
     def __call__(self, side: Side, call: Callable[[], T]) -> T | Failure:
-        """Return what the call returns, or the failure it ended with."""
+        """Return the result of the call, or its failure."""
 
 
 @final
@@ -94,7 +94,7 @@ def probe_original(original: Side, case: Case, run: Runner) -> Abilities:
         arguments = unpack(case.inputs, original)
         small: Accepted = ()
         if heavy:
-            # What was found may be large: compare on less of it, and once on all.
+            # A found case may be large: compare on less of it, and once on all.
             small = _accepted(subject, plan, shrunk_variants(arguments), 1)
         if small:
             arguments = unpack(small[0][1], original)
@@ -157,7 +157,7 @@ def _observe(
 ) -> tuple[Sections, Subject] | Failure:
     def observe() -> tuple[Mapping[str, Snapshot], Observation, Observation, Subject]:
         subject = Subject.build(original, case.construction)
-        # The first run is kept while the second one goes on: only whether they are equal matters.
+        # The first run is kept during the second one: only whether they are equal matters.
         initial = _digested(subject.initial())
         seen = subject.call(call)
         if not is_all_nan(seen.sections["output"]):

@@ -21,7 +21,7 @@ SEVERITY: tuple[Status, ...] = ("equal", "close", "different")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to compare, with absolute paths.
+    """The files to compare, with absolute paths.
 
     User code may write to `workdir` alone, which each of its processes has its own of.
     `ported_sha256` is the digest of the text that is to be proved. `started_at` is when the limit of
@@ -85,13 +85,13 @@ class ClassResult:
 
 
 class Response(Protocol):
-    """What takes the results, each as soon as it is known: what comes later may end the process."""
+    """The receiver of results, each as soon as it is known: later code may end the process."""
 
     def start(self, name: str, side: str) -> None:
         """Note which class and side is about to run user code."""
 
     def add(self, result: ClassResult) -> None:
-        """Take the result of one class; what was reported of it before is replaced."""
+        """Take the result of one class, in place of an earlier one."""
 
     def need(self, seconds: float) -> None:
         """Take the seconds that the whole task would have needed, where they were not enough."""

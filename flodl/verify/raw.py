@@ -133,7 +133,7 @@ def memory_of(tensor: torch.Tensor) -> memoryview:
 
 
 def backward(loss: torch.Tensor) -> None:
-    """Run the backward pass of a scalar, past whatever replaces `torch.autograd.backward`."""
+    """Run the backward pass of a scalar, past replacements of `torch.autograd.backward`."""
     ones = _FUNCTIONS.ones_like(loss, memory_format=_PRESERVE)
     _RUN_BACKWARD((loss,), (ones,), False, False, (), allow_unreachable=True, accumulate_grad=True)
 
@@ -154,7 +154,7 @@ def differentiable(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def named_modules(root: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield every module once with its path, in the order of torch, whatever a class makes of that."""
+    """Yield every module once with its path, in the order of torch, past overrides of a class."""
     seen: set[int] = set()
     pending = [("", root)]
     while pending:

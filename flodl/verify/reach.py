@@ -1,4 +1,4 @@
-"""How far a call of a model came before it raised: the measure by which inputs are searched."""
+"""The reach of a call, up to its error: the measure for the search of inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_NUMBER = Failure(text="it computes nothing but NaN", line=None)
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What one call came to: without a failure, it came to its end and returned numbers.
+    """The outcome of one call: without a failure, it came to its end and returned numbers.
 
     `places` counts the lines that called torch, `steps` the calls: a loop that turns more often
     is no progress, but of two calls that saw the same lines the longer one is nearer to the end.
@@ -55,7 +55,7 @@ def reach_of(call: Callable[[], object], file: Path) -> Reach:
 
 
 def _nothing_in(outcome: object) -> Failure | None:
-    """Say why there is nothing to compare in what a model returns, if so."""
+    """Return why the result of a model has nothing to compare, if so."""
     found = [item for _, item in tensors_in(outcome, draw=True)]
     if not found:
         return _NO_TENSOR

@@ -1,4 +1,4 @@
-"""Values that can be made anew on either side: packed on the original, unpacked on any.
+"""Values that can be made again on either side: packed on the original, unpacked on any.
 
 Classes and functions of the program are packed by name, so that the port gets its own; modules are
 packed by how they were constructed, so that a ported module is built by the port's constructor.
@@ -54,7 +54,7 @@ class Packed:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Construction:
-    """How a module is made.
+    """The recipe of a module.
 
     `class`: `module.qualname` is called with the packed arguments. `value`: the module-level value
     `qualname` is copied. `expression`: `qualname` is Python, evaluated among the file's globals.
@@ -87,7 +87,7 @@ class Construction:
         """Make the module on one side, which must be active.
 
         Raises:
-            TypeError: what was made is no torch module.
+            TypeError: the result is no torch module.
         """
         with BlankMemory():
             result = self._make(side)

@@ -1,4 +1,4 @@
-"""Watches the original run, and keeps how each of its modules was made and first called."""
+"""Recorder of a run of the original: keeps how each of its modules was made and first called."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Recorder:
         self.cases.setdefault(case.class_name, []).append(case)
 
     def add_to_origins(self, words: str) -> None:
-        """Say something more about where all cases come from."""
+        """Add a detail to the origin of all cases."""
         for cases in self.cases.values():
             cases[:] = [replace(case, origin=case.origin + words) for case in cases]
 

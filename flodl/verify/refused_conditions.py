@@ -1,4 +1,4 @@
-"""Exchanges constructor arguments so that a condition holds for which a model refused them.
+"""Changes of constructor arguments that fulfil a condition for which a model refused them.
 
 `assert config.e_layers == config.d_layers`, `if dim % heads: raise ...`, `if task == "b": raise ...`
 say in the code itself what would be accepted.
@@ -119,7 +119,7 @@ def _fields(value: object) -> Mapping[str, Any]:
 
 
 def _value(node: ast.expr, given: Mapping[str, object]) -> Any:
-    """Return what an expression of given arguments is, or nothing that equals anything."""
+    """Return the value of an expression of given arguments, or a value that equals nothing."""
     own: dict[str, Any] = {}
     for value in given.values():
         own |= _fields(value)

@@ -131,7 +131,7 @@ class FoundAbilities:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What importing a program came to.
+    """The outcome of importing a program.
 
     `kinds` says what each class name stands for, `importance` how many other classes it holds or is in.
     """
@@ -385,7 +385,7 @@ class RemoteModel:
         self.side.dropped.append(self.number)
 
     def initial(self) -> dict[str, Snapshot]:
-        """Return what the constructor left."""
+        """Return the state after the constructor."""
         return self._sections("initial", INITIAL_SECTIONS)
 
     def call(self, plan: Plan, attribute_names: AttributeNames | None = None) -> Observation:

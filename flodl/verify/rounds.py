@@ -1,9 +1,9 @@
-"""Compares a ported file with its original, and shares the time out among its classes.
+"""Comparison of a ported file with its original, with the time shared among its classes.
 
-The largest and the most used classes come first. Each gets at most a third of the time that is left, or
-its even share if that is more, and one that would take longer waits: one heavy class does not take the
-time of the rest of its file. Then inputs are looked for again, what waits gets what is left, and at last
-further cases are compared.
+The largest and the most used classes come first. Each gets at most a third of the remaining time, or its
+even share if that is more. One that would take longer waits, so that one heavy class does not take the time
+of the rest of its file. Then inputs are looked for again, what waits gets what is left, and at last further
+cases are compared.
 
 Example:
     Of `Net`, `Block` and `Norm`, 30 s are left. `Net` may take 10 s, but its first calls tell that it
@@ -88,7 +88,7 @@ def examine(
 def last_limit(left_s: float, waiting: int, limit_s: float) -> float | None:
     """Return the seconds of the next of some classes that were too slow; None where they change nothing.
 
-    `limit_s` are those that were not enough before. What is too little for all may be enough for one.
+    `limit_s` are those that were not enough before. Too little time for all may be enough for one.
     """
     share = left_s / waiting
     more = share if share > MORE_TIME * limit_s else left_s
@@ -165,7 +165,7 @@ class _Rounds:
             self._examine(name, book, limit, last=False)
 
     def _look_at_what_waits(self, order: list[str]) -> None:
-        """Give the time that is left to what was too slow: nobody else waits for it."""
+        """Give the remaining time to the classes that were too slow: no other class waits for it."""
         waiting = [name for name in order if name in self._waiting]
         for number, name in enumerate(waiting):
             known = self._waiting.pop(name)
@@ -174,7 +174,7 @@ class _Rounds:
             if more is not None:
                 self._examine(name, known.book, more, last=True)
             elif known.result is None and self._left() >= LEAST_LOOK_S:
-                # What others took is no more than a guess; its own first calls tell.
+                # The times of others are no more than a guess; its first calls tell.
                 self._examine(name, known.book, self._left(), last=False)
             else:
                 self._waiting[name] = known
@@ -214,7 +214,7 @@ class _Rounds:
         return self._sides.original.search_again(names, budget)
 
     def _usual_s(self) -> float:
-        """Return what a class of this file took so far, on average; the largest came first."""
+        """Return the average time of a class of this file so far; the largest came first."""
         return sum(self._seconds) / len(self._seconds) if self._seconds else 0.0
 
     def _needed_s(self) -> float:

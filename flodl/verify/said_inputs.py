@@ -1,4 +1,4 @@
-"""Changes inputs to what a model says in so many words: a shape, a kind of values, something to call."""
+"""Changes of inputs that a model's error names: a shape, a kind of values, something to call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CALLABLE_WORDS = ("'tensor' object is not callable", "'tensor' object has no at
 
 
 def said_shapes(state: State, text: str) -> Iterator[State]:
-    """Yield states with the shapes and sizes that a message in small letters asks for."""
+    """Yield states with the shapes and sizes that a message in small letters names."""
     yield from _with_wanted_shape(state, text)
     yield from _with_part_of(state, text)
     if "target" in text or "must be the same" in text:

@@ -48,7 +48,7 @@ class Scratch:
         return place if self._root in place.parents else None
 
     def make_own(self, path: str | bytes, *, empty: bool) -> None:
-        """Replace a link to somebody's file by a file of its own, before it is written to."""
+        """Replace a link to a user's file by a copy, before it is written to."""
         place = self.place_of(path)
         if place is None or not place.is_symlink():
             return

@@ -1,4 +1,4 @@
-"""Runs a script as `__main__` for a few optimizer steps; records its models and their calls."""
+"""A run of a script as `__main__` for a few optimizer steps, with a record of its models' calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flodl.verify.standins.install import STANDINS
 
 
 def record_script(request: Request, text: bytes, seconds: float) -> tuple[Curve, bytes]:
-    """Run the original; return what its training did and what was recorded, however the run ends."""
+    """Run the original; return its training curve and the record, however the run ends."""
     place = locate(request.original)
     installed = frozenset(sys.modules)
 

@@ -27,7 +27,7 @@ class SearchTime:
         return min(self._deadline, self._part_deadline) - time.monotonic()
 
     def is_over(self) -> bool:
-        """Say whether the part that runs now is to end."""
+        """Return True if the part that runs now is to end."""
         return self.part_left_s() < 0
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Sets and reads the state of every random number generator that user code draws from."""
+"""The state of every random number generator that user code draws from: set and read."""
 
 from __future__ import annotations
 

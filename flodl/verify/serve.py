@@ -1,8 +1,8 @@
 """The server of proofs: one process that has imported torch, and forks what a proof needs.
 
-Example: `fdl port` sends one end of a connection to the server. The server forks a judge, which reads
-the task from it, forks a worker for the original and one for the port, sends both the same questions,
-compares their answers, and reports each result as soon as it knows it. Torch is imported once.
+Example: `fdl port` sends one end of a connection to the server. The server forks a judge, which reads the
+task from it and forks a worker for the original and one for the port. The judge sends both the same
+requests, compares their answers, and reports each result as soon as it knows it. Torch is imported once.
 
     fdl -- server -- judge -- worker of the original
                            -- worker of the port
@@ -67,7 +67,7 @@ def serve(control: int, root: Path) -> None:
     torch.set_num_threads(1)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     sys.dont_write_bytecode = True
-    # What is here stays: the processes share it as long as no search for garbage touches it.
+    # All objects here stay: the processes share them as long as no search for garbage touches them.
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=control) as connection:
@@ -140,7 +140,7 @@ class Reporter:
         self._pipe.send({"event": "running", "name": name, "side": side})
 
     def add(self, result: ClassResult) -> None:
-        """Report one class; what was reported of it before is replaced."""
+        """Report one class, in place of an earlier report."""
         self._pipe.send({"event": "class", "result": asdict(result)})
 
     def need(self, seconds: float) -> None:
@@ -162,7 +162,7 @@ class Crew:
         self._request = request
         self._texts = texts
         self._folder = folder
-        # What a worker must not have: the way to the tool, and what another worker sees.
+        # Descriptors that a worker must not have: the way to the tool, and those of other workers.
         self._private = [descriptor]
         self.pids: list[int] = []
 
@@ -261,7 +261,7 @@ def work(
     forbid_writes([request.workdir])
     worker = Worker(request, label, text, inbox, outbox)
     folders = (request.original.parent, request.ported.parent)
-    # TorchScript would compile a function anew at its third call or so, with other last bits in its
+    # TorchScript would compile a function again at its third call or so, with other last bits in its
     # gradients, and the original is called more often than the port.
     unchanging = torch.jit.optimized_execution(False)  # type: ignore[attr-defined]  # public, undeclared
     own = os.getpid()

@@ -62,14 +62,14 @@ def own_settings(
 ) -> Iterator[object]:
     """Yield small settings of the class that the parameter, the model or its module names for them.
 
-    `read` are the names that the module reads from settings: a class that only stands in the module must
+    `read` are the names that the module reads from settings: a class that is only in the module must
     have half of them.
     """
     memory = SettingsMemory() if memory is None else memory
     for kind in dict.fromkeys(_kinds(made, parameter, read)):
         recipes = _recipes(kind)
         for number in memory.ordered(kind, len(recipes)):
-            # Each model gets settings of its own: some constructors write into them.
+            # Each model gets its own settings: some constructors write into them.
             settings = attempt(partial(kind, **recipes[number]))
             if not isinstance(settings, Failure):
                 attempt(partial(_choose_attention, made, settings))
@@ -192,7 +192,7 @@ def _kinds(made: type, parameter: inspect.Parameter, read: frozenset[str]) -> It
 
 @functools.lru_cache(maxsize=64)
 def _settings_in(module: ModuleType | None) -> tuple[tuple[type, frozenset[str]], ...]:
-    """Return the classes of settings that stand in a module, and the names that each knows."""
+    """Return the classes of settings in a module, and the names that each knows."""
     return tuple(
         (kind, _names_known(kind))
         for kind in ({} if module is None else vars(module)).values()
@@ -201,7 +201,7 @@ def _settings_in(module: ModuleType | None) -> tuple[tuple[type, frozenset[str]]
 
 
 def _named(annotation: str, module: Mapping[str, Any]) -> object:
-    """Return what the text of an annotation stands for: a name of the module, or several."""
+    """Return the class that the text of an annotation names in the module."""
     for text in annotation.strip("'\"").replace("Optional[", "").rstrip("]").split("|"):
         if isinstance(module.get(text.strip()), type):
             return module[text.strip()]

@@ -1,4 +1,4 @@
-"""Guesses the settings object (`config`, `args`, `hparams`) that a constructor takes."""
+"""Guesses of the settings object (`config`, `args`, `hparams`) that a constructor takes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = frozenset({
     "model_args", "model_config", "opt", "options", "opts", "params", "settings",
 })  # fmt: skip
 _DEFAULT = re.compile(r"default_?(config|settings|args|options|params|hparams)$")
-# What is read of a module or a tensor, not of settings.
+# Attributes of a module or a tensor, not of settings.
 _OF_MODULES = frozenset(
     {*dir(nn.Module), "shape", "size", "dim", "ndim", "dtype", "device", "numel"}
 )
@@ -55,9 +55,9 @@ def guess_settings(
     declared: Declared,
     memory: SettingsMemory | None = None,
 ) -> Iterator[object]:
-    """Yield what might be the settings for one parameter, if it looks like some.
+    """Yield possible settings for one parameter, if it looks like settings.
 
-    `declared` returns what command lines of the program say about names, the likeliest first.
+    `declared` returns the values that command lines of the program give to names, the likeliest first.
     """
     kind = _data_class(made, parameter)
     if kind is not None:
@@ -84,13 +84,13 @@ def settings_read(made: type, parameter: inspect.Parameter) -> frozenset[str]:
     own = _attributes_read(constructor, parameter.name) if constructor is not None else None
     if not own or own & _OF_MODULES:
         return frozenset()
-    # What is handed on is called the same in other functions of the file.
+    # An argument that is passed on has the same name in other functions of the file.
     everywhere = _attributes_read(module_node(made), parameter.name)
     return everywhere if len(everywhere) > 1 and not everywhere & _OF_MODULES else frozenset()
 
 
 def _made_by_default(made: type, guess: Guess) -> Iterator[object]:
-    """Yield what `get_default_config()` of the class or its module returns, without its gaps.
+    """Yield the result of `get_default_config()` of the class or its module, without its gaps.
 
     A text in it may stand for a choice among ready sets of values: then the values are enough.
     """

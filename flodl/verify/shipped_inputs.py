@@ -1,4 +1,4 @@
-"""Inputs that a model says itself: by its `dummy_inputs`, its main input and the fields of its settings.
+"""Inputs that a model itself declares: by its `dummy_inputs`, its main input and the fields of its settings.
 
 Models of transformers take all of their inputs as optional ones, name the main one
 (`main_input_name = "pixel_values"`), ship `dummy_inputs`, and keep their sizes in `config`.

@@ -28,7 +28,7 @@ Options = dict[str, tuple[str, ...]]
 def shown_settings(
     file: Path, folders: tuple[Path, ...], wanted: frozenset[str], declared: Mapping[str, object]
 ) -> list[dict[str, object]]:
-    """Return what commands that name a file, or the model in it, give for declared names.
+    """Return the values of declared names in commands that name a file, or the model in it.
 
     Of many, the lightest one and the one in the middle: the lightest may be too small for the model.
     """
@@ -48,7 +48,7 @@ def shown_settings(
 
 @functools.lru_cache(maxsize=8)
 def _commands(folders: tuple[Path, ...]) -> tuple[tuple[Path, Options], ...]:
-    """Return the options of all commands that run a Python file, each with where it stands."""
+    """Return the options of all commands that run a Python file, each with its place."""
     files = project_files(Path(), folders, _ENDINGS)
     return tuple(
         (place, options)
@@ -70,7 +70,7 @@ def _read(text: str) -> Iterator[Options]:
 
 
 def _options(command: str) -> Iterator[Options]:
-    """Yield what follows each option behind the name of the program, if there is any."""
+    """Yield the words after each option behind the name of the program, if there are any."""
     try:
         words = shlex.split(command, comments=True)
     except ValueError:  # a quote that does not end: no command, but prose
@@ -95,13 +95,13 @@ def _is_no_operator(word: str) -> bool:
 
 
 def _is_about(stem: str, place: Path, options: Options) -> bool:
-    """Tell whether a command is for the model of a file: by a value, or by the name of its script."""
+    """Return True if a command is for the model of a file: by a value, or by the name of its script."""
     values = {word.lower() for words in options.values() for word in words}
     return stem in values or (place.suffix != ".md" and stem in _WORDS.split(place.stem.lower()))
 
 
 def _value(words: tuple[str, ...], default: object) -> object:
-    """Return what a program makes of an option's words; what it has without the option says of what kind."""
+    """Return the value that a program makes of an option's words; the default tells the kind."""
     if not words:
         return not default if isinstance(default, bool) else default
     if len(words) > 1:

@@ -1,4 +1,4 @@
-"""Imports the original and the port side by side, so that neither sees a module of the other.
+"""Imports of the original and the port side by side: neither sees a module of the other.
 
 Both main modules carry the original's module name. Whatever local module they import (siblings
 of a script, modules of the same package) is loaded once per side; installed packages are shared.
@@ -38,7 +38,7 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a file sits: its dotted module name, and the folder that makes it importable."""
+    """The place of a file: its dotted module name, and the folder that makes it importable."""
 
     name: str
     root: Path
@@ -89,7 +89,7 @@ class Side:
         self._finder = _MainFinder(self.name, file, home, text)
         self.module = ModuleType(self.name)
         self.failure: Failure | None = None
-        # What the first import ended with, though a later one may have passed.
+        # The failure of the first import, though a later one may have passed.
         self.refused: Failure | None = None
         # Where the import was when its time was over, which is no failure.
         self.overtime: Failure | None = None
@@ -99,7 +99,7 @@ class Side:
         self.random_draws_differ = False
 
     def load(self) -> None:
-        """Import the main module; `failure` is set when that ends with an exception of its own.
+        """Import the main module; `failure` is set when that ends with an exception.
 
         When it is the `__init__` of a package around the module that fails, `failed_parent` is its name.
         """
@@ -187,12 +187,12 @@ class Side:
         return value
 
     def is_local(self, module: str) -> bool:
-        """Tell whether a module name belongs to the program, not to an installed package."""
+        """Return True if a module name belongs to the program, not to an installed package."""
         return module == self.name or module in self._modules or module == "__main__"
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Where the program's own modules are found."""
+        """The folders of the program's own modules."""
         return self._folders
 
     def namespace(self) -> dict[str, object]:
@@ -282,7 +282,7 @@ class _MainLoader(importlib.machinery.SourceFileLoader):
                 self._run(module)
         except OutOfTimeError as problem:
             self._report_overtime(describe(problem, self._file))
-            # What took so long may be an import, which is done again there.
+            # The slow statement may be an import, which is done again there.
             with contextlib.suppress(OutOfTimeError), time_limit(REST_LIMIT_S):
                 define_rest(module, self._file, self._text)
         finally:

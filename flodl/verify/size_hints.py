@@ -1,4 +1,4 @@
-"""Sizes by name: what a constructor was given, and what a model kept of it."""
+"""Sizes by name: the arguments of a constructor, and the attributes of a model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def sequence_shape(hints: Hints) -> tuple[int, int] | None:
 
 
 def _named(holder: object) -> Iterator[tuple[str, Any]]:
-    """Yield what a mapping, or a settings object, holds by name."""
+    """Yield the entries of a mapping, or a settings object, by name."""
     if isinstance(holder, nn.Module | type):
         return
     if dataclasses.is_dataclass(holder):

@@ -32,7 +32,7 @@ from flodl.verify.memory import tensor_checksum
 
 DIGESTED_BYTES = 1 << 20
 MODULE_FIELDS = frozenset(vars(nn.Module()))
-# What a flow keeps in its module, beside what the author does.
+# Attributes that a flow keeps in its module, beside the author's.
 FLOW_FIELDS = frozenset(vars(FlowModule())) - MODULE_FIELDS
 _COMPRESSED = frozenset({torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
 # Numbers of numpy that torch knows; all others are compared as bytes.
@@ -89,7 +89,7 @@ class Snapshot:
     parts: tuple[Part, ...]
 
     def children(self) -> list[list[int]]:
-        """Return for every part the indices of its own parts."""
+        """Return for every part the indices of its parts."""
         found: list[list[int]] = [[] for _ in self.parts]
         for index, part in enumerate(self.parts):
             if part.parent >= 0:
@@ -179,7 +179,7 @@ class Freezer:
         return dataclasses.replace(known, alias=owner)
 
     def _freeze_leaf(self, value: Any, path: str) -> tuple[Content, Pieces]:
-        """Return what stands for a tensor or an array, and its pieces where it has several."""
+        """Return the frozen form of a tensor or an array, and its pieces where it has several."""
         try:
             if not isinstance(value, torch.Tensor):
                 return self._freeze_array(value, path), ()
@@ -260,7 +260,7 @@ def _digested(content: Content) -> Content:
 
 
 def is_all_nan(snapshot: Snapshot) -> bool:
-    """Tell whether a snapshot holds floating point tensors and not one number in them."""
+    """Return True if a snapshot holds floating point tensors and not one number in them."""
     held = [item.data for item in snapshot.tensors()]
     found = [item for item in held if item.is_floating_point() and item.numel()]
     return bool(found) and all(bool(torch.isnan(item.double()).all()) for item in found)
@@ -288,7 +288,7 @@ def _is_uninitialized(tensor: torch.Tensor) -> bool:
 
 
 def _is_wrapper(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor has its numbers in others, which are its attributes."""
+    """Return True if a tensor has its numbers in others, which are its attributes."""
     if raw.is_meta(tensor) or not raw.numel(tensor) or raw.layout(tensor) != torch.strided:
         return False
     return raw.storage_address(tensor) == 0

@@ -30,7 +30,7 @@ from flodl.verify.snapshot import (
 BUILD_SEED = 4321
 LEARNING_RATE = 0.01
 _NO_STATE = MODULE_FIELDS | FLOW_FIELDS
-# Noise of so many numbers is kept for the next call; a large one is drawn anew, to save memory.
+# Noise of so many numbers is kept for the next call; a large one is drawn again, to save memory.
 _KEPT_NOISE = 1 << 15
 _MISSING = "<missing>"
 
@@ -53,7 +53,7 @@ class Call:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one call showed, by section: output, inputs, random draws, buffers, gradients ...
+    """The observations of one call, by section: output, inputs, random draws, buffers, gradients ...
 
     `attribute_names` are the plain attributes that were looked at, `unread` those that the call did not
     set, and that cannot be looked into. `num_differentiable` counts the output tensors that a backward
@@ -84,7 +84,7 @@ class Subject:
         return cls(side, model, Freezer().freeze(random_state(), "random draws"))
 
     def initial(self) -> dict[str, Snapshot]:
-        """Return what the constructor left: keys, order and bits of the state, random draws."""
+        """Return the state after the constructor: keys, order and bits of the state, random draws."""
         state = self.model.state_dict()
         parameters = [(name, p.requires_grad) for name, p in raw.named_parameters(self.model)]
         buffers = [name for name, _ in raw.named_buffers(self.model)]
@@ -102,7 +102,7 @@ class Subject:
     def call(self, call: Call, attribute_names: AttributeNames | None = None) -> Observation:
         """Call the model and freeze everything that the call could have changed."""
         self.model.train(call.mode == "train")
-        nn.Module.zero_grad(self.model)  # one of its own may take no arguments
+        nn.Module.zero_grad(self.model)  # an override may take no arguments
         arguments, leaves = self._arguments(call)
         before = {path: dict(vars(module)) for path, module in raw.named_modules(self.model)}
         freezer = self._freezer_of(arguments)
@@ -308,7 +308,7 @@ def scalar_loss(output: Tree) -> torch.Tensor:
 
 
 def freeze_gradients(named: Iterable[tuple[str, torch.Tensor]]) -> Snapshot:
-    """Freeze the gradients of named tensors and free them; a missing gradient is a value of its own.
+    """Freeze the gradients of named tensors and free them; a missing gradient is a distinct value.
 
     Of a large model they would need as much memory again, on each side, as its weights do.
     """

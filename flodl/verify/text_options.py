@@ -1,4 +1,4 @@
-"""The texts and numbers that code compares its names with: what an argument may be."""
+"""The texts and numbers that code compares its names with: possible values of an argument."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def texts_compared(tree: ast.AST, constants: Mapping[str, object]) -> dict[str, 
 
 
 def _lists(tree: ast.AST) -> dict[str, list[ast.expr]]:
-    """Return the lists that code writes down under a name of its own."""
+    """Return the lists that code writes down under a name."""
     found: dict[str, list[ast.expr]] = {}
     for node in ast.walk(tree):
         match node:

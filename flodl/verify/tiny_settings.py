@@ -75,7 +75,7 @@ def self_contained(values: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in values.items()
         if value is True and _PRETRAINED.fullmatch(name.lower())
     }
-    # transformers has backbones itself; those of timm are asked for by name.
+    # transformers has backbones itself; those of timm are requested by name.
     if values.get("use_timm_backbone") is True:
         changes["use_timm_backbone"] = False
         if isinstance(values.get("backbone"), str):

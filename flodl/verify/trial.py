@@ -1,4 +1,4 @@
-"""Compares one case of both sides in everything that can be seen, check by check."""
+"""Comparison of one case of both sides in every observable, check by check."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class TooSlowError(Exception):
 
 
 @final
-class Abandoned(Exception):  # noqa: N818 - it is no error: the finding stands in the ledger
-    """The port raised; what would follow on the same pair of models says nothing more."""
+class Abandoned(Exception):  # noqa: N818 - it is no error: the ledger holds the finding
+    """The port raised; later comparisons of the same pair of models say nothing more."""
 
 
 @final
@@ -91,7 +91,7 @@ class Trial:
         self._response = response
         self.seconds = {original.label: 0.0, port.label: 0.0}
         self.running: Label = original.label
-        # What the trial needs in all, as far as its probe tells; 0 before that.
+        # The time that the trial needs in all, estimated by its probe; 0 before that.
         self.needs_s = 0.0
         self._pair: _Pair | None = None
 
@@ -126,7 +126,7 @@ class Trial:
             self._pair = loaded
         elif loaded is not None:
             _drop(loaded)
-        # What the time of a heavy model may not suffice for comes last.
+        # Cases for which the time of a heavy model may not suffice come last.
         order = (self._eval_first, self._train_first, self._call_methods, self._alternatives)
         for compare in (self._each_check_once, *reversed(order)) if able.heavy else order:
             with contextlib.suppress(Abandoned):

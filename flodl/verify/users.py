@@ -38,7 +38,7 @@ def user_files(file: Path, folders: Sequence[Path], names: Sequence[str]) -> lis
 
 
 def is_test(file: Path) -> bool:
-    """Tell whether a file holds tests, by its name or its folder."""
+    """Return True if a file holds tests, by its name or its folder."""
     folders = {"test", "tests"} & set(file.parts[-3:-1])
     return bool(folders) or file.stem.startswith("test") or file.stem.endswith("_test")
 
@@ -107,7 +107,7 @@ def _takes(function: Callable[..., object], arguments: dict[str, object]) -> boo
 
 
 def names_any(thing: Any, names: Sequence[str]) -> bool:
-    """Tell whether the text of a class or a function holds one of the names."""
+    """Return True if the text of a class or a function holds one of the names."""
     try:
         text = inspect.getsource(thing)
     except (OSError, TypeError):

@@ -1,4 +1,4 @@
-"""Makes other inputs from one example: another batch size, optional inputs left out or set."""
+"""Other inputs made from one example: another batch size, optional inputs left out or set."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def batch_variants(arguments: Arguments) -> Iterator[Variant]:
 def shrunk_variants(arguments: Arguments) -> Iterator[Variant]:
     """Yield arguments that take less time: smaller images, shorter sequences, a batch of two.
 
-    The smallest come first; what a model does not take it refuses early, where it looks at its sizes.
+    The smallest come first; a model refuses wrong ones early, where it looks at its sizes.
     """
     tensors = [item for _, item in tensors_in(arguments) if item.dim() > 0]
     batches = dict.fromkeys(
@@ -84,7 +84,7 @@ def _shortened(size: int, part: int) -> int:
 
 def _cut(item: torch.Tensor, wanted: Mapping[int, int]) -> torch.Tensor:
     for dim, size in enumerate(item.shape):
-        # The beginning: what is masked for being later stays so.
+        # The beginning: a mask of later positions stays right.
         item = item.detach().narrow(dim, 0, wanted.get(size, size))
     return item.contiguous()
 

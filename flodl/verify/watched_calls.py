@@ -1,4 +1,4 @@
-"""Builds and calls models of the original under a recorder, from one seed."""
+"""Construction and calls of the original's models under a recorder, from one seed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NOTHING = Packed(data=b"")
 
 
 def of_expression(text: str) -> Construction:
-    """Return what makes a model by evaluating an expression."""
+    """Return a construction that evaluates an expression."""
     return Construction(kind="expression", module="", qualname=text, arguments=NOTHING)
 
 
 def of_value(side: Side, name: str) -> Construction:
-    """Return what takes a model that a module-level name holds."""
+    """Return a construction that takes the model of a module-level name."""
     return Construction(kind="value", module=side.name, qualname=name, arguments=NOTHING)
 
 
@@ -41,7 +41,7 @@ def call_watched(model: nn.Module, arguments: Arguments, recorder: Recorder) -> 
 
 
 def watch(side: Side, call: Callable[[], object], origin: str) -> Recorder:
-    """Run a call, and return what it showed of the modules that it makes and calls, however it ends."""
+    """Run a call, and return the record of modules that it makes and calls, however it ends."""
     recorder = new_recorder(side, origin)
 
     def watched() -> object:
@@ -55,7 +55,7 @@ def watch(side: Side, call: Callable[[], object], origin: str) -> Recorder:
 
 
 def runs_again(side: Side, case: Case) -> bool:
-    """Tell whether what was seen in other code can be done again without it."""
+    """Return True if what was seen in other code can be done again without it."""
 
     def call() -> None:
         seed_all(EXAMPLE_SEED)
@@ -68,15 +68,15 @@ def runs_again(side: Side, case: Case) -> bool:
 
 
 def is_kept(side: Side, construction: Construction, model: nn.Module) -> bool:
-    """Tell whether an expression returns what it made before: nothing is drawn then under a seed."""
+    """Return True if an expression returns an earlier object: it draws nothing under a seed."""
     made = construction.qualname.partition("(")[0]
     if construction.kind != "expression" or made == type(model).__name__:
-        return False  # a class makes anew, and a heavy one need not do it twice
+        return False  # a class makes again, and a heavy one need not do it twice
     return attempt(lambda: construction.build(side), side.file) is model
 
 
 def run_without_gradients(call: Callable[[], object], file: Path) -> Failure | None:
-    """Run a call without gradients; return what it ended with, if badly."""
+    """Run a call without gradients; return its failure, if any."""
     with torch.no_grad():
         outcome = attempt(call, file)
     return outcome if isinstance(outcome, Failure) else None

@@ -86,7 +86,7 @@ class Pipe:
 
         Raises:
             ClosedError: the other side has ended.
-            MalformedMessageError: what came is no object, or too large.
+            MalformedMessageError: the message is no object, or too large.
             TimeoutError: the message is not complete at a time of the monotonic clock.
         """
         (size,) = _LENGTH.unpack(self._exactly(_LENGTH.size, deadline))
@@ -152,7 +152,7 @@ class Store:
         return [start, offset - start]
 
     def read(self) -> Stored:
-        """Return what the other side has put in."""
+        """Return the content from the other side."""
         size = os.fstat(self.descriptor).st_size
         if size > MAX_DATA_BYTES:
             raise MalformedMessageError(f"{size} bytes of data")

@@ -420,7 +420,7 @@ def _failure(failure: Failure) -> Fields:
 
 
 def _kind_of(side: Side, name: str) -> str:
-    """Return what a name of a program stands for: nothing, a model, its class, another class."""
+    """Return the kind of a name in a program: nothing, a model, its class, another class."""
     if name not in side.namespace():
         return "missing"
     value = side.namespace()[name]

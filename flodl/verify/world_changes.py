@@ -62,7 +62,7 @@ class Flag:
         return f"{place} = {self.value!r}"
 
     def apply(self, model: nn.Module) -> Undo:
-        """Set the attribute; return what sets it back.
+        """Set the attribute; return a function that sets it back.
 
         Raises:
             AttributeError: this model has no such attribute.
@@ -87,7 +87,7 @@ class Swap:
         return f"other {self.table.removeprefix('_')}"
 
     def apply(self, model: nn.Module) -> Undo:
-        """Put new tensors into the tables of all modules; return what puts the old ones back."""
+        """Put new tensors into the tables of all modules; return a function that puts the old ones back."""
         before: list[tuple[dict[str, Any], str, torch.Tensor]] = []
         made: dict[int, torch.Tensor] = {}
         for module in model.modules():
@@ -110,7 +110,7 @@ class DType:
         return f"model.to({self.dtype})"
 
     def apply(self, model: nn.Module) -> Undo:
-        """Convert the model; return what converts it back to the tensors that it had."""
+        """Convert the model; return a function that restores its tensors."""
         before = [
             (table, name, tensor)
             for module in model.modules()

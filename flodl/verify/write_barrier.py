@@ -39,7 +39,7 @@ _WRITE_FILE = 1 << 1
 # Write, remove and make files of every kind, and link or rename across folders.
 _WRITING = sum(1 << bit for bit in (1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13))
 _TRUNCATE = 1 << 14
-# What a file, as against a folder, can allow.
+# Rights that a file, as against a folder, can have.
 _OF_FILES = _WRITE_FILE | _TRUNCATE
 # Memory that processes share is a file there.
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "shm")

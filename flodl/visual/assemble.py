@@ -27,11 +27,11 @@ FOLD_ABOVE = 24
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """How much of a graph a picture shows.
+    """The detail of a picture of a graph.
 
     Attributes:
         fold: whether repeated blocks are drawn once; `None` folds graphs of more than 24 steps.
-        depth: how many levels of nested graphs stand open; 0 draws each as one box.
+        depth: the levels of nested graphs that are open; 0 draws each as one box.
     """
 
     fold: bool | None = None
@@ -148,7 +148,7 @@ def _runs(sketch: _Sketch) -> tuple[Run, ...]:
 
 
 def _looks(part: Part, node: NodeSpec) -> tuple[object, ...]:
-    """Return what must be equal in two steps that are drawn as one."""
+    """Return the properties that must be equal in two steps that are drawn as one."""
     literal = tuple(
         argument_text(part.spec, arg)
         for arg in (*node.args, *(value for _, value in node.kwargs))
@@ -229,7 +229,7 @@ def _lines(part: Part, nodes: Sequence[int]) -> tuple[str, ...]:
 
 
 def _pattern(paths: Sequence[str]) -> str:
-    """Return what paths have in common, with `*` where they differ: `blocks.*.conv`."""
+    """Return the common pattern of paths, with `*` where they differ: `blocks.*.conv`."""
     split = [path.split(".") for path in paths]
     if len({len(each) for each in split}) != 1:
         return paths[0]

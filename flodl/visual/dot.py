@@ -80,7 +80,7 @@ def dot_of(part: Part) -> str:
 
 
 def _levels(spec: GraphSpec) -> list[list[int]]:
-    """Return the nodes by topological depth: what stands in one level could run at the same time."""
+    """Return the nodes by topological depth: nodes in one level could run at the same time."""
     depth: list[int] = []
     levels: list[list[int]] = []
     for node in spec.nodes:

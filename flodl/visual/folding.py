@@ -20,7 +20,7 @@ FEWEST_COPIES = 3
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One node as folding sees it: what it does, what it reads, and whether it may be folded."""
+    """One node as folding sees it: its operation, its inputs, and whether it may be folded."""
 
     looks: Hashable
     reads: tuple[int, ...]
@@ -93,7 +93,7 @@ def _matching(steps: Sequence[Step], start: int, period: int) -> tuple[int, bool
         found = _moves(steps, index, period, start)
         if found is None:
             break
-        # What moved from the first copy to the second must move on, what stood still must stay.
+        # Parts that moved from the first copy to the second must move on; the others must stay.
         if moves.setdefault((index - start) % period, found) != found:
             break
         copy = start + (index + period - start) // period * period

@@ -1,4 +1,4 @@
-"""The facts about a graph that a picture needs, gathered by somebody who knows torch."""
+"""The facts about a graph that a picture needs, gathered by code that knows torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flodl.spec.graph import GraphSpec
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heat:
-    """How much one node costs: the amount that colours it and the text that says it."""
+    """The cost of one node: the amount that colours it and the text that shows it."""
 
     amount: float
     text: str
@@ -30,9 +30,9 @@ class Part:
         parameters: numbers of parameter elements of the submodules, by dotted path.
         inner: the graphs among the submodules, by dotted path.
         hidden: nodes that compute sizes and the like; pictures leave them out.
-        shapes: what is known of the values, such as `float32[8, 16]`, by node.
+        shapes: the known shapes of the values, such as `float32[8, 16]`, by node.
         heat: costs by node; empty for a picture without a heat map.
-        measure: what `heat` measures, such as `forward time`.
+        measure: the measure of `heat`, such as `forward time`.
         total: the sum that the legend of a heat map states.
     """
 

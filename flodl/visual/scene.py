@@ -1,4 +1,4 @@
-"""What a picture shows: boxes that may hold scenes of their own, and the links between them."""
+"""The content of a picture: boxes that may hold inner scenes, and the links between them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Box:
         title: the first line.
         lines: smaller lines below it.
         tags: names that the user gave to the value.
-        note: what hovering shows.
+        note: the text that hovering shows.
         times: how many alike steps the box stands for.
         heat: 0 to 1 on the colour scale, `None` without a heat map.
         cost: the text of the heat.
-        inner: what is inside, for nested graphs and repeated blocks.
+        inner: the content, for nested graphs and repeated blocks.
         is_open: whether the inside is shown in a still picture.
     """
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def chains_of(
     rows: Sequence[Sequence[int]], steps: Sequence[tuple[int, int]], count: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Return disjoint chains of items, top to bottom, that should stand in one vertical line.
+    """Return disjoint chains of items, top to bottom, that should form one vertical line.
 
     A box continues in the middle one of the boxes below it, if it is the middle one above that; a
     waypoint continues in the next waypoint.

@@ -129,7 +129,7 @@ def shared_starts(drawing: Drawing) -> tuple[int, ...]:
 
 
 def stub_labels(drawing: Drawing) -> dict[int, str]:
-    """Return what stands at links that are not drawn over their whole length.
+    """Return the marks at links that are not drawn over their whole length.
 
     Of all such links to one box only the first is shown, with the text; the others have none.
     """

@@ -1,4 +1,4 @@
-"""How wide text is, how numbers are written, and which role a step has."""
+"""The width of text, the form of numbers, and the role of a step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ACTIVATIONS = frozenset(
      "log_softmax", "logsoftmax", "swish", "softsign", "glu"}
 )  # fmt: skip
 _NORMS = ("norm",)
-# What graphs call for words such as `gate`, by the function's name.
+# Functions that graphs call for words such as `gate`, by the function's name.
 _WORDS: dict[str, Role] = {
     "gate_": "choice",
     "switch_": "choice",
@@ -114,7 +114,7 @@ def role_of(part: Part, node: NodeSpec) -> Role:
 
 
 def title_of(part: Part, node: NodeSpec) -> str:
-    """Return the first line of a box: what the step does."""
+    """Return the first line of a box: the operation of the step."""
     if node.kind == "input":
         return node.name
     if node.kind == "operator":

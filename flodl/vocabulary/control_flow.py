@@ -168,7 +168,7 @@ class Scan:
         """Run the cell along a dimension and return the last state alone.
 
         Raises:
-            FlowError: a readout is given, whose results nobody would get.
+            FlowError: a readout is given, whose results would be lost.
         """
         if self._readout is not None:
             message = f"{call_site()}: scan(..., readout=...).last({dim}) drops what is read out; use along"

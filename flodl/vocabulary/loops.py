@@ -30,7 +30,7 @@ class Loop:
         extra: tuple[Any, ...] = (),
         named: dict[str, Any] | None = None,
     ) -> None:
-        """Take the stream, the stage, tagged values for it, and what else every turn hands to it."""
+        """Take the stream, the stage, tagged values for it, and further arguments of every turn."""
         self._x = x
         self._stage = stage
         self._refs = refs or {}
@@ -38,7 +38,7 @@ class Loop:
         self._named = named or {}
 
     def while_cond(self, halt: Any, limit: int, *, per_sample: bool = False) -> Flow:
-        """Apply the stage until `halt` is positive, asked before each turn, at most `limit` times.
+        """Apply the stage until `halt` is positive, checked before each turn, at most `limit` times.
 
         Args:
             halt: a stage whose output is positive where the loop should stop.
@@ -51,7 +51,7 @@ class Loop:
         )
 
     def until_cond(self, halt: Any, limit: int, *, per_sample: bool = False) -> Flow:
-        """Apply the stage until `halt` is positive, asked after each turn, at most `limit` times.
+        """Apply the stage until `halt` is positive, checked after each turn, at most `limit` times.
 
         Args:
             halt: a stage whose output is positive where the loop should stop.

@@ -47,7 +47,7 @@ def run_stage(
 
 
 def is_module_list(stage: Any) -> bool:
-    """Say whether a stage is a list of modules that is no module of its own: it has no forward."""
+    """Return True if a stage is a list of modules without a forward."""
     return isinstance(stage, nn.ModuleList) and type(stage).forward is nn.Module.forward
 
 
@@ -60,7 +60,7 @@ def call_stage(tracer: Tracer, stage: Any, args: tuple[Any, ...], named: dict[st
         )
     if isinstance(stage, type) and issubclass(stage, nn.Module):
         if not _takes_values(args, named):
-            # Not the layer is called here but its class: every call has a layer of its own.
+            # The code calls the class here, not the layer: every call makes another layer.
             name = tracer.encoder.callable_name(stage)
             return tracer.step("function", name, args, named, compute=stage)
         stage = instantiate(stage)
@@ -152,7 +152,7 @@ def _whole(method: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
 
 
 def _is_of_no_tensor(tracer: Tracer, stage: Any, args: tuple[Any, ...]) -> bool:
-    """Say whether `torch.Tensor.item` or the like is given a number or array of numpy, which has it, too.
+    """Return True if `torch.Tensor.item` or the like is given a number or array of numpy, which has it, too.
 
     Raises:
         NeedsValueError: that is not known yet; a step before made something else than tensors.
@@ -245,7 +245,7 @@ def run_each(x: Flow, parts: Sequence[Any]) -> list[Any]:
 
 
 def are_stages(parts: tuple[Any, ...]) -> bool:
-    """Say whether the arguments of `split` are stages rather than sizes."""
+    """Return True if the arguments of `split` are stages rather than sizes."""
     if _is_one_module_list(parts):
         return True
     if len(parts) == 1 and type(parts[0]) in (list, tuple):
@@ -274,7 +274,7 @@ def _is_flow(part: Any) -> bool:
 
 
 def _is_method(stage: Any) -> bool:
-    """Say whether a stage is a method of a Flow, such as `getattr(x, "exp")`: it records itself."""
+    """Return True if a stage is a method of a Flow, such as `getattr(x, "exp")`: it records itself."""
     from flodl.tracing.proxy import Method
 
     return type(stage) is Method

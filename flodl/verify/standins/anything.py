@@ -1,4 +1,4 @@
-"""An object that accepts whatever plotting and logging code does with it, and does nothing."""
+"""An object that accepts all operations of plotting and logging code, and does nothing."""
 
 from __future__ import annotations
 

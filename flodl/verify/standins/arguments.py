@@ -1,4 +1,4 @@
-"""Gives a script the arguments of the command line that it insists on."""
+"""Command line arguments that a script requires."""
 
 from __future__ import annotations
 

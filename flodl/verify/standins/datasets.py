@@ -16,7 +16,7 @@ NUM_SAMPLES = 640
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What one sample of a data set looks like."""
+    """The form of one sample of a data set."""
 
     channels: int
     size: int
@@ -113,7 +113,7 @@ def pillow_image(pixels: torch.Tensor) -> Any:
 
 @final
 class Image:
-    """As much of an image as a script asks for before it becomes a tensor."""
+    """The part of an image's interface that a script uses before it becomes a tensor."""
 
     def __init__(self, pixels: torch.Tensor) -> None:
         self.pixels = pixels
@@ -146,7 +146,7 @@ class Image:
 def synthetic_vision(
     name: str, image: Callable[[torch.Tensor], Any] = Image
 ) -> Callable[..., SyntheticImages]:
-    """Return what stands for a data set class of torchvision; `image` makes one of its pixels."""
+    """Return the stand-in for a data set class of torchvision; `image` makes one of its pixels."""
     shape = VISION[name]
 
     def make(

@@ -1,4 +1,4 @@
-"""Keeps a program that asks for a GPU on the CPU, where there is no GPU."""
+"""CPU execution of programs that require a GPU, where there is no GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, final
 import torch
 from torch.overrides import TorchFunctionMode
 
-# What a program asks of the device around its training, and what the CPU would answer.
+# Functions of the device that a program calls around its training, with the answers of the CPU.
 _ANSWERS: Mapping[str, object] = {
     "current_device": 0,
     "empty_cache": None,
@@ -40,7 +40,7 @@ def keep_on_cpu(script: Path, note: Callable[[str], None]) -> None:
 
 
 def _asks_for_gpu(script: Path) -> bool:
-    """Say whether a script wants a GPU without asking whether there is one: only then it fails."""
+    """Return True if a script wants a GPU without asking whether there is one: only then it fails."""
     try:
         text = script.read_bytes()
     except OSError:

@@ -18,7 +18,7 @@ _KNOWN: dict[str, tuple[int, int]] = {
 
 @final
 class Space:
-    """What an observation or an action looks like."""
+    """The form of an observation or an action."""
 
     def __init__(self, size: int, count: int, draws: Any) -> None:
         import numpy as np
@@ -34,7 +34,7 @@ class Space:
             self.low = -self.high
 
     def sample(self) -> Any:
-        """Draw a value of its own generator."""
+        """Draw a value from its generator."""
         if self._count:
             return int(self._draws.integers(self._count))
         return self._draws.uniform(self.low, self.high).astype("float32")
@@ -76,7 +76,7 @@ class Environment:
         return (first, {}) if self._modern_reset else first
 
     def step(self, action: object) -> Any:
-        """Observe something, whatever the action is."""
+        """Observe something, for any action."""
         del action
         self._taken += 1
         ended = self._taken >= EPISODE
@@ -111,7 +111,7 @@ def make_gym_module(name: str) -> ModuleType:
 
 
 def _style(script: Path, *, recent: bool) -> tuple[bool, bool]:
-    """Say whether a script takes two values from `reset` and five from `step`, as gymnasium gives."""
+    """Return True if a script takes two values from `reset` and five from `step`, as gymnasium gives."""
     reset = step = recent
     try:
         tree = ast.parse(script.read_bytes())

@@ -122,7 +122,7 @@ def _listed(value: Any) -> list[Any]:
 def read_csv(
     file: Any, sep: str = ",", delimiter: str | None = None, header: Any = 0, **_: Any
 ) -> Frame:
-    """Read a table; what is no number becomes 0."""
+    """Read a table; cells that are no numbers become 0."""
     with Path(file).open(encoding="utf-8") as stream:
         rows = [row for row in csv.reader(stream, delimiter=delimiter or sep) if row]
     names = rows[0] if header is not None else [str(n) for n in range(len(rows[0]))]
@@ -130,7 +130,7 @@ def read_csv(
 
 
 def make_frames_module(name: str) -> ModuleType:
-    """Return what stands for pandas."""
+    """Return the stand-in for pandas."""
     module = make_module(name)
     vars(module).update(read_csv=read_csv, DataFrame=Frame)
     return module

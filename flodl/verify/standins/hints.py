@@ -1,4 +1,4 @@
-"""What the text of a script says about a table that it reads: names and number of columns."""
+"""Hints in the text of a script on a table that it reads: names and number of columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FEWEST = 2
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """The columns that a script asks for; `reads_names` when it reads them from the file."""
+    """The columns that a script uses; `reads_names` when it reads them from the file."""
 
     columns: int = _FEWEST
     names: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What stands for data sets of the Hugging Face hub: columns of noise with the known names."""
+"""Stand-ins for data sets of the Hugging Face hub: columns of noise with the known names."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class HubDataset:
 
     @property
     def features(self) -> dict[str, Any]:
-        """What is known about the columns."""
+        """The known facts about the columns."""
         known = self._classes
         return {name: ClassLabel(known[name]) if name in known else None for name in self._columns}
 
@@ -180,7 +180,7 @@ class HubDataset:
 
 @final
 class DatasetDict(dict[str, HubDataset]):
-    """The parts of a data set by name; what is done to it is done to each."""
+    """The parts of a data set by name; its methods apply to each part."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in {
@@ -214,7 +214,7 @@ class DatasetDict(dict[str, HubDataset]):
 def load_dataset(
     path: str, name: str | None = None, *_: Any, split: str | None = None, **__: Any
 ) -> Any:
-    """Return what stands for a data set of the hub.
+    """Return the stand-in for a data set of the hub.
 
     Raises:
         FileNotFoundError: its columns are not known here.
@@ -269,7 +269,7 @@ def _listed(names: Any) -> list[str]:
 
 
 def make_hub_module(name: str) -> ModuleType:
-    """Return what stands for `datasets`; what is not known is missing."""
+    """Return the stand-in for `datasets`; it lacks unknown names."""
     module = ModuleType(name)
     module.__path__ = []
     if name == "datasets":

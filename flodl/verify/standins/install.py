@@ -1,4 +1,4 @@
-"""Puts stand-ins where an import or a download fails; what is there and works is never replaced."""
+"""Stand-ins where an import or a download fails; a working import is never replaced."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BOARD = "torch.utils.tensorboard"
 
 @final
 class Standins:
-    """The stand-ins of this process; `used` names those that something asked for."""
+    """The stand-ins of this process; `used` names those in use."""
 
     def __init__(self) -> None:
         self.used: dict[str, None] = {}
@@ -155,7 +155,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
         def new(cls: type, *args: Any, **kwargs: Any) -> Any:
             if cls is not fallback:
-                return object.__new__(cls)  # somebody's own data set below it
+                return object.__new__(cls)  # a user's data set below it
             try:
                 made: Any = object.__new__(real)
                 made.__init__(*args, **kwargs)
@@ -198,7 +198,7 @@ def _make_vision(name: str) -> ModuleType:
     return module
 
 
-# What is computed with: data sets, and what makes tensors of them.
+# Parts that are computed with: data sets, and transforms to tensors.
 _COMPUTING: Final[dict[str, Callable[[str], ModuleType]]] = {
     "torchvision": _make_vision,
     "torchtext": make_text_module,
@@ -207,7 +207,7 @@ _COMPUTING: Final[dict[str, Callable[[str], ModuleType]]] = {
     "gymnasium": make_gym_module,
     "pandas": make_frames_module,
 }
-# Parts that are there without an import of their own.
+# Parts that are there without a separate import.
 _PARTS: Final = {
     "torchvision": ("datasets", "transforms", "utils"),
     "torchtext": ("data", "datasets", "vocab"),

@@ -1,8 +1,8 @@
-"""Stands in for packages that cannot be imported here, while a file is imported that needs them.
+"""Placeholders for packages that cannot be imported here, while a file is imported that needs them.
 
-A file of models often imports, directly or through its neighbours, what its models never use: text
-cleaners, audio codecs, somebody's registry. A placeholder lets such an import pass. It gives no
-values: what is called on it after the import raises, so no comparison rests on it.
+A file of models often imports, directly or through its neighbours, things that its models never use: text
+cleaners, audio codecs, a registry. A placeholder lets such an import pass. It gives no
+values: a call on it after the import raises, so no comparison rests on it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Placeholders:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What is not the real thing: modules, and names that modules lack."""
+        """The placeholders in use: modules, and names that modules lack."""
         lacking = (f"{module}.{name}" for module, name in self._attributes)
         return (*self._modules, *lacking)
 
@@ -94,11 +94,11 @@ class Placeholders:
         return True
 
     def answers(self, name: str) -> bool:
-        """Say whether a placeholder stands for a module."""
+        """Return True if a placeholder stands for a module."""
         return any(_is_below(name, module) for module in self._modules)
 
     def answers_libraries(self, name: str) -> bool:
-        """Say whether a placeholder stands for a module where an installed package wants it."""
+        """Return True if a placeholder stands for a module where an installed package wants it."""
         return any(_is_below(name, module) for module in self._for_libraries)
 
     @contextlib.contextmanager
@@ -201,7 +201,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def asked_by_library() -> bool:
-    """Say whether an import comes from an installed package, which knows how to do without."""
+    """Return True if an import comes from an installed package, which knows how to do without."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename

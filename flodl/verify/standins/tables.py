@@ -32,7 +32,7 @@ def rows_of(columns: int, count: int = NUM_ROWS) -> list[list[float]]:
 
 
 def column_names(hints: Hints) -> list[str]:
-    """Return as many names as there are columns, those that a script asks for first."""
+    """Return as many names as there are columns, those that a script uses first."""
     return [*hints.names, *(f"column{n}" for n in range(len(hints.names), hints.columns))]
 
 
@@ -83,12 +83,12 @@ class MissingFiles:
                 vars(numpy)[name] = self._reader(vars(numpy)[name])
 
     def _content(self, file: Any) -> str | None:
-        """Return what to read in place of a missing file; nothing if it is no data."""
+        """Return the stand-in for a missing file; nothing if it is no data."""
         if not isinstance(file, str | os.PathLike):
             return None
         path = PurePath(os.fspath(file))
         if _is_pythons(path):
-            return None  # a library that asks whether an optional file is there
+            return None  # a library that checks for an optional file
         if _ending(path) in _TABLES and path.suffix not in _PACKED:
             self._note(path.name)
             delimiter = "\t" if _ending(path) == ".tsv" else ","
@@ -122,7 +122,7 @@ class MissingFiles:
 
 
 def _is_pythons(path: PurePath) -> bool:
-    """Say whether a path is below this Python or its packages, where no script keeps its data."""
+    """Return True if a path is below this Python or its packages, where no script keeps its data."""
     return any(path.is_relative_to(place) for place in _PYTHON)
 
 

@@ -1,4 +1,4 @@
-"""What stands for torchtext: labelled sentences, lines of text, tokenizers and vocabularies."""
+"""Stand-ins for torchtext: labelled sentences, lines of text, tokenizers and vocabularies."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Vocab:
         self._default: int | None = None
 
     def set_default_index(self, index: int | None) -> None:
-        """Say the number of unknown words."""
+        """Return the number of unknown words."""
         self._default = index
 
     def __getitem__(self, word: str) -> int:
@@ -126,7 +126,7 @@ def ngrams_iterator(words: Sequence[str], ngrams: int) -> Iterator[str]:
 
 
 def make_text_module(name: str) -> ModuleType:
-    """Return what stands for a module of torchtext; what is not known is missing."""
+    """Return the stand-in for a module of torchtext; it lacks unknown names."""
     module = ModuleType(name)
     module.__path__ = []
     vars(module).update(_MEMBERS.get(name, {}))

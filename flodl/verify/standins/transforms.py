@@ -76,7 +76,7 @@ def flip(image: Any, probability: float) -> Any:
 
 
 def make_transforms_module() -> ModuleType:
-    """Return what stands for `torchvision.transforms`."""
+    """Return the stand-in for `torchvision.transforms`."""
     module = make_module("torchvision.transforms")
     known: dict[str, Any] = {
         "Compose": Compose,

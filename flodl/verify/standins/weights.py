@@ -1,4 +1,4 @@
-"""Lets models keep the weights they were made with where pretrained ones cannot be had."""
+"""Initial weights in place of pretrained ones that cannot be had."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, final
 import torch
 from torch import nn
 
-# What a checkpoint tells beside weights, by a part of its name: a training that begins.
+# Values in a checkpoint beside weights, by a part of their name: a training that begins.
 _NUMBERS = ("epoch", "iter", "step", "best", "loss", "acc")
 
 
 @final
 class MissingWeights(dict[str, Any]):
-    """A checkpoint that is not there: it has no entries, and whatever is asked for is missing, too."""
+    """A checkpoint that is not there: it has no entries, and whatever is looked up is missing, too."""
 
     def __missing__(self, key: str) -> Any:
         return 0 if any(word in str(key) for word in _NUMBERS) else MissingWeights()
