@@ -7,7 +7,7 @@ from typing import Annotated, final
 import typer
 
 from fdl_cli.commands.command import Command, CommandGroup
-from fdl_cli.commands.run import surroundings
+from fdl_cli.commands.task_context import surroundings
 from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.manifest.document import Table

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from fdl_cli.commands.run import surroundings
+from fdl_cli.commands.task_context import surroundings
 from fdl_cli.context import MANIFEST_NAME, Context
 from fdl_cli.errors import (
     EnvironmentLackingError,

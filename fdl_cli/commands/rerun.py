@@ -6,8 +6,9 @@ from typing import Annotated, final
 import typer
 
 from fdl_cli.commands.command import Command
-from fdl_cli.commands.run import RunData, RunOptions, show, surroundings
+from fdl_cli.commands.run import RunData, RunOptions, show
 from fdl_cli.commands.run import run as run_task
+from fdl_cli.commands.task_context import surroundings
 from fdl_cli.context import Context
 from fdl_cli.errors import Notice
 from fdl_cli.manifest.history import RunRecord, find_run, read_history

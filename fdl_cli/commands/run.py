@@ -7,7 +7,7 @@ from typing import Annotated, Final, NoReturn, final
 import typer
 
 from fdl_cli.commands.command import Command
-from fdl_cli.commands.registry import COMMANDS
+from fdl_cli.commands.task_context import surroundings
 from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.errors import EnvironmentLackingError, FdlError, OperationFailedError, UsageError
@@ -119,12 +119,6 @@ def show(result: CommandResult[RunData], console: Console) -> None:
     where = f"in the service `{plan.service}`" if plan.service else f"in {plan.folder}"
     console.note(f"would run {where}:", "dim")
     console.line(plan.command)
-
-
-def surroundings(context: Context) -> Surroundings:
-    """Return the context of the task runner."""
-    reserved = frozenset(entry.name for entry in COMMANDS)
-    return Surroundings(cwd=context.cwd, environ=context.environ, reserved=reserved)
 
 
 def pass_verbosity(invocation: Invocation, verbosity: int) -> Invocation:

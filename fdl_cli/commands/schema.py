@@ -8,7 +8,7 @@ from typing import Annotated, Any, final
 import typer
 
 from fdl_cli.commands.command import Command, CommandGroup
-from fdl_cli.commands.run import surroundings
+from fdl_cli.commands.task_context import surroundings
 from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.manifest.entries import EntryState, clear, entry_states, refresh, require_entries

@@ -6,7 +6,7 @@ from typing import Annotated, final
 import typer
 
 from fdl_cli.commands.command import Command
-from fdl_cli.commands.run import surroundings
+from fdl_cli.commands.task_context import surroundings
 from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.manifest.model import Flags

@@ -87,9 +87,7 @@ if TYPE_CHECKING:
 
 # Items of a container of more are guarded together, by one call.
 _FEW_ITEMS: Final = 8
-_HOOKS: Final = (
-    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
-)  # fmt: skip
+_HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _CALLED_BY_PYTHON: Final = (
     "__call__", "__getitem__", "__len__", "__iter__", "__contains__", "__bool__", "__getattr__",
     "__eq__", "__add__", "__mul__", "__next__", "__enter__", "__exit__",
@@ -437,11 +435,9 @@ class Sources:
 
     def called(self, module: nn.Module) -> None:
         """Guard the hooks of a module that the flow calls in place, such as a parametrization."""
-        place = self.source_of(module)
-        if place is None:
-            path = self._tracer.encoder.module_path(module)
-            place = None if path is None else f"self.get_submodule({path!r})"
-        if place is not None:
+        path = self._tracer.encoder.module_path(module)
+        place = self.source_of(module) or (path and f"self.get_submodule({path!r})")
+        if place:
             for name in _HOOKS:
                 hooks = vars(module)[name]
                 if hooks:

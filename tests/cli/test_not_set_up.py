@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from fdl_cli.commands import project_setup
-from fdl_cli.commands.run import surroundings
+from fdl_cli.commands.task_context import surroundings
 from fdl_cli.console import Console, Terminal
 from fdl_cli.context import Context, directories
 from fdl_cli.errors import NeedsTerminalError, OperationFailedError
