@@ -25,7 +25,7 @@ from flodl.spec.graph import Items, Literally, Ref, node_refs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from flodl.spec.graph import GraphSpec, NodeSpec
+    from flodl.spec.graph import GraphSpec, Guard, NodeSpec
 
 RESERVED = frozenset(
     {"self", "m", "run", "torch", "F", "math", "operator", "expect", "entered", "unpack", "_kept",
@@ -64,7 +64,9 @@ class _Emitter:
     reserved: frozenset[str] = RESERVED
     depth: int = 1
     frames: dict[int, dict[int, str]] = field(default_factory=dict)
-    last_fork: int = -1  # of the description; finding it takes a pass over all guards
+    # Of the description; finding them takes a pass over all guards.
+    last_fork: int = -1
+    guards_of: dict[int, list[Guard]] = field(default_factory=dict)
 
     def put(self, text: str, *nodes: int) -> None:
         self.lines.append("    " * self.depth + text)
@@ -102,6 +104,7 @@ def generate(
         writer=Writer(name_of=lambda _: ""),
         reserved=RESERVED.union(constants),
         last_fork=spec.last_fork,
+        guards_of=_guards_of(spec),
     )
     emitter.writer.name_of = lambda index: _text_of(emitter, index)
     for node in spec.nodes:
@@ -273,34 +276,39 @@ def _loop(emitter: _Emitter, node: NodeSpec) -> None:
 def _check(emitter: _Emitter, *nodes: int) -> None:
     """Emit the guards on nodes whose values have just been computed."""
     for index in nodes:
-        for guard in emitter.spec.guards:
-            if not guard.at_entry and guard.value == Ref(index):
-                asked = emitter.writer.arg(guard.value)
-                expected = emitter.writer.arg(guard.expected)
-                if guard.presence:
-                    is_there = guard.expected == Literally(True)
-                    # A stand-in of torch.fx says nothing of what is there.
-                    other = (
-                        "is None"
-                        if is_there
-                        else f"is not None and not isinstance({asked}, _Proxy)"
-                    )
-                    _fork(emitter, index, f"{asked} {other}")
-                    continue
-                if guard.branches:
-                    _fork(emitter, index, f"{asked} != {expected}")
-                    continue
+        for guard in emitter.guards_of.get(index, ()):
+            asked = emitter.writer.arg(guard.value)
+            expected = emitter.writer.arg(guard.expected)
+            if guard.presence:
+                is_there = guard.expected == Literally(True)
+                # A stand-in of torch.fx says nothing of what is there.
+                absent = f"is not None and not isinstance({asked}, _Proxy)"
+                _fork(emitter, index, f"{asked} {'is None' if is_there else absent}")
+            elif guard.branches:
+                _fork(emitter, index, f"{asked} != {expected}")
+            else:
                 emitter.put(f"expect({asked}, {expected}, {str(guard.site)!r})", index)
+
+
+def _guards_of(spec: GraphSpec) -> dict[int, list[Guard]]:
+    """Return the guards that are not at the entry, by the node whose value they compare."""
+    found: dict[int, list[Guard]] = {}
+    for guard in spec.guards:
+        if not guard.at_entry and isinstance(guard.value, Ref):
+            found.setdefault(guard.value.node, []).append(guard)
+    return found
 
 
 def _fork(emitter: _Emitter, node: int, is_other: str) -> None:
     emitter.put(f"if {is_other}:", node)
     emitter.put(f"    return _other({node}, locals())", node)
     last = emitter.spec.together(node)[-1]
+    # The variables that hold a value now: far fewer than all that were bound.
+    held = sorted((index, variable) for variable, index in emitter.holder.items())
     emitter.frames[node] = {
         index: variable
-        for index, variable in emitter.variable.items()
-        if index <= last and emitter.holder.get(variable) == index
+        for index, variable in held
+        if index <= last and emitter.variable.get(index) == variable
     }
 
 

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, TypeAlias
 
 from flodl.bytecode.decode import instructions
 from flodl.bytecode.instruction import Instruction, Kind
+from flodl.bytecode.operands import callee, operands
+from flodl.errors import FlowError
+from flodl.tracing.guard_values import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 Chain: TypeAlias = tuple[str, ...]
 
+_VARIABLES = frozenset({Kind.LOAD_GLOBAL, Kind.LOAD_CELL})
 _LOADS = frozenset({Kind.LOAD_LOCAL, Kind.LOAD_CELL})
 # `type(name, bases, members)` below an abstract class says that the new class is of the module `abc`.
 _FOREIGN = frozenset(sys.stdlib_module_names) - {"__main__", "abc"} | {
@@ -53,6 +57,50 @@ def global_reads(code: CodeType) -> tuple[Chain, ...]:
             if step.kind is Kind.LOAD_GLOBAL and step.name not in stored:
                 found[step.name, *_attributes(steps, position + 1)] = None
     return tuple(found)
+
+
+def require_same_globals(written: Iterable[tuple[FunctionType, str, object]]) -> None:
+    """Require that a flow has set no global variable: later calls would not set it.
+
+    Args:
+        written: functions, the global that each of them sets, and its value before.
+
+    Raises:
+        FlowError: one has another value now.
+    """
+    for function, name, before in written:
+        if function.__globals__.get(name, MISSING) is not before:
+            code = function.__code__
+            message = (
+                f"{code.co_filename}:{code.co_firstlineno}: the flow sets the global `{name}`, and only "
+                f"its trace would do so; set it in a step: call({function.__name__}, ...)"
+            )
+            raise FlowError(message)
+
+
+@lru_cache(maxsize=4096)
+def is_given_to_steps(code: CodeType, name: str) -> bool:
+    """Return True if a function only passes a variable on to steps: `call(print, x, file=out)`."""
+    if any(
+        name in (*inner.co_names, *inner.co_freevars)
+        for inner in _nested(code)
+        if inner is not code
+    ):
+        return False
+    steps, taken = instructions(code), operands(code)
+    loads = {at for at, step in enumerate(steps) if step.kind in _VARIABLES and step.name == name}
+    for step, sources in zip(steps, taken, strict=True):
+        if loads.isdisjoint(frozenset().union(*sources)):
+            continue
+        if step.kind is not Kind.CALL:
+            return False
+        called = callee(step, sources)
+        if not loads.isdisjoint(called) or not {steps[at].name for at in called} & {
+            "call",
+            "through",
+        }:
+            return False
+    return True
 
 
 @lru_cache(maxsize=4096)

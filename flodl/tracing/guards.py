@@ -213,10 +213,11 @@ class Guards:
         metadata = metadata_nodes(spec)
         entry = entry_nodes(spec, metadata)
         shaped = shaped_nodes(spec, metadata, entry) if self.is_tied else frozenset()
+        inside = _inside_of_steps(spec)
         found: dict[tuple[int, object], Guard] = {}
         for flow, value, site in self._guards:
             node = flow_node(flow)
-            if node not in entry and node not in shaped and _is_inside(spec, node):
+            if node not in entry and node not in shaped and node in inside:
                 message = (
                     f"{site}: the flow goes on by a value inside a `with` block whose context a step has "
                     "made, and that would be entered twice; ask before the block, or keep the block as a "
@@ -235,12 +236,12 @@ class Guards:
                     branches=node not in entry and node not in shaped,
                 ),
             )
-        return (*found.values(), *self._presence_guards(spec))
+        return (*found.values(), *self._presence_guards(inside))
 
-    def _presence_guards(self, spec: GraphSpec) -> Iterator[Guard]:
+    def _presence_guards(self, inside: frozenset[int]) -> Iterator[Guard]:
         for node, (is_there, site) in self._presence.items():
             # A block whose context a step has made would be entered twice.
-            if not _is_inside(spec, node):
+            if node not in inside:
                 yield Guard(
                     value=Ref(node), expected=Literally(is_there), site=site,
                     at_entry=False, branches=True, presence=True,
@@ -258,12 +259,15 @@ class Guards:
         )
 
 
-def _is_inside(spec: GraphSpec, index: int) -> bool:
-    """Return True if a node is inside a `with` block whose context is the value of a step."""
+def _inside_of_steps(spec: GraphSpec) -> frozenset[int]:
+    """Return the nodes inside a `with` block whose context is the value of a step."""
     opened: list[bool] = []
-    for node in spec.nodes[: index + 1]:
+    found: set[int] = set()
+    for node in spec.nodes:
         if node.kind == "enter":
             opened.append(not node.target)
         elif node.kind == "exit":
             opened.pop()
-    return any(opened)
+        if any(opened):
+            found.add(node.index)
+    return frozenset(found)

@@ -34,11 +34,13 @@ from contextvars import ContextVar
 from enum import Enum, auto
 from types import (
     BuiltinFunctionType,
+    ClassMethodDescriptorType,
     CodeType,
     GenericAlias,
     GetSetDescriptorType,
     MappingProxyType,
     MemberDescriptorType,
+    MethodDescriptorType,
     MethodWrapperType,
     ModuleType,
     UnionType,
@@ -101,7 +103,8 @@ _WRAPPERS: Final = (
 _BOUND: Final = (BuiltinFunctionType, MethodWrapperType)
 _STATELESS: Final = (
     *_LOCKS, operator.itemgetter, operator.attrgetter, operator.methodcaller, staticmethod, classmethod,
-    property, CodeType, GenericAlias, GetSetDescriptorType, MemberDescriptorType, UnionType,
+    property, ClassMethodDescriptorType, MethodDescriptorType, CodeType, GenericAlias,
+    GetSetDescriptorType, MemberDescriptorType, UnionType,
     WrapperDescriptorType,
 )  # fmt: skip
 _HOOKED: Final = (*CODE, nn.Module, torch.Tensor)

@@ -42,6 +42,8 @@ from flodl.tracing.global_reads import (
     global_reads,
     global_writes,
     is_foreign,
+    is_given_to_steps,
+    require_same_globals,
     super_reads,
 )
 from flodl.tracing.guard_values import (
@@ -119,7 +121,7 @@ class Sources:
         self.names: set[str] = set()
         self.changes = ChangedContents()
         self._changing: frozenset[str] | None = None
-        self._globals: list[tuple[FunctionType, str, Any]] = []
+        self.written_globals: list[tuple[FunctionType, str, Any]] = []
         self._running = ""  # file and line of the function whose reads are guarded
         self._inside: list[int] = []
         self._flows: dict[int, Any] = {}
@@ -327,6 +329,11 @@ class Sources:
         elif isinstance(value, (nn.ModuleList, nn.ModuleDict, nn.Sequential)):
             self._check(f"len({expression}._modules) == {len(value._modules)}")
         elif rule is Rule.PARTS:
+            if (
+                is_bound(value)
+                and expression == f"{self.source_of(value.__self__)}.{value.__name__}"
+            ):
+                return  # read from the object itself, whose class is guarded
             self._check_type(value)
             for part, text in parts_of(value):
                 self.found(part, text.format(expression))
@@ -439,9 +446,8 @@ class Sources:
         place = self.source_of(module) or (path and f"self.get_submodule({path!r})")
         if place:
             for name in _HOOKS:
-                hooks = vars(module)[name]
-                if hooks:
-                    self.found(hooks, f"{place}.{name}")
+                if vars(module)[name]:
+                    self.found(vars(module)[name], f"{place}.{name}")
                 else:
                     self._check(f"not {place}.{name}")
 
@@ -472,7 +478,7 @@ class Sources:
                 self._global(function, chain)
             for name in global_writes(function.__code__):
                 table = function.__globals__
-                self._globals.append((function, name, table.get(name, MISSING)))
+                self.written_globals.append((function, name, table.get(name, MISSING)))
             self._free_variables(function)
             for default in (
                 *(function.__defaults__ or ()),
@@ -491,21 +497,6 @@ class Sources:
             if value is not None:
                 self._check(f"{key}.{part} is {self._key(value, part)}")
 
-    def require_same_globals(self) -> None:
-        """Require that the flow has set no global variable: later calls would not set it.
-
-        Raises:
-            FlowError: it has.
-        """
-        for function, name, before in self._globals:
-            if function.__globals__.get(name, MISSING) is not before:
-                code = function.__code__
-                message = (
-                    f"{code.co_filename}:{code.co_firstlineno}: the flow sets the global `{name}`, and only "
-                    f"its trace would do so; set it in a step: call({function.__name__}, ...)"
-                )
-                raise FlowError(message)
-
     def _free_variables(self, function: FunctionType) -> None:
         for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
@@ -513,7 +504,19 @@ class Sources:
             content = cell_content(cell)
             if name == "__class__" or content is MISSING or type(content) is Flow:
                 continue
-            self.found(content, f"{self._key(cell, f'cell_{name}')}.cell_contents")
+            text = f"{self._key(cell, f'cell_{name}')}.cell_contents"
+            self._variable(function, name, content, text)
+
+    def _variable(self, function: FunctionType, name: str, value: Any, text: str) -> None:
+        if (
+            not is_constant(value)
+            and is_live(value)
+            and is_given_to_steps(function.__code__, name)
+        ):
+            self._keep(value, text, hook=False)
+            self._check(f"{text} is {self._key(value, name, portable=False)}")
+        else:
+            self.found(value, text)
 
     def _global(self, function: FunctionType, chain: tuple[str, ...]) -> None:
         name, *rest = chain
@@ -534,7 +537,7 @@ class Sources:
         elif not isinstance(value, type) and not (
             isinstance(value, FUNCTIONS) and is_foreign(getattr(value, "__module__", None))
         ):
-            self.found(value, text)
+            self._variable(function, name, value, text)
 
     def _chain(self, value: Any, text: str, names: tuple[str, ...]) -> None:
         """Guard what a chain of attributes reads from a class or a module, which cannot be hooked."""
@@ -592,7 +595,7 @@ def traced_reads(tracer: Tracer, function: Any) -> Iterator[None]:
     tracer.sources.class_reads(function, tracer.module)
     try:
         yield
-        tracer.sources.require_same_globals()
+        require_same_globals(tracer.sources.written_globals)
     finally:
         tracer.sources.hooks.remove()
         if not tracer.sources.changes.settle(valued=tracer.valued) and not tracer.valued:
