@@ -105,10 +105,11 @@ def test_tests_have_the_verdict_of_pytest(others, tmp_path, capfd, code, verdict
     script = f'#!/bin/sh\necho "$@" in $PYTHONPATH\nexit {code}\n'
     prepared.set_result(program(tmp_path / "python", script))
     assert others.run_tests(13, prepared) is (code == 0)
-    first, last = capfd.readouterr().out.splitlines()
+    first, second, last = capfd.readouterr().out.splitlines()
     assert first.startswith("-m pytest")
-    assert first.endswith(f"tests/flodl tests/porter in {others.ROOT}")
-    assert "slow" not in first  # the slow tests run there too
+    assert first.endswith(f"tests/flodl in {others.ROOT}")
+    assert "slow" not in first  # the slow tests of the runtime run there too
+    assert second.endswith(f"-m not slow tests/porter in {others.ROOT}")
     assert last.startswith(f"python 3.13 {verdict}  ")
 
 

@@ -233,6 +233,7 @@ def test_archive_policy_runs_its_own_script_alone(tmp_path):
     monitor.set_svg(
         '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>1</script></svg>'
     )
+    monitor.finish()
     monitor.save_html(tmp_path / "a.html")
     text = (tmp_path / "a.html").read_text()
     policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]+)">', text)
