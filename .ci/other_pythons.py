@@ -40,8 +40,8 @@ PACKAGES = ("debootstrap", "debian-archive-keyring", "patchelf")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 # The newest torch brings its own versions of these.
 UNPINNED = {"torch", "torchvision"}
-# All tests of runtime and prover, and the fast ones of the porter: its slow ones read other programs, in which
-# versions of Python do not differ, and take as long as all others.
+# All tests of runtime and prover, and the fast ones of the porter: its slow ones take as long as all
+# others, and rarely depend on the version of Python.
 TESTS = (("tests/flodl",), ("-m", "not slow", "tests/porter"))
 MOST_ENVIRONMENTS = 2
 

@@ -446,10 +446,7 @@ class Sources:
         place = self.source_of(module) or (path and f"self.get_submodule({path!r})")
         if place:
             for name in _HOOKS:
-                if vars(module)[name]:
-                    self.found(vars(module)[name], f"{place}.{name}")
-                else:
-                    self._check(f"not {place}.{name}")
+                self.found(vars(module)[name], f"{place}.{name}")
 
     # ---- functions ------------------------------------------------------------------------------
 
