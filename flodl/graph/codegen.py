@@ -34,6 +34,40 @@ RESERVED = frozenset(
 
 
 @final
+class Frames:
+    """Which variable holds which node where the code may leave a plan.
+
+    A flow with thousands of side exits has as many frames of thousands of variables. So the bindings
+    are kept, in order, and a frame is made of those before it when a pass does leave there.
+
+    Example:
+        >>> frames = Frames()
+        >>> frames.bind("x", 0); frames.bind("y", 1); frames.leave(1, 1); frames.bind("y", None)
+        >>> frames[1]
+        {0: 'x', 1: 'y'}
+    """
+
+    def __init__(self) -> None:
+        self._bindings: list[tuple[str, int | None]] = []
+        self._exits: dict[int, tuple[int, int]] = {}
+
+    def bind(self, variable: str, node: int | None) -> None:
+        """Note that a variable holds a node from here on, or none."""
+        self._bindings.append((variable, node))
+
+    def leave(self, node: int, last: int) -> None:
+        """Note a side exit at a node; `last` is the last node whose value is known there."""
+        self._exits[node] = len(self._bindings), last
+
+    def __getitem__(self, node: int) -> dict[int, str]:
+        """Return the variables of all nodes up to the side exit at a node."""
+        count, last = self._exits[node]
+        holder = dict(self._bindings[:count])
+        held = sorted((index, name) for name, index in holder.items() if index is not None)
+        return {index: name for index, name in held if index <= last}
+
+
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
     """Generated source of one graph.
@@ -47,7 +81,7 @@ class Code:
     accepts: str
     nodes_of_line: tuple[tuple[int, ...], ...]
     variables: dict[tuple[int, int], str]
-    frames: dict[int, dict[int, str]] = field(default_factory=dict)
+    frames: Frames = field(default_factory=Frames)
 
 
 @final
@@ -63,10 +97,14 @@ class _Emitter:
     seen: dict[tuple[int, int], str] = field(default_factory=dict)
     reserved: frozenset[str] = RESERVED
     depth: int = 1
-    frames: dict[int, dict[int, str]] = field(default_factory=dict)
+    frames: Frames = field(default_factory=Frames)
     # Of the description; finding them takes a pass over all guards.
     last_fork: int = -1
     guards_of: dict[int, list[Guard]] = field(default_factory=dict)
+
+    def hold(self, variable: str, node: int) -> None:
+        self.holder[variable] = node
+        self.frames.bind(variable, node)
 
     def put(self, text: str, *nodes: int) -> None:
         self.lines.append("    " * self.depth + text)
@@ -110,7 +148,7 @@ def generate(
     for node in spec.nodes:
         if node.kind == "input" and node.target.isidentifier():
             emitter.variable[node.index] = node.target
-            emitter.holder[node.target] = node.index
+            emitter.hold(node.target, node.index)
     if start >= 0:
         _resume(emitter, start)
     for node in spec.nodes[start + 1 :]:
@@ -221,7 +259,7 @@ def _in_place(emitter: _Emitter, node: NodeSpec) -> bool:
     variable = emitter.variable[first.node]
     emitter.put(f"{variable} {sign} {emitter.writer.arg(node.args[1])}", node.index)
     emitter.variable[node.index] = variable
-    emitter.holder[variable] = node.index
+    emitter.hold(variable, node.index)
     return True
 
 
@@ -303,13 +341,7 @@ def _fork(emitter: _Emitter, node: int, is_other: str) -> None:
     emitter.put(f"if {is_other}:", node)
     emitter.put(f"    return _other({node}, locals())", node)
     last = emitter.spec.together(node)[-1]
-    # The variables that hold a value now: far fewer than all that were bound.
-    held = sorted((index, variable) for variable, index in emitter.holder.items())
-    emitter.frames[node] = {
-        index: variable
-        for index, variable in held
-        if index <= last and emitter.variable.get(index) == variable
-    }
+    emitter.frames.leave(node, last)
 
 
 def _free(emitter: _Emitter, node: NodeSpec) -> None:
@@ -331,6 +363,7 @@ def _free(emitter: _Emitter, node: NodeSpec) -> None:
         emitter.put(f"del {', '.join(dying)}")
         for name in dying:
             del emitter.holder[name]
+            emitter.frames.bind(name, None)
 
 
 def _statement_refs(emitter: _Emitter, node: NodeSpec) -> list[int]:
@@ -355,7 +388,7 @@ def _bind(emitter: _Emitter, node: NodeSpec, at: NodeSpec | None = None) -> str:
         count += 1
         name = f"{wanted}_{count}"
     emitter.variable[node.index] = name
-    emitter.holder[name] = node.index
+    emitter.hold(name, node.index)
     return name
 
 
