@@ -7,8 +7,8 @@ from typing import final
 
 SECONDS = 5.0
 FACTOR = 2
-# Below this size the memory of an input is that of Python objects and code around it: 2.2 MB on 3.13.
-SLACK = 3_000_000
+# Below this size the memory of an input is that of Python objects around it.
+SLACK = 2_000_000
 
 
 @final

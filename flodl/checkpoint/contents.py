@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 Source: TypeAlias = "str | Path | BinaryIO"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _PICKLE_MAGIC: Final = b"\x80"
-_CHUNK: Final = 1 << 20
+# As fast as 1 MiB, of which gzip of Python 3.13 holds two at a time.
+_CHUNK: Final = 1 << 17
 
 
 class AbstractContents(ABC):
