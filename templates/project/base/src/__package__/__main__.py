@@ -78,10 +78,13 @@ def run_train(config: Config, folder: Path) -> int:
 
 def run_resume(folder: Path, overrides: list[str]) -> int:
     """Train on, bit for bit as if the run had never stopped."""
+    from flodl import RunDirectory
+
     from {{ package }}.train import fit
 
     config = changed(stored(folder), overrides)
-    print(f"run: {folder}")
+    newest = RunDirectory(folder).checkpoints.latest()
+    print(f"run: {folder}, from epoch {newest.epoch if newest else 0}")
     fit(config, folder, resume=True)
     return 0
 
@@ -100,8 +103,9 @@ def run_eval(place: Path, overrides: list[str]) -> int:
     if place.is_dir() and newest is None:
         raise FileNotFoundError(f"there is no checkpoint in {place}")
     path = place if newest is None or place.is_file() else newest.path
+    epochs = {each.path.resolve(): each.epoch for each in run.checkpoints.entries()}
     found = evaluate_checkpoint(path, config, pick_device(config.train.device))
-    print(json.dumps(found, indent=2))
+    print(json.dumps({"epoch": epochs.get(path.resolve()), **found}, indent=2))
     return 0
 
 
