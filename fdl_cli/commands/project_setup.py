@@ -14,8 +14,9 @@ from fdl_cli.errors import (
 )
 from fdl_cli.manifest.model import Invocation
 from fdl_cli.manifest.project import open_project
-from fdl_cli.manifest.readiness import find_python, required, surely_has
+from fdl_cli.manifest.readiness import find_python, surely_has
 from fdl_cli.manifest.request import Request
+from fdl_cli.manifest.resolve import required
 from fdl_cli.system.python_env import Environment, find_environment
 from fdl_cli.torchenv.own_wheel import PROJECT, VENDOR, own_installation, put_wheel, vendored
 from fdl_cli.torchenv.project_install import Installable, install_project, read_installable

@@ -161,7 +161,8 @@ def _ready(
     context: Context, request: Request, around: Surroundings, invocation: Invocation
 ) -> Invocation:
     """Set the project up, if the task needs packages that are missing; return the program to run then."""
-    from fdl_cli.manifest.readiness import find_python, required
+    from fdl_cli.manifest.readiness import find_python
+    from fdl_cli.manifest.resolve import required
 
     if not required(request.project.stored, request.found):
         return invocation

@@ -9,10 +9,15 @@ from collections.abc import Mapping
 
 from fdl_cli.manifest.entry_arguments import known_arguments
 from fdl_cli.manifest.execute import become
-from fdl_cli.manifest.model import Flags, Trouble, overlay_name
-from fdl_cli.manifest.readiness import find_python, required, surely_has
+from fdl_cli.manifest.model import Flags, Invocation, Trouble, overlay_name
 from fdl_cli.manifest.records import record_start
-from fdl_cli.manifest.resolve import find_task, read_task_words, require_forwardable, resolve
+from fdl_cli.manifest.resolve import (
+    find_task,
+    read_task_words,
+    require_forwardable,
+    required,
+    resolve,
+)
 from fdl_cli.manifest.store import project_here
 
 
@@ -41,10 +46,16 @@ def start_task(words: tuple[str, ...], reserved: str, environ: Mapping[str, str]
     if invocation.service is not None or invocation.confirm is not None:
         return
     packages = required(stored, found)
-    if packages and not surely_has(find_python(invocation, environ), packages):
+    if packages and not _has(packages, invocation, environ):
         return
     record_start(invocation, stored.root, stored.environment, words, flags, environ)
     try:
         become(invocation, environ)
     except OSError:
         return
+
+
+def _has(packages: tuple[str, ...], invocation: Invocation, environ: Mapping[str, str]) -> bool:
+    from fdl_cli.manifest.readiness import find_python, surely_has
+
+    return surely_has(find_python(invocation, environ), packages)

@@ -8,18 +8,7 @@ may find packages in other places too.
 import os
 from collections.abc import Mapping
 
-from fdl_cli.manifest.model import Invocation, Stored, Value
-from fdl_cli.manifest.resolve import Found
-
-
-def required(stored: Stored, found: Found) -> tuple[str, ...]:
-    """Return the packages that a task needs: those of the project, of tasks above it, its own."""
-    names: dict[str, None] = {}
-    for tree in (stored.tree, *found.parents, found.task):
-        listed: Value = tree.get("requires")
-        for name in listed if isinstance(listed, list) else ():
-            names[str(name)] = None
-    return tuple(names)
+from fdl_cli.manifest.model import Invocation
 
 
 def find_python(invocation: Invocation, environ: Mapping[str, str]) -> str | None:

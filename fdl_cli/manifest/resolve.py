@@ -291,3 +291,13 @@ def _other_python(environ: Mapping[str, str], exists: Callable[[str], bool]) -> 
     if own in path.split(":") or not exists(own):
         return ()
     return (Change("PATH", f"{path}:{own}", "the Python of fdl itself"),)
+
+
+def required(stored: Stored, found: Found) -> tuple[str, ...]:
+    """Return the packages that a task needs: those of the project, of tasks above it, its own."""
+    names: dict[str, None] = {}
+    for tree in (stored.tree, *found.parents, found.task):
+        listed: Value = tree.get("requires")
+        for name in listed if isinstance(listed, list) else ():
+            names[str(name)] = None
+    return tuple(names)

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from fdl_cli.manifest.model import Change, Flags, Stored
-from fdl_cli.manifest.readiness import find_python, required, surely_has
-from fdl_cli.manifest.resolve import find_task, resolve
+from fdl_cli.manifest.readiness import find_python, surely_has
+from fdl_cli.manifest.resolve import find_task, required, resolve
 
 TREE = {
     "requires": ["flodl", "torch"],
