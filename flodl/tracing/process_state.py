@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -74,6 +74,8 @@ _depth: list[int] = []
 _replaced: list[tuple[dict[str, Any], str, Any]] = []
 
 
+# Each trace puts them in: they are made once for a function, not once for a trace.
+@lru_cache(maxsize=256)
 def _guarded(text: str, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def ask(*args: Any, **named: Any) -> Any:
@@ -95,6 +97,7 @@ def _guarded(text: str, name: str, original: Callable[..., Any]) -> Callable[...
     return ask
 
 
+@lru_cache(maxsize=256)
 def _stepped(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def step(*args: Any, **named: Any) -> Any:
