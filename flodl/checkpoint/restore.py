@@ -246,7 +246,7 @@ class Change:
         if failed:
             raise CheckpointError(
                 f"the stored state does not fit, and a part does not take back its own ({failed[0]!r}); "
-                "make it anew",
+                "build the model again",
                 path=self._path,
             ) from failed[0]
 

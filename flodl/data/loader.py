@@ -150,7 +150,7 @@ class DataLoader:
         """Return the number of batches of an epoch."""
         total = self._source.length if self.sampler is None else len(self.sampler)
         if total is None:
-            raise TypeError(f"nobody knows how many samples {self._source.label} has")
+            raise TypeError(f"the number of samples in {self._source.label} is unknown")
         return total // self.batch_size if self.drop_last else -(-total // self.batch_size)
 
     @property

@@ -63,7 +63,7 @@ def _require(read_something: bool, source: StreamSource, epoch: int) -> None:
     if not read_something:
         raise DataError(
             f"{source.label} gave nothing in epoch {epoch}; an iterator can be read only once: give an "
-            "object whose `__iter__` begins anew"
+            "object whose `__iter__` starts over"
         )
 
 

@@ -107,14 +107,20 @@ def _handed(place: Any, mine: Any, given: Any) -> Handed:
         for key, own, part in zip(places, held, items, strict=False)
         if type(own) in (*LISTS, *DICTS) and own is not part
     }
+    return _noted(place, mine, given, _keys(given), items, inside)
+
+
+def _noted(
+    place: Any,
+    mine: Any,
+    given: Any,
+    keys: tuple[Any, ...],
+    items: tuple[Any, ...],
+    inside: dict[int, Handed],
+) -> Handed:
+    before = dict(zip(map(id, items), _items(mine), strict=False))
     return Handed(
-        place=place,
-        mine=mine,
-        given=given,
-        keys=_keys(given),
-        items=items,
-        before=dict(zip(map(id, items), held, strict=False)),
-        inside=inside,
+        place=place, mine=mine, given=given, keys=keys, items=items, before=before, inside=inside
     )
 
 
@@ -243,15 +249,7 @@ def _replayed(place: Any, mine: Any, given: Any) -> Handed:
         if type(own) in (*LISTS, *DICTS) and type(parts.get(key)) in (list, dict)
     }
     items = tuple(map_leaves(each, unwrap) for each in held)
-    return Handed(
-        place=place,
-        mine=mine,
-        given=given,
-        keys=_keys(mine),
-        items=items,
-        before=dict(zip(map(id, items), held, strict=True)),
-        inside=inside,
-    )
+    return _noted(place, mine, given, _keys(mine), items, inside)
 
 
 def _is_made_for(done: NodeSpec, node: NodeSpec) -> bool:

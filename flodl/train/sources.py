@@ -210,7 +210,7 @@ class IterableSource:
         if number > 0 and iter(self._batches) is self._batches:
             raise TrainingError(
                 f"the data is a {type(self._batches).__name__}, which gives its batches only once; "
-                "give a list, a loader, or an object whose `__iter__` begins anew"
+                "give a list, a loader, or an object whose `__iter__` starts over"
             )
         return _Plain(_after(iter(self._batches), start), self._device)
 

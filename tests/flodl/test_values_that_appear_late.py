@@ -10,7 +10,7 @@ pytestmark = pytest.mark.torch
 
 
 class Fresh(nn.Linear):
-    """A layer that makes its scale anew in each call, as weight norm does."""
+    """A layer that recomputes its scale in each call, as weight norm does."""
 
     def forward(self, x):
         self.scale = self.weight.abs().sum() * x.sum().detach()

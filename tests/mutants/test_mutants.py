@@ -52,6 +52,17 @@ def checkout(tmp_path_factory):
     return folder
 
 
+def require_failure(checkout, selection):
+    """Require that some of the selected tests run in a checkout, and fail."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *selection],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == FAILED, done.stdout[-2000:]
+
+
 def patched(folder, patch, *options):
     command = ["git", "apply", *options, str(patch)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -64,23 +75,6 @@ def patched(folder, patch, *options):
 def test_mutant_makes_its_tests_fail(patch, checkout):
     patched(checkout, patch)
     try:
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-x",
-                "-p",
-                "no:cacheprovider",
-                *selection_of(patch),
-            ],
-            cwd=checkout,
-            env={**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        require_failure(checkout, selection_of(patch))
     finally:
         patched(checkout, patch, "-R")
-    assert done.returncode == FAILED, done.stdout[-2000:]

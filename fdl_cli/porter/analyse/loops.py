@@ -183,7 +183,7 @@ def _outermost(chain: tuple[Loop, ...], optimizer: str, model: str) -> Loop:
     for loop in chain:
         if not stored(loop) & roots:
             return loop
-    raise NotMovedError("FDL408", "the model or the optimizer is made anew in every turn")
+    raise NotMovedError("FDL408", "the model or the optimizer is made again in every turn")
 
 
 def _refuse_shared_lines(source: SourceFile, parts: StepParts) -> None:

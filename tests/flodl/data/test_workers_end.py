@@ -1,4 +1,4 @@
-"""Processes that read end when nobody needs them, in the middle of a sample as well."""
+"""Worker processes of a loader that end as soon as they are not needed, even within a sample."""
 
 import os
 import time

@@ -7,17 +7,14 @@ the row names:
     its row names `guide:Upsample`: run test_guide.py::test_rows[348 Upsample((4, 4), 0)(img)] and the next
 """
 
-import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 
 import pytest
 
 from tests.flodl.migration import guide
 from tests.flodl.migration.test_features import ROWS
-from tests.mutants.test_mutants import FAILED, ROOT
+from tests.mutants.test_mutants import ROOT, require_failure
 from tests.mutants.test_mutants import checkout as checkout
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -216,23 +213,6 @@ def test_row_without_its_feature_fails(removal, checkout):
     text = path.read_text("utf-8")
     path.write_text(text.replace(removal.old, removal.new), "utf-8")
     try:
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-x",
-                "-p",
-                "no:cacheprovider",
-                *selection(row),
-            ],
-            cwd=checkout,
-            env={**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        require_failure(checkout, selection(row))
     finally:
         path.write_text(text, "utf-8")
-    assert done.returncode == FAILED, done.stdout[-2000:]
