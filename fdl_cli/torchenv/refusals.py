@@ -74,12 +74,7 @@ def require_existing(problem: Problem, wishes: Wishes, key: PlatformKey) -> None
             "leave out the variant: `fdl setup`",
         )
     if wishes.automatic:
-        raise _lacking(
-            "index-without-build",
-            f"what can be had holds no torch build for {label(key)}",
-            "name another source with `--index-url` or `--find-links`; without `--offline` "
-            "the network is asked",
-        )
+        raise _without_build(problem, wishes, key)
     asked = f"{wishes.torch or ''}+{wishes.variant}" if wishes.variant else f"{wishes.torch}"
     near = _nearest(problem, wishes)
     where = label(key) if problem.held is None else f"{label(key)} in this index"
@@ -128,6 +123,22 @@ def no_wheel(problem: Problem, wishes: Wishes, key: PlatformKey) -> EnvironmentL
         f"there is no {asked} wheel for Python {problem.python} on {label(key)}; "
         f"{newest.version} has them for {', '.join(pythons)}",
         f"create the environment with Python {pythons[-1]}",
+    )
+
+
+def _without_build(problem: Problem, wishes: Wishes, key: PlatformKey) -> EnvironmentLackingError:
+    """Return the error for a source that lacks the kind of build that this machine needs."""
+    near = _nearest(problem, wishes)
+    source = "name another source with `--index-url` or `--find-links`"
+    if near is None:
+        message = f"the source holds no torch build for {label(key)}"
+        return _lacking("index-without-build", message, f"{source}, or leave out `--offline`")
+    kind = "CPU" if problem.kind == "cpu" else "GPU"
+    return _lacking(
+        "index-without-build",
+        f"the source holds no {kind} build of torch for {label(key)}, only builds like {near.name}",
+        f"{source}, or take that one, which runs on the CPU: "
+        f"`fdl setup --torch {near.version} --variant {near.variant}`",
     )
 
 

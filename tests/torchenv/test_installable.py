@@ -51,3 +51,24 @@ def test_an_index_that_has_the_version_for_another_machine_is_described_as_it_is
         choose(facts_of_scenario(linux()), Wishes(torch="2.12.1"), load(), held)
     assert "no CPU build of torch 2.12.1" in caught.value.message
     assert "only 2.12.1+cu130" in caught.value.message
+
+
+def test_index_with_gpu_builds_alone_names_the_one_that_runs_without_a_gpu():
+    held = (HeldBuild(version="2.14.1", variant="cu130", tagged=False),)
+    with pytest.raises(EnvironmentLackingError) as caught:
+        choose(facts_of_scenario(linux()), Wishes(), load(), held)
+    assert caught.value.error_id == "index-without-build"
+    assert "no CPU build of torch" in caught.value.message
+    assert "`fdl setup --torch 2.14.1 --variant cu130`" in caught.value.hint
+    assert "--offline" not in caught.value.hint
+    named = choose(
+        facts_of_scenario(linux()), Wishes(torch="2.14.1", variant="cu130"), load(), held
+    )
+    assert named.name == "2.14.1+cu130"
+
+
+def test_index_without_any_build_says_so_alone():
+    with pytest.raises(EnvironmentLackingError) as caught:
+        choose(facts_of_scenario(linux()), Wishes(), load(), ())
+    assert caught.value.message == "the source holds no torch build for Linux x86_64"
+    assert "--offline" in caught.value.hint
