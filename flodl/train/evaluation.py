@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,8 @@ from flodl.train.scalars import drain_scalars
 from flodl.train.seams import Source
 
 EvalFn: TypeAlias = "TrainFn | Callable[[Any, Any], Mapping[str, Tensor | float]]"
+
+_END: Final = object()
 
 
 @final
@@ -41,8 +43,15 @@ class Evaluation:
     device: torch.device
     prefix: str = "val_"
 
-    def run(self, model: nn.Module) -> dict[str, float]:
+    def run(
+        self,
+        model: nn.Module,
+        interruptible: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> dict[str, float]:
         """Evaluate and return the means by name.
+
+        `interruptible()` is the scope of the code of the user, which a signal may end at once.  The mode
+        of the model and its averaged weights are switched outside of it, where no signal is obeyed.
 
         Raises:
             TrainingError: the function returns something else than numbers.
@@ -52,8 +61,12 @@ class Evaluation:
         batches = self.source.epoch(0)
         try:
             with in_eval_mode(model), self._weights(), torch.no_grad():
-                for batch in batches:
-                    with autocast_of(self.precision, self.device):
+                while True:
+                    with interruptible():
+                        batch = next(batches, _END)
+                    if batch is _END:
+                        break
+                    with autocast_of(self.precision, self.device), interruptible():
                         values = _table(self.fn(model, batch))
                     size = size_of(batch)
                     for name, value in values.items():

@@ -311,16 +311,12 @@ class Loop:
         if it.evaluation is None or (training.epoch + 1) % it.settings.evaluate_every:
             return {}
         before = random_state()
-        self._signals.abrupt = self._signals.waiting = True
         try:
-            self._signals.check()
-            return it.evaluation.run(training.model)
+            return it.evaluation.run(training.model, self._signals.interruptible)
         except StopNow:
             # The evaluation is done again from its beginning.
             set_random_state(before)
             raise
-        finally:
-            self._signals.waiting = False
 
     # ---- checkpoints -------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, Self, final
 
@@ -96,10 +97,23 @@ class Signals:
         self._timer.daemon = True
         self._timer.start()
 
-    def check(self) -> None:
-        """Stop if a signal came before anybody waited."""
-        if self.received:
-            raise StopNow
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Let a signal end what is done inside, at once.
+
+        Put only code of the user inside. A signal between two statements that belong together, such as a
+        swap of weights, would leave half of them done.
+
+        Raises:
+            StopNow: a signal came, now or before.
+        """
+        self.abrupt = self.waiting = True
+        try:
+            if self.received:
+                raise StopNow
+            yield
+        finally:
+            self.waiting = False
 
     def number(self) -> int:
         """Return the number of the signal that was received."""

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from flodl import Interrupted, RunDirectory, Trainer
+from flodl.step.ema import Ema
 from flodl.train import signals as room
 
 pytestmark = pytest.mark.torch
@@ -100,6 +101,38 @@ def test_in_an_evaluation(tmp_path):
     rest = prepared(tmp_path / "r", 0).run().join()
     assert same(whole, rest)
     assert rest.history[0].scalars == whole.history[1].scalars
+
+
+@pytest.mark.parametrize("place", ["before the swap", "in the swap", "after the swap"])
+@pytest.mark.parametrize("swap", [1, 2], ids=["to the averages", "back"])
+def test_signal_in_swap_of_averages_leaves_weights_whole(tmp_path, monkeypatch, place, swap):
+    whole = builder(tmp_path / "whole").evaluate(BATCHES, train_step).ema(0.9).run().join()
+    swaps, original = [], Ema._swap
+    copy = torch._foreach_copy_
+
+    def struck_copy(*args):
+        copy(*args)
+        if len(swaps) == swap and place == "in the swap":
+            send()
+
+    def struck(self):
+        swaps.append(1)
+        if len(swaps) == swap and place == "before the swap":
+            send()
+        with monkeypatch.context() as patch:
+            patch.setattr(torch, "_foreach_copy_", struck_copy)
+            original(self)
+        if len(swaps) == swap and place == "after the swap":
+            send()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ema, "_swap", struck)
+        # The second signal of a swap would end the process: it has two copies.
+        patch.setattr(room, "_end_by", lambda number: None)
+        with pytest.raises(Interrupted):
+            builder(tmp_path / "r").evaluate(BATCHES, train_step).ema(0.9).run()
+    rest = builder(tmp_path / "r").evaluate(BATCHES, train_step).ema(0.9).run().join()
+    assert same(whole, rest)
 
 
 class Stalling:
