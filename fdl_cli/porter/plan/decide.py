@@ -44,6 +44,9 @@ IMPORTABLE = (
     "subflow",
 )
 
+# Decorators of helpers that may use `call` without `@subflow`: with tensors it is the call itself.
+_UNMARKED = frozenset({"property", "staticmethod"})
+
 _OPERATORS = frozenset({"binary", "unary", "compare", "boolean", "conditional", "assignment"})
 
 
@@ -157,7 +160,7 @@ def _is_undecorable(method: MethodIR, block: Block | None = None) -> bool:
 
 def _needs_no_mark(method: MethodIR, words: set[str]) -> bool:
     """Return True if a helper works with tensors as it does in a flow: `call` is just the call there."""
-    return "property" in method.decorators and words == {"apply"}
+    return bool(_UNMARKED & set(method.decorators)) and words == {"apply"}
 
 
 def describe(method: MethodIR) -> Block:
