@@ -11,25 +11,28 @@ from typing import Final
 from fdl_cli.errors import OperationFailedError
 from fdl_cli.system.process import run
 from fdl_cli.system.python_env import Environment
+from fdl_cli.torchenv.pip_tool import Pip, install_pip
 
 Echo = Callable[[str], None]
 SECONDS = 300.0
 SMALLEST: Final = 20_000_000  # bytes that a new environment with pip takes
 
 
-def create_environment(wanted: Environment, *, python: Path | None, echo: Echo) -> Environment:
+def create_environment(wanted: Environment, *, pip: Pip, echo: Echo) -> Environment:
     """Make a virtual environment beside its place and rename it; return it.
+
+    `pip.interpreter` is the Python to make it of. Where that brings no pip, as Debian's does without the
+    package `python3-venv`, `pip` installs one into the environment.
 
     Programs inside name their interpreter by its full path, so these names are corrected
     before the rename.
     """
     folder = wanted.folder
-    interpreter = python or Path(sys.executable)
     draft = folder.with_name(f"{folder.name}.new-{os.getpid()}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(draft, ignore_errors=True)
     try:
-        _make(interpreter, draft, echo)
+        _make(pip, draft, echo)
         _rename_inside(draft, folder)
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
@@ -40,9 +43,14 @@ def create_environment(wanted: Environment, *, python: Path | None, echo: Echo) 
     return Environment(folder=folder, kind="venv", why="created by `fdl setup`")
 
 
-def _make(interpreter: Path, draft: Path, echo: Echo) -> None:
+def _make(pip: Pip, draft: Path, echo: Echo) -> None:
+    brings_pip = run((pip.interpreter, "-c", "import ensurepip"), timeout=SECONDS, check=False)
+    bare = ("--without-pip",) if brings_pip.returncode else ()
     try:
-        run((interpreter, "-m", "venv", str(draft)), timeout=SECONDS, echo=echo)
+        run((pip.interpreter, "-m", "venv", *bare, str(draft)), timeout=SECONDS, echo=echo)
+        if bare:
+            inside = draft / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+            install_pip(pip, inside, echo=echo)
     except OperationFailedError as problem:
         # venv tells the exit code of pip's installer, and not that the disk is full.
         if shutil.disk_usage(draft.parent).free < SMALLEST:

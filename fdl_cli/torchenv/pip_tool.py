@@ -84,6 +84,24 @@ def find_pip(environment: Environment, python: Path | None = None) -> Pip:
     )
 
 
+def install_pip(pip: Pip, interpreter: Path, *, echo: Echo) -> None:
+    """Install pip for another interpreter, which has none.
+
+    Raises:
+        OperationFailedError: the index has no pip, or cannot be reached.
+    """
+    words = pip.words[: pip.words.index("--python")] if "--python" in pip.words else pip.words
+    aimed = Pip(words=(*words, "--python", str(interpreter)), interpreter=interpreter)
+    done = _pip(aimed, ("install", "pip"), echo=echo)
+    if done.returncode != 0:
+        raise OperationFailedError(
+            error_id="pip-missing",
+            message=f"`{pip.interpreter}` brings no pip, and none could be installed",
+            details=pip_causes(done.stderr),
+            hint="install Python's own: `apt install python3-venv` on Debian and Ubuntu",
+        )
+
+
 def configured_links(
     pip: Pip, project: str, *, offline: tuple[str, ...] = ()
 ) -> tuple[IndexLink, ...]:

@@ -66,7 +66,7 @@ def run_setup(plan: SetupPlan, request: SetupRequest, console: Console) -> Setup
     build, proof = acquire(plan, request, pip, console)
     environment = plan.environment
     if environment.kind == "missing":
-        environment = create_environment(environment, python=request.python, echo=console.echo)
+        environment = create_environment(environment, pip=pip, echo=console.echo)
     if proof is None:
         packages = build.tree / packages_folder(build.python)
         proof = prove(environment.interpreter, expectation_of(plan), packages=packages)

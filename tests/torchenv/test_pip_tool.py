@@ -1,6 +1,15 @@
 """The causes that pip gives for a failure are found among its notes."""
 
-from fdl_cli.torchenv.pip_tool import pip_causes
+import ensurepip
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fdl_cli.errors import OperationFailedError
+from fdl_cli.system.python_env import Environment
+from fdl_cli.torchenv.new_environment import create_environment
+from fdl_cli.torchenv.pip_tool import find_pip, pip_causes
 
 BUILD_NEEDS = """\
 WARNING: Location 'vendor' is ignored: it is neither a file nor a directory.
@@ -59,3 +68,41 @@ def test_pip_causes_without_errors_are_the_last_lines_without_credentials():
         "see https://host/x",
     )
     assert pip_causes("") == ()
+
+
+@pytest.fixture
+def no_ensurepip(tmp_path, monkeypatch):
+    """Make Python lack `ensurepip`, as Debian's does without the package `python3-venv`."""
+    shadow = tmp_path / "shadow"
+    shadow.mkdir()
+    (shadow / "ensurepip.py").write_text(
+        'raise ModuleNotFoundError("No module named ensurepip")\n'
+    )
+    monkeypatch.setenv("PYTHONPATH", str(shadow))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+
+
+def test_create_environment_of_a_python_without_ensurepip_installs_pip(
+    no_ensurepip, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PIP_FIND_LINKS", str(Path(ensurepip.__file__).parent / "_bundled"))
+    wanted = Environment(folder=tmp_path / ".venv", kind="missing", why="")
+    said = []
+    made = create_environment(wanted, pip=find_pip(wanted), echo=said.append)
+    assert "--without-pip" in said[0]
+    monkeypatch.delenv("PYTHONPATH")
+    shown = subprocess.run(
+        [made.interpreter, "-m", "pip", "--version"], capture_output=True, text=True, check=True
+    )
+    assert str(made.folder) in shown.stdout
+    assert (made.folder / "bin" / "pip").read_text().startswith(f"#!{made.folder}/bin/python")
+
+
+def test_create_environment_without_any_pip_leaves_nothing_behind(no_ensurepip, tmp_path):
+    wanted = Environment(folder=tmp_path / ".venv", kind="missing", why="")
+    with pytest.raises(OperationFailedError, match="brings no pip") as caught:
+        create_environment(wanted, pip=find_pip(wanted), echo=lambda line: None)
+    assert "python3-venv" in caught.value.hint
+    assert any("No matching distribution found for pip" in line for line in caught.value.details)
+    assert [path.name for path in tmp_path.iterdir()] == ["shadow"]
