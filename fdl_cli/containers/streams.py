@@ -1,10 +1,10 @@
 """Connection of this process's streams with a container: bytes both ways, terminal or not."""
 
 import os
-import select
 import socket
 import struct
 from collections.abc import Callable
+from multiprocessing.connection import wait
 from typing import Final, final
 
 CHUNK: Final = 1 << 16
@@ -36,7 +36,8 @@ class Wire:
             watched: list[int | socket.socket] = [self._connection]
             if self._stdin is not None:
                 watched.append(self._stdin)
-            ready, _, _ = select.select(watched, [], [])
+            # `select.select` knows no descriptor above 1023.
+            ready = wait(watched)
             if self._stdin is not None and self._stdin in ready:
                 self._send_input(self._stdin)
             if self._connection in ready and not self._receive():

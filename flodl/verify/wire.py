@@ -14,12 +14,12 @@ import json
 import math
 import mmap
 import os
-import select
 import struct
 import tempfile
 import time
 import weakref
 from collections.abc import Mapping
+from multiprocessing.connection import wait
 from typing import Any, final
 
 import torch
@@ -106,7 +106,8 @@ class Pipe:
         while size:
             if deadline is not None:
                 left = max(deadline - time.monotonic(), 0.0)
-                if not select.select([self._descriptor], [], [], left)[0]:
+                # `select.select` knows no descriptor above 1023.
+                if not wait([self._descriptor], left):
                     raise TimeoutError
             try:
                 part = _READ(self._descriptor, min(size, 1 << 20))

@@ -4,11 +4,11 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import sys
 import time
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
@@ -240,8 +240,7 @@ def read_terminal(master, until, seconds=60):
     written = b""
     deadline = time.monotonic() + seconds
     while until not in written and time.monotonic() < deadline:
-        ready, _, _ = select.select([master], [], [], 0.5)
-        if ready:
+        if wait([master], 0.5):
             try:
                 written += os.read(master, 4096)
             except OSError:

@@ -9,12 +9,12 @@ import json
 import os
 import pty
 import re
-import select
 import shutil
 import subprocess
 import sys
 import venv
 import zipfile
+from multiprocessing.connection import wait
 
 import pytest
 from fake_torch import serve_index, wheel
@@ -106,7 +106,7 @@ class Machine:
         )  # fmt: skip
         os.close(slave)
         said, answered = "", False
-        while select.select([master], [], [], 500)[0]:
+        while wait([master], 500):
             try:
                 data = os.read(master, 65536)
             except OSError:

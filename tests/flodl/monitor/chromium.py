@@ -4,10 +4,10 @@ import base64
 import contextlib
 import json
 import os
-import select
 import shutil
 import subprocess
 import time
+from multiprocessing.connection import wait
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = (
@@ -120,8 +120,7 @@ class Chromium:
         while True:
             while b"\0" not in self._buffer:
                 left = limit - time.monotonic()
-                ready, _, _ = select.select([self._from], [], [], max(left, 0))
-                if not ready:
+                if not wait([self._from], max(left, 0)):
                     raise AssertionError("the browser does not answer")
                 data = os.read(self._from, 1 << 16)
                 if not data:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import fcntl
 import json
 import os
+import resource
 import socket
 import struct
 import time
@@ -128,3 +130,17 @@ def test_half_a_message_does_not_keep_the_reader_waiting(ends: tuple[Pipe, int])
     os.write(other, struct.pack("!Q", 10) + b"half")
     with pytest.raises(TimeoutError):
         pipe.receive(time.monotonic() + 0.05)
+
+
+def test_message_on_a_descriptor_above_1023_is_read() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(2048, hard)), hard))
+    reading, writing = os.pipe()
+    high = fcntl.fcntl(reading, fcntl.F_DUPFD, 1500)
+    try:
+        os.write(writing, framed(b'{"a": 1}'))
+        assert Pipe(high).receive(time.monotonic() + 60) == {"a": 1}
+    finally:
+        for each in (high, reading, writing):
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import builtins
+import gc
 import io
 import json
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -134,7 +136,9 @@ def examine_files(
     # TorchScript would compile a function anew at its third call or so.
     unchanging = torch.jit.optimized_execution(False)
     folders = (original.parent, ported.parent)
-    with own_files(), contained(workdir, folders), unchanging:
+    # What a worker sets aside ends with it; here it would stay, with its open files, for all later tests.
+    collectable = mock.patch.object(gc, "freeze")
+    with own_files(), contained(workdir, folders), unchanging, collectable:
         examine(
             request,
             answers,
