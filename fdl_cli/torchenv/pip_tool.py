@@ -97,7 +97,7 @@ def install_pip(pip: Pip, interpreter: Path, *, echo: Echo) -> None:
         raise OperationFailedError(
             error_id="pip-missing",
             message=f"`{pip.interpreter}` brings no pip, and none could be installed",
-            details=pip_causes(done.stderr),
+            causes=pip_causes(done.stderr),
             hint="install Python's own: `apt install python3-venv` on Debian and Ubuntu",
         )
 

@@ -104,5 +104,5 @@ def test_create_environment_without_any_pip_leaves_nothing_behind(no_ensurepip, 
     with pytest.raises(OperationFailedError, match="brings no pip") as caught:
         create_environment(wanted, pip=find_pip(wanted), echo=lambda line: None)
     assert "python3-venv" in caught.value.hint
-    assert any("No matching distribution found for pip" in line for line in caught.value.details)
+    assert any("No matching distribution found for pip" in line for line in caught.value.causes)
     assert [path.name for path in tmp_path.iterdir()] == ["shadow"]
