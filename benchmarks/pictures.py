@@ -17,7 +17,7 @@ from flodl.graph.drawing import part_of
 from flodl.graph.observation import observe_tags
 from flodl.graph.paths import tag_names
 from flodl.graph.timing import disable_profiling, enable_profiling
-from flodl.spec.graph import node_refs
+from flodl.ir.graph import node_refs
 from flodl.visual.assemble import View
 from flodl.visual.page import html_text
 from flodl.visual.svg import svg_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 if TYPE_CHECKING:
-    from flodl.spec.graph import Problem
+    from flodl.ir.graph import Problem
 
 
 class FlodlError(Exception):

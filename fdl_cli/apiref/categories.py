@@ -12,7 +12,7 @@ CATEGORIES: Final[tuple[tuple[str, str], ...]] = (
     ("Building blocks", "flodl.nodes"),
     ("Building blocks", "flodl.nn.routers"),
     ("Graphs", "flodl.graph"),
-    ("Descriptions", "flodl.spec"),
+    ("Descriptions", "flodl.ir"),
     ("Pictures", "flodl.visual"),
     ("Layers", "flodl.nn"),
     ("Layers", "torch.nn"),

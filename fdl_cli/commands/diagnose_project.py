@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fdl_cli import __version__
 from fdl_cli.errors import ConfigError
-from fdl_cli.torchenv.check import Check, check
+from fdl_cli.torch_setup.check import Check, check
 
 
 def project_checks(root: Path) -> Iterator[Check]:

@@ -177,7 +177,7 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
 
 
 def _comfortable(context: Context) -> int:
-    from fdl_cli.porter.at_once import comparisons_at_once
+    from fdl_cli.porter.verify_pool import comparisons_at_once
     from fdl_cli.system.host import read_host
 
     return comparisons_at_once(read_host(context.cwd))

@@ -18,8 +18,8 @@ from fdl_cli.manifest.readiness import find_python, surely_has
 from fdl_cli.manifest.request import Request
 from fdl_cli.manifest.resolve import required
 from fdl_cli.system.python_env import Environment, find_environment
-from fdl_cli.torchenv.own_wheel import PROJECT, VENDOR, own_installation, put_wheel, vendored
-from fdl_cli.torchenv.project_install import Installable, install_project, read_installable
+from fdl_cli.torch_setup.own_wheel import PROJECT, VENDOR, own_installation, put_wheel, vendored
+from fdl_cli.torch_setup.project_install import Installable, install_project, read_installable
 
 SECONDS: Final = 60.0
 # The packages that `fdl setup` installs without a project.
@@ -118,8 +118,8 @@ def set_up_first(
                 message="nothing was run",
                 hint="`fdl setup` sets the project up, `fdl setup --dry-run` says how",
             )
-    from fdl_cli.torchenv.setup_command import perform_setup, request_of
-    from fdl_cli.torchenv.setup_data import SetupOptions
+    from fdl_cli.torch_setup.setup_command import perform_setup, request_of
+    from fdl_cli.torch_setup.setup_data import SetupOptions
 
     named = stored.tree.get("venv")
     env = Path(stored.root, named) if isinstance(named, str) else None

@@ -9,7 +9,7 @@ from fdl_cli.commands.command import Command
 from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.result import CommandResult
-from fdl_cli.torchenv.setup_data import SetupData, SetupOptions
+from fdl_cli.torch_setup.setup_data import SetupData, SetupOptions
 
 
 def parse(
@@ -86,7 +86,7 @@ def parse(
 def run(context: Context, options: SetupOptions) -> CommandResult[SetupData]:
     """Plan, confirm, and carry out."""
     from fdl_cli.commands.project_setup import project_here
-    from fdl_cli.torchenv.setup_command import perform_setup
+    from fdl_cli.torch_setup.setup_command import perform_setup
 
     project = None if options.facts is not None else project_here(context)
     return perform_setup(context, options, project)
@@ -94,7 +94,7 @@ def run(context: Context, options: SetupOptions) -> CommandResult[SetupData]:
 
 def show(result: CommandResult[SetupData], console: Console) -> None:
     """Print the choice, the reason, and the actions, done or planned."""
-    from fdl_cli.torchenv.setup_command import show_setup
+    from fdl_cli.torch_setup.setup_command import show_setup
 
     show_setup(result.data, console)
 

@@ -12,7 +12,7 @@ from fdl_cli.commands.torch_env_download import DOWNLOAD
 from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.result import CommandResult
-from fdl_cli.torchenv.libtorch_data import BuildRow, SwitchData, VariantRow
+from fdl_cli.torch_setup.libtorch_data import BuildRow, SwitchData, VariantRow
 
 GB = 1e9
 EnvOption = Annotated[
@@ -101,7 +101,7 @@ def parse_verify(*, env: EnvOption = None) -> EnvOptions:
 
 def run_list(context: Context, options: EnvOptions) -> CommandResult[ListData]:
     """Return the kept builds."""
-    from fdl_cli.torchenv.libtorch import list_rows
+    from fdl_cli.torch_setup.libtorch import list_rows
 
     return CommandResult(
         schema="fdl.libtorch.list/1", data=ListData(builds=list_rows(context, options.env))
@@ -110,7 +110,7 @@ def run_list(context: Context, options: EnvOptions) -> CommandResult[ListData]:
 
 def run_info(context: Context, options: InfoOptions) -> CommandResult[InfoData]:
     """Return one build's contents, or the builds for this machine."""
-    from fdl_cli.torchenv.libtorch import describe, variant_rows
+    from fdl_cli.torch_setup.libtorch import describe, variant_rows
 
     if options.name is None:
         data = InfoData(
@@ -125,7 +125,7 @@ def run_info(context: Context, options: InfoOptions) -> CommandResult[InfoData]:
 
 def run_activate(context: Context, options: NameOptions) -> CommandResult[SwitchData]:
     """Switch the environment."""
-    from fdl_cli.torchenv.libtorch import activate
+    from fdl_cli.torch_setup.libtorch import activate
 
     data = activate(context, options.name, options.env)
     return CommandResult(schema="fdl.libtorch.activate/1", data=data, warnings=data.notices)
@@ -133,7 +133,7 @@ def run_activate(context: Context, options: NameOptions) -> CommandResult[Switch
 
 def run_remove(context: Context, options: NameOptions) -> CommandResult[BuildRow]:
     """Delete a build."""
-    from fdl_cli.torchenv.libtorch import remove
+    from fdl_cli.torch_setup.libtorch import remove
 
     return CommandResult(
         schema="fdl.libtorch.remove/1", data=remove(context, options.name, options.env)
@@ -142,7 +142,7 @@ def run_remove(context: Context, options: NameOptions) -> CommandResult[BuildRow
 
 def run_verify(context: Context, options: EnvOptions) -> CommandResult[SwitchData]:
     """Prove the installed torch again."""
-    from fdl_cli.torchenv.libtorch import verify
+    from fdl_cli.torch_setup.libtorch import verify
 
     return CommandResult(schema="fdl.libtorch.verify/1", data=verify(context, options.env))
 

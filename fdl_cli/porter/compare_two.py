@@ -18,7 +18,7 @@ from fdl_cli.porter.ir.evidence import (
 )
 from fdl_cli.porter.ir.findings import ClassOutcome, FileWarning, VerifyFinding
 from fdl_cli.porter.ir.port_data import FileData
-from fdl_cli.porter.proof import Verify
+from fdl_cli.porter.port_loop import Verify
 from fdl_cli.porter.report.proofs import reason_words
 
 

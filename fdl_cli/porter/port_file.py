@@ -15,8 +15,8 @@ from fdl_cli.porter.ir.findings import (
 )
 from fdl_cli.porter.ir.pretty import script_text
 from fdl_cli.porter.pipeline import Draft
+from fdl_cli.porter.port_loop import Proof, Proving, prove_classes, prove_training
 from fdl_cli.porter.project import Project
-from fdl_cli.porter.proof import Proof, Proving, prove_classes, prove_training
 from fdl_cli.porter.training_report import loop_findings
 
 _ABSTRACT = "it has no forward of its own; it is proved with the classes that extend it"

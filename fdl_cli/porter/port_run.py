@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.errors import UsageError
-from fdl_cli.porter.at_once import A, AtOnce, Q
-from fdl_cli.porter.bench import Bench
 from fdl_cli.porter.ir.findings import FileError, FileOutcome
 from fdl_cli.porter.port_file import failed, outcome_of
-from fdl_cli.porter.project import Project
-from fdl_cli.porter.proof import (
+from fdl_cli.porter.port_loop import (
     Proof,
     Proving,
     class_request,
@@ -24,8 +21,11 @@ from fdl_cli.porter.proof import (
     prove_training,
     script_request,
 )
+from fdl_cli.porter.project import Project
 from fdl_cli.porter.sources import Contents
 from fdl_cli.porter.tree_request import TreeRequest, common_folder
+from fdl_cli.porter.verify_pool import A, Q, VerifyPool
+from fdl_cli.porter.workspace import Workspace
 
 # A file whose neighbours changed after it was proved is proved again this often.
 _MAX_ROUNDS = 3
@@ -58,10 +58,10 @@ class PortRun:
         self._project = project
         self._note = note
         self._workdir = workdir
-        self._bench = Bench(workdir, common_folder(request.paths)) if request.linked else None
-        self._verify = None if request.verify is None else AtOnce(request.verify, request.jobs)
+        self._bench = Workspace(workdir, common_folder(request.paths)) if request.linked else None
+        self._verify = None if request.verify is None else VerifyPool(request.verify, request.jobs)
         script = request.prove_script
-        self._script = None if script is None else AtOnce(script, request.jobs)
+        self._script = None if script is None else VerifyPool(script, request.jobs)
         self._provings: dict[Path, Proving] = {}
         self._results: dict[Path, Result] = {}
         self._proofs: dict[Path, Proof] = {}
@@ -133,7 +133,9 @@ class PortRun:
     def _at_once(self, asked: Sequence[object]) -> bool:
         return self._request.jobs > 1 and len(asked) > 1
 
-    def _ask(self, desk: AtOnce[Q, A], asked: list[tuple[Path, Q]], verb: str, done: str) -> None:
+    def _ask(
+        self, desk: VerifyPool[Q, A], asked: list[tuple[Path, Q]], verb: str, done: str
+    ) -> None:
         """Find the first answers to several questions, and say how far this is."""
         if self._at_once(asked):
             at_once = min(self._request.jobs, len(asked))
@@ -192,7 +194,7 @@ class PortRun:
                 timeout_s=self._request.timeout_s,
                 # A module of a package is found through the package; its folder would shadow names.
                 search_path=() if in_package else (source.parent,),
-                bench=self._bench,
+                workspace=self._bench,
                 drawings=self._request.html is not None,
             )
         return found

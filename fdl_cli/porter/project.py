@@ -6,20 +6,20 @@ from functools import partial
 from pathlib import Path
 from typing import final
 
-from fdl_cli.porter.analyse.draws import calls
-from fdl_cli.porter.analyse.kinship import Relative, Survey, survey
+from fdl_cli.porter.analyse.class_hierarchy import Relative, Survey, survey
 from fdl_cli.porter.analyse.names import Names
+from fdl_cli.porter.analyse.random_calls import calls
 from fdl_cli.porter.analyse.script import analyse
-from fdl_cli.porter.collection import no_collection
+from fdl_cli.porter.gc_pause import no_collection
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.findings import FileError, Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ScriptIR
 from fdl_cli.porter.ir.training import LOWER, TrainingLevel
 from fdl_cli.porter.knowledge.torch_names import FOREIGN_BASES, MIXINS, is_foreign_module
-from fdl_cli.porter.member import Class, Member
 from fdl_cli.porter.module_map import ModuleMap, imports_first
 from fdl_cli.porter.parse.reader import UnreadableError, read
 from fdl_cli.porter.pipeline import Draft, draft, move_training
+from fdl_cli.porter.project_file import Class, PortedFile
 from fdl_cli.porter.relative_imports import (
     imported_from_outside,
     package_of,
@@ -62,11 +62,11 @@ class Project:
         self._files = files
         self._moved = frozenset(moved)
         self._errors: dict[Path, FileError] = {}
-        self._members: dict[Path, Member] = {}
+        self._members: dict[Path, PortedFile] = {}
         for path, data in files.items():
             self._read(path, data)
         self._ported = frozenset(self._members)
-        self._near: dict[Path, Member | None] = {}
+        self._near: dict[Path, PortedFile | None] = {}
         self._complete: set[Path] = set()
         self._map = ModuleMap(self._members)
         self._settled = False
@@ -157,7 +157,7 @@ class Project:
     def _read(self, path: Path, data: bytes) -> None:
         try:
             source = read(data)
-            self._members[path] = Member(source, survey(source))
+            self._members[path] = PortedFile(source, survey(source))
             self._script(self._members[path])
         except UnreadableError as problem:
             self._errors[path] = problem.error
@@ -165,12 +165,12 @@ class Project:
             self._errors[path] = _TOO_DEEP
             self._members.pop(path, None)
 
-    def _script(self, member: Member) -> ScriptIR:
+    def _script(self, member: PortedFile) -> ScriptIR:
         if member.script is None:
-            member.script = analyse(member.source, member.cautious, member.kinship)
+            member.script = analyse(member.source, member.cautious, member.hierarchy)
         return member.script
 
-    def _known(self, path: Path) -> Member | None:
+    def _known(self, path: Path) -> PortedFile | None:
         """Return a file that is ported, or read one that is only imported, if it can be read.
 
         Of the latter only their own text is known: their imports are not read along.
@@ -181,7 +181,7 @@ class Project:
             self._near[path] = _read_near(path)
         return self._near[path]
 
-    def _understood(self, path: Path) -> Member | None:
+    def _understood(self, path: Path) -> PortedFile | None:
         """Return a file as `_known` does, with the names of its imports: its classes are looked at."""
         member = self._known(path)
         if member is not None:
@@ -192,7 +192,7 @@ class Project:
         member = self._known(path)
         return None if member is None else member.survey.names
 
-    def _complete_names(self, path: Path, member: Member) -> None:
+    def _complete_names(self, path: Path, member: PortedFile) -> None:
         """Give a file the names that relative imports, and stars of other files, bring from outside."""
         if path in self._complete:
             return
@@ -201,7 +201,7 @@ class Project:
         brought = {**outside, **brought_by_stars(path, self._names, self._map)}
         if brought:
             member.survey = survey(member.source, brought)
-            member.kinship = replace(member.kinship, brought=brought)
+            member.hierarchy = replace(member.hierarchy, brought=brought)
             member.script = None
 
     # -- who extends whom -----------------------------------------------------------------------
@@ -231,7 +231,7 @@ class Project:
         for path, member in self._members.items():
             linked = whole._members[path]
             member.relatives = linked.relatives
-            member.kinship = replace(linked.kinship, reached={})
+            member.hierarchy = replace(linked.hierarchy, reached={})
             member.kept = whole.kept_bases(path)
             member.script = None
 
@@ -258,8 +258,8 @@ class Project:
         names = frozenset(self._module_names(path, member))
         drawing = dict(self._drawing(path, member))
         if found or names or drawing:
-            member.kinship = replace(
-                member.kinship,
+            member.hierarchy = replace(
+                member.hierarchy,
                 relatives=tuple(found.values()),
                 module_names=names,
                 drawing=drawing,
@@ -267,7 +267,7 @@ class Project:
             member.script = None
 
     def _add_relative(
-        self, member: Member, place: Path, written: str, name: str, found: dict[str, Relative]
+        self, member: PortedFile, place: Path, written: str, name: str, found: dict[str, Relative]
     ) -> None:
         """Add the class that a file at `place` writes as `written`, and the classes above it."""
         target = self._above(place, written)
@@ -346,7 +346,7 @@ class Project:
             for star in sorted(known.names.stars):
                 yield f"{star}{name}" if star.endswith(".") else f"{star}.{name}"
 
-    def _drawing(self, path: Path, member: Member) -> Iterator[tuple[str, Kind]]:
+    def _drawing(self, path: Path, member: PortedFile) -> Iterator[tuple[str, Kind]]:
         """Yield the functions of other files that draw random numbers, as this file may call them."""
         names = member.survey.names
         for called in dict.fromkeys(calls(names, member.source.tree)):
@@ -375,7 +375,7 @@ class Project:
         elif name in survey.names.aliases:
             yield from self._drawn(home, survey.names.aliases[name], shown, hops + 1)
 
-    def _module_names(self, path: Path, member: Member) -> Iterator[str]:
+    def _module_names(self, path: Path, member: PortedFile) -> Iterator[str]:
         """Yield the imported names of a file that are torch modules of the project."""
         aliases = set(member.survey.names.aliases)
         for star in member.survey.names.stars:
@@ -432,7 +432,7 @@ class Project:
                 known[own] = known.get(own, frozenset()) | relative.reached
         for path, found in reached.items():
             member = self._members[path]
-            member.kinship = replace(member.kinship, reached=found)
+            member.hierarchy = replace(member.hierarchy, reached=found)
             member.script = None
 
     # -- what becomes of them -------------------------------------------------------------------
@@ -452,7 +452,7 @@ class Project:
             if not self._correct():
                 return
 
-    def _draft(self, path: Path, member: Member) -> Draft:
+    def _draft(self, path: Path, member: PortedFile) -> Draft:
         try:
             made = draft(member.source, self._assumed(member), member.demoted)
             made = move_training(made, member.level)
@@ -469,9 +469,9 @@ class Project:
         found = self._map.find(path, module)
         return found is not None and not self._stays(found[0])
 
-    def _assumed(self, member: Member) -> ScriptIR:
+    def _assumed(self, member: PortedFile) -> ScriptIR:
         script = self._script(member)
-        flows = {item.facts.name for item in member.kinship.relatives if item.on_flodl}
+        flows = {item.facts.name for item in member.hierarchy.relatives if item.on_flodl}
         relatives = tuple(
             replace(
                 item,
@@ -518,10 +518,10 @@ class Project:
         return found
 
 
-def _read_near(path: Path) -> Member | None:
+def _read_near(path: Path) -> PortedFile | None:
     """Read a file that is only imported; one that cannot be read tells nothing."""
     try:
         source = read(path.read_bytes())
-        return Member(source, survey(source))
+        return PortedFile(source, survey(source))
     except (OSError, UnreadableError, RecursionError):
         return None

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from fdl_cli.porter.analyse.names import Names
-from fdl_cli.porter.bench import package_root
 from fdl_cli.porter.module_map import ModuleMap
 from fdl_cli.porter.parse.reader import SourceFile, read
 from fdl_cli.porter.pipeline import Draft
+from fdl_cli.porter.workspace import package_root
 
 # The dots may be apart, and a backslash may break the line.
 _FROM = re.compile(r"(from[\s\\]*)((?:\.[\s\\]*)+)([\w.]*)")

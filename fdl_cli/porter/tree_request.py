@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.porter.ir.training import TrainingLevel
-from fdl_cli.porter.proof import ProveScript, Verify
+from fdl_cli.porter.port_loop import ProveScript, Verify
 
 
 @final

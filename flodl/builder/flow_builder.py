@@ -16,11 +16,11 @@ from flodl.builder.lowering import assemble
 from flodl.builder.word_checks import name_misfit
 from flodl.errors import BuildError, FlowError
 from flodl.graph.graph import Graph
-from flodl.spec.graph import Problem
+from flodl.ir.graph import Problem
 from flodl.tracing.callsite import call_site
 
 if TYPE_CHECKING:
-    from flodl.spec.graph import Site
+    from flodl.ir.graph import Site
     from flodl.vocabulary.stages import Stage
 
 Word = Literal[

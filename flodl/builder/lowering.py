@@ -9,8 +9,8 @@ from torch import nn
 
 from flodl.builder.word_checks import without_misfits
 from flodl.errors import FlowError
+from flodl.ir.graph import GraphSpec, InputSpec, Problem, Site
 from flodl.module.module_names import instantiated, named_modules, strip_site
-from flodl.spec.graph import GraphSpec, InputSpec, Problem, Site
 from flodl.tracing.guards import NeedsValueError
 from flodl.tracing.proxy import UNKNOWN, Flow
 from flodl.tracing.tracer import Tracer

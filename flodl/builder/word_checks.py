@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from flodl.spec.graph import Problem
+from flodl.ir.graph import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -20,7 +20,7 @@ from flodl.checkpoint.format import NO_SUM, VERSION, Entry, checksums, encode_he
 from flodl.checkpoint.tensors import as_bytes, dtype_code, memory_of, on_host
 from flodl.checkpoint.topology import topology_of, unwrapped
 from flodl.errors import CheckpointError
-from flodl.spec.hashing import Topology, differences
+from flodl.ir.hashing import Topology, differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

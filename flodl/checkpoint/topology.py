@@ -10,8 +10,8 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from flodl.checkpoint.tensors import CODES
-from flodl.spec.graph import GraphSpec
-from flodl.spec.hashing import ModuleForm, TensorForm, Topology, flow_lines
+from flodl.ir.graph import GraphSpec
+from flodl.ir.hashing import ModuleForm, TensorForm, Topology, flow_lines
 
 if TYPE_CHECKING:
     from torch import Tensor

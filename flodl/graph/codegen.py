@@ -17,15 +17,15 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, final
 
-from flodl.graph.admission import admission
+from flodl.graph.entry_guards import admission
 from flodl.graph.expressions import IN_PLACE, Writer
 from flodl.graph.liveness import AT_END, Liveness, analyse_liveness
-from flodl.spec.graph import Items, Literally, Ref, node_refs
+from flodl.ir.graph import Items, Literally, Ref, node_refs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from flodl.spec.graph import GraphSpec, Guard, NodeSpec
+    from flodl.ir.graph import GraphSpec, Guard, NodeSpec
 
 RESERVED = frozenset(
     {"self", "m", "run", "torch", "F", "math", "operator", "expect", "entered", "unpack", "_kept",

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from flodl.errors import GraphError
 from flodl.graph.graph import Graph
-from flodl.graph.metadata import metadata_nodes
+from flodl.graph.shape_nodes import metadata_nodes
 from flodl.graph.texts import spec_of
 from flodl.visual.part import Part
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from flodl.spec.graph import GraphSpec
+    from flodl.ir.graph import GraphSpec
 
 
 def part_of(module: nn.Module) -> Part:

@@ -6,12 +6,12 @@ import keyword
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
-from flodl.spec.graph import Attr, Build, Items, Literally, Named, Pairs, Ref, Slice, Submodule
+from flodl.ir.graph import Attr, Build, Items, Literally, Named, Pairs, Ref, Slice, Submodule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flodl.spec.graph import Arg, NodeSpec
+    from flodl.ir.graph import Arg, NodeSpec
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",

@@ -9,18 +9,18 @@ from torch import nn
 from flodl.errors import GraphError
 from flodl.graph.batch_methods import BatchMixin
 from flodl.graph.checkpoint_methods import CheckpointMixin
-from flodl.graph.notes import explain
+from flodl.graph.compiled_plan import CompiledPlan
+from flodl.graph.error_notes import explain
 from flodl.graph.picture_methods import PictureMixin
-from flodl.graph.plans import Plans
-from flodl.graph.program import Program
+from flodl.graph.plan_cache import PlanCache
 from flodl.graph.state import Memory
 from flodl.graph.state_methods import StateMixin
 from flodl.graph.text_methods import TextMixin
 from flodl.graph.training_methods import TrainingMixin
 from flodl.graph.tree_methods import TreeMixin
-from flodl.nodes.fastcalls import must_run_plainly
-from flodl.spec.graph import GraphSpec, InputSpec, NodeSpec, Ref
-from flodl.spec.pretty import flow_text
+from flodl.ir.graph import GraphSpec, InputSpec, NodeSpec, Ref
+from flodl.ir.pretty import flow_text
+from flodl.nodes.fast_path import must_run_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,8 +68,8 @@ class Graph(
         super().__init__()
         for name, module in modules.items():
             self.add_module(name, module)
-        self._set_plans({MAIN: Plans(_no_plan, tuple(each.name for each in spec.inputs))})
-        self._plans[MAIN].add(Program(spec, constants or {}, _title(spec)))
+        self._set_plans({MAIN: PlanCache(_no_plan, tuple(each.name for each in spec.inputs))})
+        self._plans[MAIN].add(CompiledPlan(spec, constants or {}, _title(spec)))
 
     @classmethod
     def from_sequential(cls, modules: nn.Sequential) -> Graph:
@@ -98,13 +98,13 @@ class Graph(
         )
         return Graph(spec, dict(modules._modules))
 
-    _plans: dict[str, Plans]
+    _plans: dict[str, PlanCache]
 
     _memory: Memory
     step_count: int
     epoch_count: int
 
-    def _set_plans(self, plans: dict[str, Plans]) -> None:
+    def _set_plans(self, plans: dict[str, PlanCache]) -> None:
         # Not through nn.Module.__setattr__: plans and memory are neither weights nor structure.
         object.__setattr__(self, "_plans", plans)
         if "_memory" not in vars(self):
@@ -124,7 +124,7 @@ class Graph(
 
     # ---- what was described -------------------------------------------------------------------
 
-    def _programs(self) -> tuple[Program, ...]:
+    def _programs(self) -> tuple[CompiledPlan, ...]:
         return self._plans[MAIN].programs
 
     def __str__(self) -> str:
@@ -156,8 +156,8 @@ class Graph(
         state = dict(state)
         spec, constants = state.pop("_description")
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._set_plans({MAIN: Plans(_no_plan, tuple(each.name for each in spec.inputs))})
-        self._plans[MAIN].add(Program(spec, constants, _title(spec)))
+        self._set_plans({MAIN: PlanCache(_no_plan, tuple(each.name for each in spec.inputs))})
+        self._plans[MAIN].add(CompiledPlan(spec, constants, _title(spec)))
 
 
 def _title(spec: GraphSpec) -> str:

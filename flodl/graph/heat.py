@@ -16,8 +16,8 @@ import torch
 from flodl.errors import GraphError
 from flodl.graph.drawing import part_of
 from flodl.graph.graph import Graph
+from flodl.graph.instrumentation import Watch
 from flodl.graph.paths import graph_only
-from flodl.graph.taps import Watch
 from flodl.observe.duration import short_time
 from flodl.visual.part import Heat, Part
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from flodl.spec.graph import GraphSpec
+    from flodl.ir.graph import GraphSpec
 
 Measure = Literal["backward", "memory"]
 Values = dict[int, Any]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
-from flodl.graph.metadata import metadata_nodes
-from flodl.spec.graph import Ref, node_refs, refs
+from flodl.graph.shape_nodes import metadata_nodes
+from flodl.ir.graph import Ref, node_refs, refs
 
 if TYPE_CHECKING:
-    from flodl.spec.graph import GraphSpec, NodeSpec
+    from flodl.ir.graph import GraphSpec, NodeSpec
 
 AT_END = 1 << 60
 

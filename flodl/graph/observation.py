@@ -13,6 +13,7 @@ import torch
 
 from flodl.errors import GraphError, UnknownNameError
 from flodl.graph.graph import Graph
+from flodl.graph.instrumentation import Watch
 from flodl.graph.paths import (
     PathKind,
     find,
@@ -22,7 +23,6 @@ from flodl.graph.paths import (
     tag_names,
     tree_children,
 )
-from flodl.graph.taps import Watch
 from flodl.observe.metrics import MetricLog, unknown
 
 if TYPE_CHECKING:

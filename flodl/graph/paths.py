@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from flodl.spec.graph import GraphSpec
+    from flodl.ir.graph import GraphSpec
 
 
 @final

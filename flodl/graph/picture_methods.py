@@ -48,7 +48,7 @@ class PictureMixin(YieldingNamesMixin):
             GraphError: two loops have that name.
             UnknownNameError: nothing was published under it.
         """
-        from flodl.graph.traces import read_traces
+        from flodl.graph.loop_history import read_traces
 
         return read_traces(self, name)
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, final
 
 import torch
 
+from flodl.ir.graph import GraphSpec, node_refs
 from flodl.observe.profile import Clock, NodeStats, NodeTiming, Profile, ProfileStats
-from flodl.spec.graph import GraphSpec, node_refs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

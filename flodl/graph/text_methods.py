@@ -9,7 +9,7 @@ from flodl.graph.yielding import YieldingNamesMixin
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flodl.spec.graph import GraphSpec
+    from flodl.ir.graph import GraphSpec
 
 _T = TypeVar("_T")
 

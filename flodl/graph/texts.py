@@ -9,8 +9,8 @@ from flodl.errors import GraphError
 from flodl.visual.dot import dot_text
 
 if TYPE_CHECKING:
-    from flodl.graph.program import Program
-    from flodl.spec.graph import GraphSpec
+    from flodl.graph.compiled_plan import CompiledPlan
+    from flodl.ir.graph import GraphSpec
 
 
 # A guard on a number also tells 1 from 1.0 and True; a reader need not see that.
@@ -50,8 +50,8 @@ def dot_of(graph: Any) -> str:
     return dot_text(spec_of(graph), type(graph).__name__, graph._kinds())
 
 
-def _recorded(graph: Any) -> tuple[Program, ...]:
-    programs: tuple[Program, ...] = graph._programs()
+def _recorded(graph: Any) -> tuple[CompiledPlan, ...]:
+    programs: tuple[CompiledPlan, ...] = graph._programs()
     if not programs:
         message = (
             f"the flow of {type(graph).__name__} is recorded at its first call; call the module once, "

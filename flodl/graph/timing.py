@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from flodl.errors import GraphError
 from flodl.graph.graph import Graph
+from flodl.graph.instrumentation import Watch
 from flodl.graph.observation import log_of
 from flodl.graph.paths import graph_only, tag_names
 from flodl.graph.profiling import Profiler
-from flodl.graph.taps import Watch
 from flodl.observe.metrics import unknown
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from flodl.graph.plans import Plans
+    from flodl.graph.plan_cache import PlanCache
     from flodl.observe.profile import Profile, ProfileStats
     from flodl.observe.trend import Trend
 
@@ -182,7 +182,7 @@ def timing_trend(module: nn.Module, tag: str) -> Trend:
     return log_of(module, "times").trend(tag)
 
 
-def _all_plans(module: nn.Module) -> Iterator[Plans]:
+def _all_plans(module: nn.Module) -> Iterator[PlanCache]:
     for graph in graph_only(module).modules():
         if isinstance(graph, Graph):
             yield from graph._plans.values()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flodl.errors import GraphError
 from flodl.graph.paths import PathKind, Place, find, module_at, specs_of, tag_names, tree_children
-from flodl.spec.graph import Attr
+from flodl.ir.graph import Attr
 from flodl.visual.wording import submodules
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from flodl.spec.graph import NodeSpec
+    from flodl.ir.graph import NodeSpec
 
 
 def validate_path(module: nn.Module, path: str) -> PathKind:

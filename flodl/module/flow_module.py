@@ -13,10 +13,10 @@ import torch
 from torch import nn
 
 from flodl.errors import FlowError, GraphError
-from flodl.graph.divergence import NOTHING, Divergence, Replay
+from flodl.graph.compiled_plan import CompiledPlan
 from flodl.graph.graph import Graph
-from flodl.graph.plans import Plans
-from flodl.graph.program import Program
+from flodl.graph.plan_cache import PlanCache
+from flodl.graph.side_exits import NOTHING, Replay, SideExit
 from flodl.module.generate_forward import install_definitions, layer_behind
 from flodl.module.plan_methods import PlanMixin
 from flodl.tracing.active import current_tracer
@@ -36,7 +36,7 @@ from flodl.tracing.tracer import Tracer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from flodl.spec.graph import GraphSpec, NodeSpec
+    from flodl.ir.graph import GraphSpec, NodeSpec
 
     Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -117,7 +117,7 @@ class FlowModule(PlanMixin, Graph, metaclass=FlowMeta):
         marker = vars(forward).get("__flodl_definition__") if isfunction(forward) else None
         return marker if isinstance(marker, Definition) else None
 
-    def _programs(self) -> tuple[Program, ...]:
+    def _programs(self) -> tuple[CompiledPlan, ...]:
         definition = self._main()
         return self._plans[definition.key].programs if definition is not None else ()
 
@@ -215,26 +215,26 @@ def _is_same_kind(before: Any, value: Any) -> bool:
     )
 
 
-def _new_plans(definition: Definition) -> Plans:
+def _new_plans(definition: Definition) -> PlanCache:
     def record(module: FlowModule, *inputs: Any) -> Any:
         if is_symbolic(inputs):
             programs = module._plans[definition.key].programs
             return run_symbolically(module, definition, programs, inputs)
         return record_call(module, definition, inputs)
 
-    def go_on(
-        module: FlowModule, inputs: tuple[Any, ...], left: Divergence
-    ) -> tuple[Program, Any]:
-        return record_path(module, definition, inputs, left)
+    def bridge(
+        module: FlowModule, inputs: tuple[Any, ...], left: SideExit
+    ) -> tuple[CompiledPlan, Any]:
+        return record_bridge(module, definition, inputs, left)
 
     # Tracing compilers cannot look into a recording; torch.compile breaks the graph here and
     # fullgraph=True reports this text.  (torch.compiler.disable would import all of torch._dynamo.)
-    for function in (record, go_on):
+    for function in (record, bridge):
         vars(function)["_torchdynamo_disable"] = True
         vars(function)["_torchdynamo_disable_msg"] = (
             "the flow is not recorded for these inputs yet; call the module once, or build(example_input)"
         )
-    return Plans(record, definition.parameters, go_on)
+    return PlanCache(record, definition.parameters, bridge)
 
 
 def _for_mode(spec: GraphSpec, training: bool) -> GraphSpec:
@@ -291,7 +291,7 @@ def describe(module: Any) -> bool:
         both = both[:1]
     for training, (spec, constants, names) in zip((True, False), both, strict=False):
         held = spec if len(both) == 1 else _for_mode(spec, training)
-        program = Program(held, constants, definition.title)
+        program = CompiledPlan(held, constants, definition.title)
         program.names = names
         plans.add(program)
     return True
@@ -342,9 +342,9 @@ def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, .
     return result
 
 
-def record_path(
-    module: FlowModule, definition: Definition, inputs: tuple[Any, ...], left: Divergence
-) -> tuple[Program, Any]:
+def record_bridge(
+    module: FlowModule, definition: Definition, inputs: tuple[Any, ...], left: SideExit
+) -> tuple[CompiledPlan, Any]:
     """Record a bridge after a side exit, and return the plan of the whole and the result.
 
     Values that the pass has already computed are not computed again.
@@ -382,7 +382,7 @@ def _record(
     inputs: tuple[Any, ...],
     replay: Replay,
     is_tied: bool,
-) -> tuple[Program, Any]:
+) -> tuple[CompiledPlan, Any]:
     live = _live(type(module))
     tracer = Tracer(module, valued=True, live=live, replay=replay)
     tracer.guards.is_tied = is_tied
@@ -398,7 +398,9 @@ def _record(
                 error.args = map_leaves(error.args, unwrap)
             raise
     spec = _with_children(tracer.finish(output, module.training), module)
-    program = Program(spec, tracer.encoder.constants, definition.title, tracer.encoder.portable)
+    program = CompiledPlan(
+        spec, tracer.encoder.constants, definition.title, tracer.encoder.portable
+    )
     program.entry = tracer.attributes.entry
     program.names = frozenset(tracer.sources.names)
     program.is_tied = is_tied

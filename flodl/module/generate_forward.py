@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from flodl.graph.notes import explain
-from flodl.nodes.fastcalls import must_run_plainly
+from flodl.graph.error_notes import explain
+from flodl.nodes.fast_path import must_run_plainly
 from flodl.tracing.active import current_tracer
 from flodl.tracing.call_inputs import Definition
 from flodl.tracing.callsite import GENERATED

@@ -10,7 +10,7 @@ from torch import nn
 from flodl.errors import FlowError
 from flodl.graph.graph import Graph
 from flodl.graph.texts import spec_of
-from flodl.spec.graph import Problem, Site
+from flodl.ir.graph import Problem, Site
 from flodl.tracing.naming import Names
 from flodl.vocabulary.stages import instantiate
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from flodl.monitor.access import Access
 from flodl.monitor.addresses import address_lines
 from flodl.monitor.export import archive_of
-from flodl.monitor.gallery import Gallery, runs_below
 from flodl.monitor.record_log import record_lines
+from flodl.monitor.run_list import RunList, runs_below
 from flodl.monitor.server import MonitorServer
 from flodl.monitor.storage import Reader
 from flodl.observe.export import write_text
@@ -64,19 +64,19 @@ def serve(asked: argparse.Namespace, ready: Callable[[dict[str, Any]], None]) ->
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    gallery = Gallery(asked.places or [Path.cwd()])
+    run_list = RunList(asked.places or [Path.cwd()])
     try:
-        server = _listen(gallery, asked)
+        server = _listen(run_list, asked)
     except OSError as problem:
         ready({"error": problem.strerror or str(problem), "port": asked.port})
         return PORT_TAKEN
-    gallery.start()
+    run_list.start()
     ready(
         {
             "url": server.url,
             "port": server.port,
             "pid": os.getpid(),
-            "runs": gallery.names,
+            "runs": run_list.names,
             "addresses": address_lines(server.url),
         }
     )
@@ -86,26 +86,26 @@ def serve(asked: argparse.Namespace, ready: Callable[[dict[str, Any]], None]) ->
         # the parent itself: it may be gone before this process has imported torch.
         if asked.with_parent and os.getppid() != asked.with_parent:
             break
-        if gallery.hub.audience:
+        if run_list.hub.audience:
             looked = time.monotonic()
         elif asked.idle and time.monotonic() - looked > asked.idle:
             break
-    gallery.stop()
+    run_list.stop()
     server.close()
     return 0
 
 
 def export(places: Sequence[Path], file: Path) -> int:
     """Write one page with all runs below some places; print their names on a line of JSON."""
-    gallery = Gallery(places)
-    if not gallery.names:
+    run_list = RunList(places)
+    if not run_list.names:
         return NO_RUNS
     try:
-        write_text(file, archive_of(gallery.runs))
+        write_text(file, archive_of(run_list.runs))
     except OSError as problem:
         line({"error": problem.strerror or str(problem)})
         return CANNOT_WRITE
-    line({"runs": gallery.names})
+    line({"runs": run_list.names})
     return 0
 
 
@@ -141,14 +141,14 @@ def line(about: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _listen(gallery: Gallery, asked: argparse.Namespace) -> MonitorServer:
+def _listen(run_list: RunList, asked: argparse.Namespace) -> MonitorServer:
     access = Access(host=asked.host, hosts=tuple(asked.allow_host))
     if asked.port is not None:
-        return MonitorServer(gallery.hub, access=access, port=asked.port)
+        return MonitorServer(run_list.hub, access=access, port=asked.port)
     try:
-        return MonitorServer(gallery.hub, access=access, port=USUAL_PORT)
+        return MonitorServer(run_list.hub, access=access, port=USUAL_PORT)
     except OSError:
-        return MonitorServer(gallery.hub, access=access, port=0)
+        return MonitorServer(run_list.hub, access=access, port=0)
 
 
 def _detached(asked: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 if TYPE_CHECKING:
-    from flodl.monitor.hub import Hub
+    from flodl.monitor.events import EventHub
 
 HEARTBEAT_SECONDS: Final = 15.0
 # A page that lags behind by more than this is cut off; it comes back and gets a summary.
@@ -68,7 +68,7 @@ class Client:
 class Broadcaster:
     """The thread that owns the event streams."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: EventHub) -> None:
         self._hub = hub
         self._clients: dict[socket.socket, Client] = {}
         self._new: deque[tuple[socket.socket, str]] = deque()

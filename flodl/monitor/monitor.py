@@ -21,15 +21,15 @@ from flodl.monitor.alerts import AlertRules
 from flodl.monitor.eta import Eta
 from flodl.monitor.export import archive_of, csv_of_epochs, log_of_epochs
 from flodl.monitor.frames import Note
-from flodl.monitor.pump import Pump
+from flodl.monitor.model_info import identity_of, picture_of
+from flodl.monitor.options import folder_of, is_follower, pairs_of, start_data
 from flodl.monitor.recording import Recorder, number
 from flodl.monitor.records import EpochRecord, record_data
 from flodl.monitor.resources import Sampler
 from flodl.monitor.sinks import sink_for
-from flodl.monitor.starting import folder_of, is_follower, pairs_of, start_data
 from flodl.monitor.storage import metrics_folder, open_reader
-from flodl.monitor.watching import identity_of, picture_of
 from flodl.monitor.wording import epoch_line, finish_line
+from flodl.monitor.worker import MonitorWorker
 from flodl.observe.export import write_text
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from flodl.monitor.options import Metrics
     from flodl.monitor.recording import Value
     from flodl.monitor.server import MonitorServer
     from flodl.monitor.sinks import Sink
-    from flodl.monitor.starting import Metrics
     from flodl.runs.directory import RunDirectory
 
 _FLOAT: Final = frozenset({float})
@@ -111,7 +111,7 @@ class Monitor:
         earlier = open_reader(known).run if known is not None else None
         name = folder.parent.name if folder is not None else "run"
         tools = tuple(sink_for(each) if isinstance(each, str) else each for each in sinks)
-        self._pump = Pump(
+        self._pump = MonitorWorker(
             name, earlier, folder, self._recorder, alerts or AlertRules(), tools, self._complain
         )
         self._note("start", start_data(name, total_epochs, tuple(accepts)))

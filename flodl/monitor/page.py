@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from flodl.monitor.hub import json_text
+from flodl.monitor.events import json_text
 
 _FOLDER: Final = Path(__file__).parent / "page"
 _STYLES: Final = ("vendor/uPlot.min.css", "page.css")

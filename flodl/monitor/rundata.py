@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 from flodl.monitor.frames import Note, Rows
 from flodl.monitor.live_points import points_payload
+from flodl.monitor.point_index import PointIndex
 from flodl.monitor.records import EpochRecord, record_data, record_from, without_nan
 from flodl.monitor.series import Series
-from flodl.monitor.shelf import Shelf
 
 if TYPE_CHECKING:
     from flodl.monitor.frames import Frame, Group
@@ -43,7 +43,7 @@ class RunData:
         series: the recorded values, by group and name.
         alerts: the alerts.
         events: the events of the training.
-        shelf: where single points are, when memory holds summaries only.
+        point_index: where single points are, when memory holds summaries only.
         finished: whether it said that it was done.
         stopped: whether its process said that it ends before that.
         damaged: how many stretches of its files could not be read.
@@ -64,7 +64,7 @@ class RunData:
     )
     alerts: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
-    shelf: Shelf = field(default_factory=Shelf)
+    point_index: PointIndex = field(default_factory=PointIndex)
     finished: bool = False
     stopped: bool = False
     damaged: int = 0

@@ -16,16 +16,16 @@ from urllib.parse import parse_qs, urlsplit
 
 from flodl.monitor.access import Access
 from flodl.monitor.broadcast import Broadcaster
+from flodl.monitor.events import json_text
 from flodl.monitor.export import csv_of_epochs, series_data
-from flodl.monitor.hub import json_text
 from flodl.monitor.page import content_policy, page_html
 from flodl.monitor.records import record_data, without_nan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flodl.monitor.events import EventHub
     from flodl.monitor.frames import Group
-    from flodl.monitor.hub import Hub
     from flodl.monitor.rundata import RunData
 
     Control = Callable[[str, str], str]
@@ -51,7 +51,7 @@ class MonitorServer:
     """
 
     def __init__(
-        self, hub: Hub, *, access: Access, port: int = 0, control: Control | None = None
+        self, hub: EventHub, *, access: Access, port: int = 0, control: Control | None = None
     ) -> None:
         """Start to serve.
 
@@ -97,7 +97,7 @@ class _Http(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(
-        self, address: tuple[str, int], *, hub: Hub, access: Access, control: Control | None
+        self, address: tuple[str, int], *, hub: EventHub, access: Access, control: Control | None
     ) -> None:
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
@@ -220,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
                     answer[name] |= {"count": members[name].count, "last": members[name].last_step}
         # Files are read without the lock: no other thread waits for the disk.
         for name in coarse if group == "metrics" else ():
-            fine = run.shelf.read(name, start, stop)
+            fine = run.point_index.read(name, start, stop)
             if fine is not None:
                 counted = {key: answer[name][key] for key in ("count", "last")}
                 answer[name] = series_data(fine.window(points=points)) | counted

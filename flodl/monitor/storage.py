@@ -80,7 +80,7 @@ class Reader:
                 progress = 0
                 for frame, end in decode(data):
                     if isinstance(frame, Rows):
-                        self.run.shelf.note(path, start + progress, frame)
+                        self.run.point_index.note(path, start + progress, frame)
                     progress = end
                     self._read[path] = start + end
                     if frame is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torch import nn
 
-from flodl.nodes.fastcalls import must_run_plainly, run, run_plainly
+from flodl.nodes.fast_path import must_run_plainly, run, run_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

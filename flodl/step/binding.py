@@ -11,7 +11,7 @@ from torch import Tensor, nn, optim
 
 from flodl.step.refusal import RefusedStepError
 from flodl.step.rules import Clock, Flags, rule_of
-from flodl.step.watch import Watch
+from flodl.step.step_guards import StepGuards
 
 if TYPE_CHECKING:
     from flodl.step.recipe import Recipe
@@ -69,7 +69,7 @@ class Binding:
         self.used = [*self.trained, *self.others]
         self.aliases = [each.detach() for each in self.flat]
         self._outdated = False
-        self._watch = Watch(recipe, self.trained)
+        self._watch = StepGuards(recipe, self.trained)
 
     # ---- collecting ---------------------------------------------------------------------------
 

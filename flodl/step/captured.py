@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 
 from flodl.errors import DeviceError
+from flodl.step.batch_key import rebuilt
 from flodl.step.binding import twin
 from flodl.step.eager import EagerStep
-from flodl.step.reading import rebuilt
 from flodl.step.refusal import RefusedStepError
-from flodl.step.watch import Watch
+from flodl.step.step_guards import StepGuards
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ class GraphStep:
         # Other threads use the GPU meanwhile: a monitor fetches values, a loader copies.
         with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             self._loss = self._eager(held)
-        self._watch = Watch(recipe, trained)
+        self._watch = StepGuards(recipe, trained)
         self.metrics: dict[str, Tensor] = {}
         self.gradient_norm: Tensor | None = None
 

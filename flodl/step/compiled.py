@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 
 import torch
 
-from flodl.step.gathered import Gathered
+from flodl.step.accumulation import Accumulation
 from flodl.step.tags import Tags
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ class WholeStep(AbstractCompiledStep):
 class SplitStep(AbstractCompiledStep):
     """Two compiled functions: one gathers gradients, the other one updates when Python says so."""
 
-    def __init__(self, made: Made, binding: Binding, eager: EagerStep, gathered: Gathered) -> None:
+    def __init__(
+        self, made: Made, binding: Binding, eager: EagerStep, gathered: Accumulation
+    ) -> None:
         """Bind the functions.
 
         Args:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from flodl.step.gathered import Gathered
+    from flodl.step.accumulation import Accumulation
 
 
 @final
@@ -32,7 +32,7 @@ class EagerStep:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.position = 0
-        self.elsewhere: Gathered | None = None
+        self.elsewhere: Accumulation | None = None
         self.scaler = recipe.loss_scaler()
         self.metrics: Mapping[str, Tensor] = {}
         self.gradient_norm: Tensor | None = None

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, fx, nn
 
 from flodl.step.attention import without_weights
+from flodl.step.batch_key import read
 from flodl.step.binding import Binding, twin
 from flodl.step.convolutions import lowered
 from flodl.step.parts import gather, update, whole
-from flodl.step.reading import read
 from flodl.step.refusal import RefusedStepError
 from flodl.step.snapshot import attributes_of
 from flodl.step.tags import Layout, Tags

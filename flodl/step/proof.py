@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from flodl.step.accumulation import Accumulation
+from flodl.step.batch_key import read
 from flodl.step.binding import Binding, twin
 from flodl.step.compiled import SplitStep, WholeStep
 from flodl.step.eager import EagerStep
-from flodl.step.gathered import Gathered
-from flodl.step.reading import read
 from flodl.step.refusal import RefusedStepError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _SCALE = 256.0  # of losses: small enough that updates are made, and can be comp
 
 
 def bound(
-    made: Made, binding: Binding, eager: EagerStep, gathered: Gathered | None
+    made: Made, binding: Binding, eager: EagerStep, gathered: Accumulation | None
 ) -> AbstractCompiledStep:
     """Return the step that the compiled parts make on the tensors of a binding."""
     if gathered is None:
@@ -62,7 +62,7 @@ def prove(
         one, other = _copy(live), _copy(live)
         copied = Binding(one.recipe, layout)
         start = [each.clone() for each in copied.aliases]
-        held = Gathered(copied.trained) if recipe.in_parts else None
+        held = Accumulation(copied.trained) if recipe.in_parts else None
         compiled = bound(made, copied, one, held)
         state = torch.get_rng_state()
         try:

@@ -10,8 +10,8 @@ from flodl.nn.optimizers import require_trains
 from flodl.step.captured import require_cuda
 from flodl.step.eager import EagerStep
 from flodl.step.fusing import fuse
-from flodl.step.ladder import Ladder, Rung
 from flodl.step.recipe import Precision, Recipe, TrainFn
+from flodl.step.tiering import Rung, Tiering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ class TrainStep:
         self._recipe = recipe
         self._report = report
         self._eager = EagerStep(recipe)
-        self._ladder: Ladder | None = None
+        self._ladder: Tiering | None = None
 
     def __call__(self, batch: Any) -> Tensor:
         """Train on one batch and return its loss, detached."""
@@ -137,7 +137,7 @@ class TrainStep:
             elif self.asked == "auto" and cuda and not recipe.in_parts:
                 rungs = ("graph", "compiled")
             wanted = self.asked != "auto"
-            self._ladder = Ladder(
+            self._ladder = Tiering(
                 self._eager, self.say, patient=wanted, measured=not wanted, rungs=rungs
             )
 

@@ -8,17 +8,17 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from flodl.graph.graph import Graph
+from flodl.graph.instrumentation import Watch
 from flodl.graph.state import has_state
-from flodl.graph.taps import Watch
 from flodl.step.refusal import RefusedStepError
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from flodl.graph.plans import Plans
+    from flodl.graph.plan_cache import PlanCache
 
 
-def _plans(model: nn.Module) -> list[Plans]:
+def _plans(model: nn.Module) -> list[PlanCache]:
     graphs = [each for each in model.modules() if isinstance(each, Graph)]
     return [plans for graph in graphs for plans in graph._plans.values()]
 

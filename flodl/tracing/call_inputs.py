@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import torch
 
-from flodl.spec.graph import InputSpec
+from flodl.ir.graph import InputSpec
 from flodl.tracing.containers import FlowDict, FlowList, FlowTuple, Origin
 from flodl.tracing.pytrees import is_named_tuple
 

@@ -11,7 +11,7 @@ import torch
 
 from flodl.bytecode.decode import instructions, running_offset
 from flodl.bytecode.instruction import STORES, Kind
-from flodl.spec.graph import NOWHERE, Site
+from flodl.ir.graph import NOWHERE, Site
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType

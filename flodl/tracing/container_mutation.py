@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 from flodl.errors import FlowError
-from flodl.spec.graph import Ref
+from flodl.ir.graph import Ref
 from flodl.tracing.callsite import call_site
 from flodl.tracing.containers import DICTS, LISTS, origin_of
 from flodl.tracing.proxy import Flow
@@ -38,8 +38,8 @@ from flodl.tracing.readings import unwrap
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flodl.graph.divergence import Replay
-    from flodl.spec.graph import NodeSpec
+    from flodl.graph.side_exits import Replay
+    from flodl.ir.graph import NodeSpec
     from flodl.tracing.containers import Origin
     from flodl.tracing.tracer import Tracer
 

@@ -17,7 +17,7 @@ from flodl.tracing.pytrees import leaves, map_leaves
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flodl.graph.program import Program
+    from flodl.graph.compiled_plan import CompiledPlan
     from flodl.tracing.call_inputs import Definition
 
 
@@ -41,7 +41,10 @@ def is_symbolic(inputs: tuple[Any, ...]) -> bool:
 
 
 def run_symbolically(
-    module: Any, definition: Definition, programs: tuple[Program, ...], inputs: tuple[Any, ...]
+    module: Any,
+    definition: Definition,
+    programs: tuple[CompiledPlan, ...],
+    inputs: tuple[Any, ...],
 ) -> Any:
     """Run the first plan that serves some tensors without reading anything of them.
 
@@ -66,7 +69,7 @@ def _is_stand_in(value: object) -> bool:
     return issubclass(type(value), Proxy)  # a Flow claims the class of its value
 
 
-def _asks_nothing(program: Program) -> bool:
+def _asks_nothing(program: CompiledPlan) -> bool:
     return all(guard.at_entry or guard.presence for guard in program.spec.guards)
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import torch
 
 from flodl.errors import FlowError
-from flodl.graph.metadata import entry_nodes, metadata_nodes, shaped_nodes
-from flodl.spec.graph import GraphSpec, Guard, InputSpec, Literally, Ref, node_refs
+from flodl.graph.shape_nodes import entry_nodes, metadata_nodes, shaped_nodes
+from flodl.ir.graph import GraphSpec, Guard, InputSpec, Literally, Ref, node_refs
 from flodl.tracing.callsite import site_of, user_frame
 from flodl.tracing.none_checks import is_asked, is_dropped
 from flodl.tracing.proxy import UNKNOWN, Flow
@@ -20,7 +20,7 @@ from flodl.tracing.readings import flow_node, flow_value, instruction_of, tensor
 if TYPE_CHECKING:
     from types import FrameType
 
-    from flodl.spec.graph import Site
+    from flodl.ir.graph import Site
     from flodl.tracing.tracer import Tracer
 
 

@@ -18,7 +18,7 @@ from flodl.tracing.pytrees import leaves
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flodl.spec.graph import Site
+    from flodl.ir.graph import Site
     from flodl.tracing.tracer import Tracer
 
 _NUMBERS = (int, float)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from flodl.errors import FlowError
-from flodl.spec.graph import (
+from flodl.ir.graph import (
     Arg,
     Attr,
     Build,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 
 from flodl.errors import FlowError
-from flodl.graph.metadata import METADATA_ATTRIBUTES
+from flodl.graph.shape_nodes import METADATA_ATTRIBUTES
 from flodl.nodes.iteration import advance
 from flodl.tracing.callsite import assigned_names, call_site, unpack_size, user_frame
 from flodl.tracing.isinstance_checks import answers_class

@@ -12,7 +12,7 @@ from flodl.tracing.pytrees import map_leaves
 if TYPE_CHECKING:
     from types import FrameType
 
-    from flodl.spec.graph import NodeKind, Site
+    from flodl.ir.graph import NodeKind, Site
 
 
 def flow_node(flow: Flow) -> int:

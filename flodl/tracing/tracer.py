@@ -12,9 +12,9 @@ from torch import nn, overrides
 from torch.overrides import TorchFunctionMode
 
 from flodl.errors import FlowError
-from flodl.graph.divergence import NOTHING, Replay
-from flodl.graph.notes import describe_failure
-from flodl.spec.graph import (
+from flodl.graph.error_notes import describe_failure
+from flodl.graph.side_exits import NOTHING, Replay
+from flodl.ir.graph import (
     Arg,
     Branch,
     GraphSpec,

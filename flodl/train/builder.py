@@ -18,8 +18,8 @@ from flodl.observe.trend import Mode, Trend
 from flodl.runs.checkpoints import Keep
 from flodl.train.hooks import Hook, Hooks
 from flodl.train.outcome import RunHandle
+from flodl.train.protocols import MonitorLike
 from flodl.train.schedules import Every, Wanted
-from flodl.train.seams import MonitorLike
 from flodl.train.settings import OnSignal, chosen_device, require_one_device
 from flodl.train.stopping import NoBetter, StopRule, TrendRule
 from flodl.train.trainer import Trainer
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from flodl.runs.directory import RunDirectory
     from flodl.step.recipe import Precision, TrainFn
     from flodl.step.step import Mode as StepMode
+    from flodl.train.checkpointing import ResumeFrom
     from flodl.train.evaluation import EvalFn
-    from flodl.train.keeper import ResumeFrom
 
 
 @final

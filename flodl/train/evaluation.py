@@ -14,8 +14,8 @@ from flodl.data.batch import Batch
 from flodl.errors import TrainingError
 from flodl.step.ema import Ema
 from flodl.step.recipe import Precision, TrainFn
+from flodl.train.protocols import Source
 from flodl.train.scalars import drain_scalars
-from flodl.train.seams import Source
 
 EvalFn: TypeAlias = "TrainFn | Callable[[Any, Any], Mapping[str, Tensor | float]]"
 

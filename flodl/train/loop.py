@@ -17,19 +17,19 @@ from flodl.graph.observation import flush as flush_graph
 from flodl.graph.state import detach_state, graphs_below, has_state
 from flodl.runs.checkpoints import Saved
 from flodl.step.step import TrainStep
+from flodl.train.checkpointing import Checkpointing
 from flodl.train.evaluation import Evaluation
-from flodl.train.guard import non_finite
 from flodl.train.hooks import Hooks, call
-from flodl.train.keeper import Keeper
 from flodl.train.meters import Meter
+from flodl.train.nonfinite import non_finite
 from flodl.train.notices import Notices
 from flodl.train.progress import Progress
-from flodl.train.seams import Batches, MonitorLike, Source
+from flodl.train.protocols import Batches, MonitorLike, Source
+from flodl.train.run_control import obey
 from flodl.train.settings import Settings
 from flodl.train.signals import Signals, StopNow
 from flodl.train.state import EpochMetrics
 from flodl.train.training import Training
-from flodl.train.wishes import obey
 
 _LOOK = 0.5  # seconds between two looks at most, so that progress moves
 
@@ -44,7 +44,7 @@ class Equipment:
     step: TrainStep
     source: Source
     meter: Meter
-    keeper: Keeper
+    checkpointing: Checkpointing
     hooks: Hooks
     progress: Progress
     notices: Notices
@@ -74,7 +74,7 @@ class Loop:
         self._graphs = bool(graphs_below(equipment.training.model))
         self._recurrent = False
         self._seconds = 0.0
-        equipment.keeper.extra = self._extra
+        equipment.checkpointing.extra = self._extra
 
     # ---- the whole ---------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class Loop:
             if reason != "finished":
                 self._it.notices.add("stop", f"stopped by {reason} at step {training.step}")
                 self._save_last(reason)
-            self._told(lambda: it.keeper.written(wait=True))
+            self._told(lambda: it.checkpointing.written(wait=True))
             call("on_end", it.hooks.on_end, training, reason)
         return reason
 
@@ -224,8 +224,8 @@ class Loop:
         if self._graphs and not self._recurrent and has_state(training.model):
             self._recurrent = True
             detach_state(training.model)
-        self._told(it.keeper.written)
-        if it.keeper.due() or save_now:
+        self._told(it.checkpointing.written)
+        if it.checkpointing.due() or save_now:
             self._save("step")
         self._plan()
         return True
@@ -234,9 +234,11 @@ class Loop:
         """Decide when to look up again."""
         it = self._it
         step, settings = it.training.step, it.settings
-        self._deadline = min(time.monotonic() + _LOOK, it.keeper.next_time())
+        self._deadline = min(time.monotonic() + _LOOK, it.checkpointing.next_time())
         self.stop_at = min(
-            step + settings.flush_every, it.keeper.next_step(), settings.max_steps or math.inf
+            step + settings.flush_every,
+            it.checkpointing.next_step(),
+            settings.max_steps or math.inf,
         )
         if self._signals.received:  # in between
             self.stop_at = 0
@@ -294,7 +296,7 @@ class Loop:
         it.progress.end(metrics, it.settings.epochs, self._left())
         if it.monitor is not None:
             it.monitor.log(metrics.epoch, metrics.seconds, metrics.scalars)
-        if it.keeper.due_after_epoch():
+        if it.checkpointing.due_after_epoch():
             self._save("epoch")
 
     def _left(self) -> float:
@@ -321,8 +323,10 @@ class Loop:
     # ---- checkpoints -------------------------------------------------------------------------
 
     def _save(self, reason: str, *, wait: bool = False) -> None:
-        self._told(lambda: self._it.keeper.written(wait=True))  # the one before, if it still runs
-        self._told(lambda: self._it.keeper.save(reason, wait=wait))
+        self._told(
+            lambda: self._it.checkpointing.written(wait=True)
+        )  # the one before, if it still runs
+        self._told(lambda: self._it.checkpointing.save(reason, wait=wait))
 
     def _told(self, written: Callable[[], Saved | None]) -> None:
         """Report a checkpoint that is safe now.
@@ -336,7 +340,7 @@ class Loop:
             it.notices.add("alert", f"no checkpoint: {error}; the training goes on")
             return
         if saved is not None:
-            line = f"{saved.path.name} ({it.keeper.seconds:.2f}s)"
+            line = f"{saved.path.name} ({it.checkpointing.seconds:.2f}s)"
             if it.monitor is not None:
                 it.monitor.event("checkpoint", line)
             call("on_checkpoint", it.hooks.on_checkpoint, it.training, saved.path)
@@ -349,8 +353,8 @@ class Loop:
                 "the wait for a batch was given up while it was being made; if the data set draws random "
                 "numbers in this process, later batches may differ from those of an uninterrupted run",
             )
-        self._told(lambda: it.keeper.written(wait=True))
-        last = it.keeper.last
+        self._told(lambda: it.checkpointing.written(wait=True))
+        last = it.checkpointing.last
         if last is None or last.step != it.training.step or it.training.phase != "train":
             self._save(reason, wait=True)
 

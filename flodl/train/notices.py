@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from flodl.train.progress import Progress
-from flodl.train.seams import MonitorLike
+from flodl.train.protocols import MonitorLike
 
 
 @final

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 from flodl.data.loader import DataLoader
 from flodl.data.protocols import BatchDataSet, DataSet
 from flodl.errors import TrainingError
-from flodl.train.seams import Batches, Source
+from flodl.train.protocols import Batches, Source
 
 
 def source_of(

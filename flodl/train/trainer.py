@@ -13,16 +13,16 @@ from flodl.errors import TrainingError
 from flodl.runs.directory import RunDirectory
 from flodl.step.ema import Ema
 from flodl.step.step import TrainStep, make_step
+from flodl.train.checkpointing import Checkpointing, ResumeFrom, config_of, find_differences
 from flodl.train.evaluation import EvalFn, Evaluation
 from flodl.train.hooks import Hook, Hooks
-from flodl.train.keeper import Keeper, ResumeFrom, config_of, find_differences
 from flodl.train.loop import Equipment, Loop
 from flodl.train.meters import meter_for
 from flodl.train.notices import Notices
 from flodl.train.outcome import Interrupted
 from flodl.train.progress import Progress, progress_for
+from flodl.train.protocols import MonitorLike, Source
 from flodl.train.schedules import Every, schedule_of
-from flodl.train.seams import MonitorLike, Source
 from flodl.train.settings import Settings, chosen_device, require_one_process
 from flodl.train.sources import evaluation_source_of, source_of
 from flodl.train.state import TrainedState, weights_of
@@ -229,7 +229,7 @@ class Trainer:
             "step": step,
             "schedule": training.schedule,
         }
-        keeper = Keeper(self.directory, self.settings, training, parts)
+        checkpointing = Checkpointing(self.directory, self.settings, training, parts)
         loop = Loop(
             Equipment(
                 training=training,
@@ -237,7 +237,7 @@ class Trainer:
                 step=step,
                 source=source,
                 meter=meter_for(self.device, self.settings.flush_every),
-                keeper=keeper,
+                checkpointing=checkpointing,
                 hooks=self.hooks,
                 progress=progress,
                 evaluation=self._evaluation(ema),
@@ -247,13 +247,13 @@ class Trainer:
         )
         self._describe(notices, source, resume is not None)
         if resume is not None:
-            keeper.resume(resume, notices.report("resume"), loop.restore)
+            checkpointing.resume(resume, notices.report("resume"), loop.restore)
         if not self.model.training:
             self.model.train()
         if self.monitor is not None:
             self.monitor.watch(self.model)
         reason = loop.run()
-        state = self._state(loop, step, keeper, notices, reason, ema)
+        state = self._state(loop, step, checkpointing, notices, reason, ema)
         self._tell_end(reason)
         if loop.signal and self.settings.on_signal == "exit":
             raise Interrupted(loop.signal, state)
@@ -296,7 +296,7 @@ class Trainer:
         self,
         loop: Loop,
         step: TrainStep,
-        keeper: Keeper,
+        checkpointing: Checkpointing,
         notices: Notices,
         reason: str,
         ema: Ema | None,
@@ -314,7 +314,7 @@ class Trainer:
             steps=self._training.step,
             stopped_by=reason,
             decision=step.decision,
-            checkpoint=keeper.last.path if keeper.last else None,
+            checkpoint=checkpointing.last.path if checkpointing.last else None,
             notices=tuple(notices.lines),
         )
 

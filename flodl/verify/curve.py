@@ -15,11 +15,11 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from flodl.verify.attempt import Failure, OutOfTimeError, time_limit
 from flodl.verify.containment import StopRunError, stop_after_steps
+from flodl.verify.isolated_import import locate
 from flodl.verify.main_module import run_main
 from flodl.verify.memory import tensor_bytes
 from flodl.verify.protocol import Request
 from flodl.verify.raw import dense_copy
-from flodl.verify.sides import locate
 from flodl.verify.standins.install import STANDINS
 
 NUM_STEPS = 12

@@ -16,12 +16,12 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from flodl.verify.attempt import Failure, attempt
+from flodl.verify.isolated_import import Side
 from flodl.verify.memory import tensor_bytes
 from flodl.verify.raw import dense_copy
 from flodl.verify.recipes import unpack
 from flodl.verify.recorder import Case
 from flodl.verify.seeds import seed_all
-from flodl.verify.sides import Side
 from flodl.verify.subject import Call, Subject
 
 

@@ -6,10 +6,10 @@ import torch
 
 from flodl.graph.graph import Graph
 from flodl.verify.attempt import Failure, OutOfTimeError, attempt, time_limit
+from flodl.verify.isolated_import import Side
 from flodl.verify.recipes import unpack
 from flodl.verify.recorder import Case
 from flodl.verify.seeds import seed_all
-from flodl.verify.sides import Side
 from flodl.verify.subject import Subject
 
 # A picture of a thousand nodes is useless, and takes long.

@@ -18,9 +18,9 @@ from torch import nn
 from flodl.verify.attempt import OutOfTimeError, attempt, time_limit
 from flodl.verify.constructor_guesses import guess_constructor_arguments, other_options
 from flodl.verify.containment import StopRunError, stop_at_first_backward
+from flodl.verify.isolated_import import Place
 from flodl.verify.main_module import run_main
 from flodl.verify.settings_guesses import Declared
-from flodl.verify.sides import Place
 from flodl.verify.users import names_any
 
 Call = Callable[..., object]

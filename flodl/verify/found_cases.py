@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import final
 
+from flodl.verify.isolated_import import Side
 from flodl.verify.recipes import Construction
 from flodl.verify.recorder import MAX_CASES_PER_CLASS, Case, Recorder
-from flodl.verify.sides import Side
 from flodl.verify.watched_calls import runs_again
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import final
 
 from flodl.verify.attempt import Failure
-from flodl.verify.reach import Reach
+from flodl.verify.progress import CallProgress
 from flodl.verify.recipes import Arguments
 from flodl.verify.snapshot import tensors_in
 
-TOO_HEAVY = Reach(places=0, steps=0, failure=Failure(text="its inputs cost too much", line=None))
+TOO_HEAVY = CallProgress(
+    places=0, steps=0, failure=Failure(text="its inputs cost too much", line=None)
+)
 
 _SLOW_S = 1.0
 # Convolutions take as long for an element of a large image as of a small one, attention over its
@@ -31,7 +33,7 @@ class Weights:
         """Return True if smaller inputs were already slow and reached no further."""
         return self._limit is not None and _elements(arguments) >= self._limit
 
-    def note(self, arguments: Arguments, seconds: float, reach: Reach) -> None:
+    def note(self, arguments: Arguments, seconds: float, reach: CallProgress) -> None:
         """Remember what a call cost that came so far."""
         elements = max(1, _elements(arguments))
         each = seconds / elements

@@ -26,7 +26,7 @@ from flodl.verify.input_changes import changes_of
 from flodl.verify.input_slots import State, is_small, state_of, values_of
 from flodl.verify.layer_shapes import guess_arguments, optional_names, required_names
 from flodl.verify.list_inputs import guess_lists
-from flodl.verify.reach import Reach, reach_of
+from flodl.verify.progress import CallProgress, reach_of
 from flodl.verify.recipes import Arguments
 from flodl.verify.shipped_inputs import names_its_inputs, shipped_inputs
 from flodl.verify.size_hints import Hints, hints_of, sequence_shape
@@ -42,7 +42,7 @@ _MAX_KNOWN_SIZES = 12
 # So often a model that names its inputs may ask for one more.
 _MAX_NAMED = 4
 
-Try = Callable[[Arguments], Reach]
+Try = Callable[[Arguments], CallProgress]
 
 
 def find_arguments(
@@ -69,12 +69,12 @@ def _find(
     is_over: Callable[[], bool],
     made_of: Arguments | None,
 ) -> Arguments | Failure | None:
-    furthest: Reach | None = None
-    refused: list[tuple[Arguments, Reach]] = []
+    furthest: CallProgress | None = None
+    refused: list[tuple[Arguments, CallProgress]] = []
     names, _ = required_names(model)
     weights = Weights()
 
-    def attempt(one_by_one: Arguments) -> Reach:
+    def attempt(one_by_one: Arguments) -> CallProgress:
         nonlocal furthest
         if weights.is_too_heavy(one_by_one):
             return TOO_HEAVY
@@ -162,7 +162,7 @@ def _with_optional(
 
 def search_arguments(
     sizes: tuple[int, ...],
-    starts: Sequence[tuple[Arguments, Reach]],
+    starts: Sequence[tuple[Arguments, CallProgress]],
     attempt: Try,
     is_over: Callable[[], bool],
 ) -> Arguments | None:
@@ -223,7 +223,7 @@ class _Search:
     _complaints: Counter[tuple[tuple[int, int], str]] = field(default_factory=Counter)
     _number: int = 0
 
-    def add(self, state: State, reach: Reach) -> None:
+    def add(self, state: State, reach: CallProgress) -> None:
         """Keep a state that failed, if nothing like it is known."""
         self._seen.add(state)
         text = reach.failure.text if reach.failure is not None else ""

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 from flodl.verify.attempt import Failure, attempt
+from flodl.verify.isolated_import import IMPORT_SEED
 from flodl.verify.seeds import seed_all
-from flodl.verify.sides import IMPORT_SEED
 
 
 def run_main(file: Path, name: str, shown: Path, text: bytes | None = None) -> Failure | None:

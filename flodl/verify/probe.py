@@ -10,11 +10,11 @@ from typing import Literal, Protocol, TypeVar, final
 
 from flodl.verify.attempt import Failure, attempt
 from flodl.verify.compare import find_mismatches, worst_of
+from flodl.verify.isolated_import import Side
 from flodl.verify.methods import MethodCall, methods_used
 from flodl.verify.other_methods import other_methods
 from flodl.verify.recipes import NO_PROVENANCE, Packed, pack, unpack
 from flodl.verify.recorder import Case
-from flodl.verify.sides import Side
 from flodl.verify.snapshot import Snapshot, digested, is_all_nan
 from flodl.verify.subject import Call, Observation, Subject
 from flodl.verify.variants import (

@@ -20,8 +20,8 @@ import torch
 from torch import nn
 
 from flodl.verify.blank_memory import BlankMemory
+from flodl.verify.isolated_import import Side
 from flodl.verify.own_modules import HIDDEN
-from flodl.verify.sides import Side
 
 Arguments = tuple[tuple[object, ...], dict[str, object]]
 

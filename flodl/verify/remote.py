@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, final
 
 from flodl.verify.attempt import FAILURE_CODES, Failure, FailureCode, OutOfTimeError
 from flodl.verify.divergence import Operation
-from flodl.verify.sides import Label
+from flodl.verify.isolated_import import Label
 from flodl.verify.snapshot import Snapshot
 from flodl.verify.subject import AttributeNames, Observation
 from flodl.verify.wire import Fields, MalformedMessageError, Stored, checked, decoded

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import final
 
 from flodl.verify.attempt import Failure
-from flodl.verify.examination import ENOUGH_S, TIME_LIMIT, Examination, Late, Sides, not_run
+from flodl.verify.class_verifier import ENOUGH_S, TIME_LIMIT, ClassVerifier, Late, Sides, not_run
 from flodl.verify.protocol import ClassResult, Request, Response
 from flodl.verify.remote import MODEL_KINDS, Channel, Clock, FailedError, Found, RemoteSide
 
@@ -117,7 +117,7 @@ class _Rounds:
         self._request = request
         self._response = response
         self._deadline = deadline
-        self._examination = Examination(sides, request, response)
+        self._examination = ClassVerifier(sides, request, response)
         self._waiting: dict[str, _Waiting] = {}
         self._seconds: list[float] = []
         self._late: list[str] = []

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 from flodl.verify.curve import Curve, end_with, named_standins, noting_curve, time_limit_of
+from flodl.verify.isolated_import import locate
 from flodl.verify.main_module import run_main
 from flodl.verify.protocol import Request
 from flodl.verify.recorder import Recorder, dump_cases
-from flodl.verify.sides import locate
 from flodl.verify.standins.install import STANDINS
 
 

@@ -36,11 +36,11 @@ from typing import final
 import torch
 
 from flodl.verify.containment import contained, limit_memory
+from flodl.verify.isolated_import import Label
 from flodl.verify.own_modules import hide
 from flodl.verify.protocol import ClassResult, Request, request_of
 from flodl.verify.remote import SideGoneError
 from flodl.verify.rounds import examine
-from flodl.verify.sides import Label
 from flodl.verify.whole_run import run_whole
 from flodl.verify.wire import (
     ClosedError,

@@ -15,9 +15,9 @@ from torch import nn
 
 from flodl.pytree import Plain, Tree, Unseen
 from flodl.verify import raw
+from flodl.verify.isolated_import import Side
 from flodl.verify.recipes import Arguments, Construction, Packed, replace_tensors, unpack
 from flodl.verify.seeds import random_state, seed_all
-from flodl.verify.sides import Side
 from flodl.verify.snapshot import (
     FLOW_FIELDS,
     MODULE_FIELDS,

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from flodl.verify.attempt import Failure, attempt
+from flodl.verify.isolated_import import Side
 from flodl.verify.recipes import Arguments, Construction, Packed, unpack
 from flodl.verify.recorder import Case, Recorder
 from flodl.verify.seeds import seed_all
-from flodl.verify.sides import Side
 
 EXAMPLE_SEED = 555
 NOTHING = Packed(data=b"")

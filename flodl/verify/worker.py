@@ -24,19 +24,13 @@ from torch import nn
 
 from flodl.verify import raw
 from flodl.verify.attempt import Failure, OutOfTimeError, attempt, describe, time_limit
-from flodl.verify.casebook import LAST_ROUND, Casebook
+from flodl.verify.case_finder import LAST_ROUND, CaseFinder
 from flodl.verify.containment import StopRunError
 from flodl.verify.curve import record_curve
 from flodl.verify.divergence import trace
 from flodl.verify.drawing import draw
-from flodl.verify.eased_import import (
-    ImportSettings,
-    eased_words,
-    load_eased,
-    open_original,
-    open_port,
-)
 from flodl.verify.importance import standings
+from flodl.verify.isolated_import import Label, Side
 from flodl.verify.layer_shapes import has_forward
 from flodl.verify.literals import ExampleSyntaxError
 from flodl.verify.probe import Abilities, Accepted, UnusableCaseError, probe_original
@@ -45,10 +39,16 @@ from flodl.verify.recipes import Packed, UntransferableError
 from flodl.verify.recorder import Case
 from flodl.verify.script_run import record_script
 from flodl.verify.seeds import random_state
-from flodl.verify.sides import Label, Side
 from flodl.verify.snapshot import Snapshot
 from flodl.verify.standins.install import STANDINS
 from flodl.verify.subject import Call, Subject
+from flodl.verify.tolerant_import import (
+    ImportSettings,
+    eased_words,
+    load_eased,
+    open_original,
+    open_port,
+)
 from flodl.verify.tried_changes import ChangeSearch
 from flodl.verify.wire import Fields, Store, Stored, add_tensor, encoded
 from flodl.verify.world_changes import Undo, as_fields, of_fields
@@ -70,7 +70,7 @@ class Worker:
         self._inbox = inbox
         self._outbox = outbox
         self._opened: Side | None = None
-        self._book: Casebook | None = None
+        self._book: CaseFinder | None = None
         self._cases: dict[int, Case] = {}
         self._inputs: dict[int, Packed] = {}
         self._models: dict[int, Subject] = {}
@@ -179,7 +179,7 @@ class Worker:
         # The objects of imported packages may be a million: no search for garbage looks at them.
         gc.collect()
         gc.freeze()
-        book = Casebook(self._side, self._request.classes, question["budget_s"])
+        book = CaseFinder(self._side, self._request.classes, question["budget_s"])
         try:
             with time_limit(question["budget_s"]):
                 book.add_examples(self._request.examples)
@@ -209,7 +209,7 @@ class Worker:
             again.note_end()
         return self._found(again)
 
-    def _found(self, book: Casebook) -> Fields:
+    def _found(self, book: CaseFinder) -> Fields:
         cases: dict[str, list[tuple[int, str]]] = {}
         for name, found in book.cases.items():
             for case in found:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, final
 
-from flodl.spec.graph import Ref, node_refs, refs
-from flodl.spec.pretty import argument_text, operation
+from flodl.ir.graph import Ref, node_refs, refs
+from flodl.ir.pretty import argument_text, operation
 from flodl.visual.carried import carried_states
 from flodl.visual.folding import MOST_NODES, Step, find_runs
 from flodl.visual.part import Heat
@@ -17,7 +17,7 @@ from flodl.visual.wording import count_text, parts_text, role_of, shortened, tit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flodl.spec.graph import NodeSpec
+    from flodl.ir.graph import NodeSpec
     from flodl.visual.folding import Run
     from flodl.visual.part import Part
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
-from flodl.spec.graph import Literally
+from flodl.ir.graph import Literally
 
 if TYPE_CHECKING:
-    from flodl.spec.graph import GraphSpec, NodeSpec
+    from flodl.ir.graph import GraphSpec, NodeSpec
     from flodl.visual.layout import Drawing
 
 LANE = 12.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flodl.spec.graph import node_refs, refs
+from flodl.ir.graph import node_refs, refs
 from flodl.visual.carried import carried_states
 from flodl.visual.part import Part
 from flodl.visual.theme import heat_colour, ink_on
@@ -13,7 +13,7 @@ from flodl.visual.wording import count_text, role_of, title_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flodl.spec.graph import GraphSpec, NodeSpec
+    from flodl.ir.graph import GraphSpec, NodeSpec
     from flodl.visual.scene import Role
 
 _LOOKS: dict[Role, tuple[str, str]] = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
-from flodl.spec.graph import GraphSpec
+from flodl.ir.graph import GraphSpec
 
 
 @final

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flodl.spec.graph import Items, Pairs, Submodule
-from flodl.spec.pretty import argument_text, operation
+from flodl.ir.graph import Items, Pairs, Submodule
+from flodl.ir.pretty import argument_text, operation
 
 if TYPE_CHECKING:
-    from flodl.spec.graph import Arg, NodeSpec
+    from flodl.ir.graph import Arg, NodeSpec
     from flodl.visual.part import Part
     from flodl.visual.scene import Role
 

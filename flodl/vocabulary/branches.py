@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, final
 
 from flodl.errors import FlowError
+from flodl.ir.graph import Arg, Literally, TagGroup
 from flodl.nodes.merge import MERGE_NAMES, Cat, Stack, as_merge
-from flodl.spec.graph import Arg, Literally, TagGroup
 from flodl.tracing.callsite import call_site
 
 if TYPE_CHECKING:

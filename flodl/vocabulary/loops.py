@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, final
 from torch import nn
 
 from flodl.errors import FlowError
+from flodl.ir.graph import Literally
 from flodl.nodes.looping import loop_for
-from flodl.spec.graph import Literally
 from flodl.tracing.callsite import call_site
 from flodl.vocabulary.control_flow import halting_loop, node, whole
 from flodl.vocabulary.stages import run_stage

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from flodl.errors import FlowError
-from flodl.spec.graph import Branch
+from flodl.ir.graph import Branch
 from flodl.tracing.callsite import call_site
 from flodl.tracing.containers import DICTS, LISTS
 from flodl.tracing.pytrees import PLAIN_KINDS, leaves, tracer_of

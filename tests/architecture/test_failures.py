@@ -38,7 +38,7 @@ def catches_everything(handler):
 # Where else everything may be caught, and why.
 ALSO_CATCH_ALL = {
     "fdl_cli/net/download.py": "a worker thread hands its failure to the caller",
-    "fdl_cli/torchenv/prove_child.py": "a process of its own, which reports what happened",
+    "fdl_cli/torch_setup/smoke_test_child.py": "a process of its own, which reports what happened",
 }
 
 

@@ -19,7 +19,7 @@ VIOLATIONS = {
         "import fdl_cli.porter.parse.reader",
     ),
     "the tool and the runtime do not know each other": ("fdl_cli/result.py", "import flodl"),
-    "flodl rooms": ("flodl/spec/planted.py", "import flodl.graph"),
+    "flodl rooms": ("flodl/ir/planted.py", "import flodl.graph"),
     "the terminal lives in console": ("fdl_cli/commands/help.py", "import rich"),
     "typer lives in app and commands": ("fdl_cli/result.py", "import typer"),
     "the network lives in net": ("fdl_cli/commands/help.py", "import httpx"),
@@ -28,7 +28,7 @@ VIOLATIONS = {
     "processes live in system": ("fdl_cli/commands/help.py", "import subprocess"),
     "bytecode is read in one package": ("flodl/tracing/planted.py", "import dis"),
     "bytecode is read without torch": ("flodl/bytecode/planted.py", "import torch"),
-    "a graph can be described without torch": ("flodl/spec/planted.py", "import torch"),
+    "a graph can be described without torch": ("flodl/ir/planted.py", "import torch"),
 }
 
 

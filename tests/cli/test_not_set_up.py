@@ -13,7 +13,7 @@ from fdl_cli.errors import NeedsTerminalError, OperationFailedError
 from fdl_cli.manifest.model import Flags
 from fdl_cli.manifest.request import prepare, read_request
 from fdl_cli.result import CommandResult
-from fdl_cli.torchenv import setup_command
+from fdl_cli.torch_setup import setup_command
 
 MANIFEST = """\
 requires: [no-such-package]

@@ -13,7 +13,7 @@ from fdl_cli.net.artefact import Artefact, Patience
 from fdl_cli.net.client import make_client
 from fdl_cli.net.simple_index import read_page
 from fdl_cli.net.store import Store
-from fdl_cli.torchenv.index import _held
+from fdl_cli.torch_setup.index import _held
 from tests.mutation_bounds import Bounds
 
 SHA = "a" * 64

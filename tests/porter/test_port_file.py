@@ -6,7 +6,7 @@ import pytest
 
 from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyOutcome
 from fdl_cli.porter.port_file import port_file
-from fdl_cli.porter.proof import Proving
+from fdl_cli.porter.port_loop import Proving
 
 SOURCE = """\
 import torch.nn as nn

@@ -3,11 +3,11 @@
 import ast
 from collections.abc import Mapping
 
-from fdl_cli.porter.analyse.draws import drawing_functions
 from fdl_cli.porter.analyse.environment import ClassView, FunctionFact
 from fdl_cli.porter.analyse.methods import MethodReader
 from fdl_cli.porter.analyse.names import FunctionNode
-from fdl_cli.porter.analyse.whole_steps import fills_argument
+from fdl_cli.porter.analyse.opaque_helpers import fills_argument
+from fdl_cli.porter.analyse.random_calls import drawing_functions
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.statements import expressions
 

@@ -4,9 +4,9 @@ import ast
 from collections.abc import Mapping
 from typing import TypeGuard, final
 
-from fdl_cli.porter.analyse.blocks import BlockReader
 from fdl_cli.porter.analyse.environment import ClassView, Environment, FunctionFact, join
 from fdl_cli.porter.analyse.given import OwnCall, narrowed_kind
+from fdl_cli.porter.analyse.lower_statements import BlockReader
 from fdl_cli.porter.analyse.names import FunctionNode, Names
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.source import Span

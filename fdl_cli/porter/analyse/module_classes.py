@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Mapping
 
-from fdl_cli.porter.analyse.kinship import Kinship
+from fdl_cli.porter.analyse.class_hierarchy import ClassHierarchy
 from fdl_cli.porter.analyse.names import Names
 from fdl_cli.porter.ir.symbols import BaseFact, ClassFacts
 from fdl_cli.porter.knowledge import torch_names as torch
@@ -12,9 +12,11 @@ _NO_MODULES = ("torch.autograd.", "enum.")
 _PLAIN = frozenset({"object", "abc.ABC", "typing.Generic", "typing.Protocol"})
 
 
-def module_classes(names: Names, nodes: list[ast.ClassDef], kinship: Kinship) -> frozenset[str]:
+def module_classes(
+    names: Names, nodes: list[ast.ClassDef], hierarchy: ClassHierarchy
+) -> frozenset[str]:
     """Return the names by which a file knows torch modules: its own classes and imported ones."""
-    found: set[str] = set(kinship.module_names - {node.name for node in nodes})
+    found: set[str] = set(hierarchy.module_names - {node.name for node in nodes})
     grown = True
     while grown:
         grown = False
@@ -28,7 +30,7 @@ def module_classes(names: Names, nodes: list[ast.ClassDef], kinship: Kinship) ->
                     dotted.startswith("torch.nn.")
                     or torch.is_foreign_module(dotted)
                     or dotted in torch.FLOW_BASES
-                    or dotted in kinship.module_names
+                    or dotted in hierarchy.module_names
                 )
                 if known or local in found:
                     found.add(node.name)

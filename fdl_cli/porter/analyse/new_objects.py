@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
+from fdl_cli.porter.analyse.attribute_writes import is_held, read_live, receivers
 from fdl_cli.porter.analyse.environment import MAY_FLOW, Environment
-from fdl_cli.porter.analyse.made import is_used_up, made_call
 from fdl_cli.porter.analyse.names import FunctionNode
-from fdl_cli.porter.analyse.stores import is_held, read_live, receivers
+from fdl_cli.porter.analyse.opaque_calls import is_used_up, made_call
 from fdl_cli.porter.ir.expressions import Expr, rebuilt
 from fdl_cli.porter.knowledge import python_names as py
 

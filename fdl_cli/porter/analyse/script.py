@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import final
 
+from fdl_cli.porter.analyse.attribute_writes import reads_of
+from fdl_cli.porter.analyse.class_hierarchy import ALONE, ClassHierarchy, Relative, method_nodes
 from fdl_cli.porter.analyse.classes import class_facts, class_nodes, stored_on_self
 from fdl_cli.porter.analyse.environment import ClassView
 from fdl_cli.porter.analyse.file_facts import (
@@ -17,13 +19,11 @@ from fdl_cli.porter.analyse.file_facts import (
 )
 from fdl_cli.porter.analyse.functions import understand_functions
 from fdl_cli.porter.analyse.given import OwnCall, given_kinds, written_calls
-from fdl_cli.porter.analyse.kinship import ALONE, Kinship, Relative, method_nodes
 from fdl_cli.porter.analyse.methods import MethodReader
 from fdl_cli.porter.analyse.module_classes import is_model, module_classes
 from fdl_cli.porter.analyse.names import FunctionNode, Names, collect
-from fdl_cli.porter.analyse.stores import reads_of
+from fdl_cli.porter.analyse.opaque_helpers import fills_argument, is_whole_step, may_return_none
 from fdl_cli.porter.analyse.values import sequential_values
-from fdl_cli.porter.analyse.whole_steps import fills_argument, is_whole_step, may_return_none
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import (
@@ -42,14 +42,14 @@ from fdl_cli.porter.parse.reader import SourceFile
 
 
 def analyse(
-    source: SourceFile, cautious: frozenset[str] = frozenset(), kinship: Kinship = ALONE
+    source: SourceFile, cautious: frozenset[str] = frozenset(), hierarchy: ClassHierarchy = ALONE
 ) -> ScriptIR:
     """Understand a file.
 
     The parameters of `cautious` classes are not taken for tensors.
     """
-    names = collect(source.tree, kinship.brought)
-    return _Script(source, names, cautious, kinship).read()
+    names = collect(source.tree, hierarchy.brought)
+    return _Script(source, names, cautious, hierarchy).read()
 
 
 @final
@@ -57,15 +57,15 @@ class _Script:
     """The classes of one file, and the state that they share while their methods are read."""
 
     def __init__(
-        self, source: SourceFile, names: Names, cautious: frozenset[str], kinship: Kinship
+        self, source: SourceFile, names: Names, cautious: frozenset[str], hierarchy: ClassHierarchy
     ) -> None:
         self.source = source
         self.cautious = cautious
         self.names = names
-        self.kinship = kinship
+        self.hierarchy = hierarchy
         self.nodes = list(class_nodes(source.tree))
         nodes = [node for node, _ in self.nodes]
-        self.module_classes = module_classes(names, nodes, kinship)
+        self.module_classes = module_classes(names, nodes, hierarchy)
         self.reader = MethodReader(source, names, self.module_classes)
         self.facts: dict[str, ClassFacts] = {}
         self.syntax: dict[str, dict[str, FunctionNode]] = {}
@@ -74,8 +74,8 @@ class _Script:
         self.ported: list[str] = []
         self.stored: dict[FunctionNode, set[str]] = {}
         self.on_self: dict[FunctionNode, set[str]] = {}
-        self.relatives = {item.facts.name: item for item in kinship.relatives}
-        for item in kinship.relatives:
+        self.relatives = {item.facts.name: item for item in hierarchy.relatives}
+        for item in hierarchy.relatives:
             self.facts[item.facts.name] = item.facts
             self.syntax[item.facts.name] = dict(item.methods)
             self.results[item.facts.name] = dict(item.results)
@@ -96,7 +96,7 @@ class _Script:
             elif is_model(facts, self.module_classes, self.facts):
                 models.append((facts, node))
         if models:
-            understand_functions(self.reader, self.names.functions, self.kinship.drawing)
+            understand_functions(self.reader, self.names.functions, self.hierarchy.drawing)
         self.cautious |= self._given_containers()
         reached = self._reached_methods()
         self.reader.may_be_none = frozenset(
@@ -255,7 +255,7 @@ class _Script:
 
     def _reached_methods(self) -> Mapping[str, frozenset[str]]:
         """Return, per class, the methods that a forward of its family reaches."""
-        elsewhere = self.kinship.reached
+        elsewhere = self.hierarchy.reached
         reached = {name: {"forward", *elsewhere.get(name, ())} for name in self.facts}
         known = {
             name: {
@@ -334,7 +334,7 @@ class _Script:
                     and (below and name != facts.name if each.above else each.name != "forward")
                 )
         # The caller of the others is in a file below this one.
-        elsewhere = self.kinship.reached.get(facts.name, frozenset()) - {"forward"}
+        elsewhere = self.hierarchy.reached.get(facts.name, frozenset()) - {"forward"}
         return given_kinds(calls, nodes, elsewhere - {each.name for each in calls})
 
     def _model(

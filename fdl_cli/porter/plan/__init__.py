@@ -6,9 +6,8 @@ from fdl_cli.porter.plan import (
     branches,
     chain,
     choice,
-    excite,
+    encoder_decoder,
     inline,
-    kept,
     module_branches,
     optional,
     residual,
@@ -17,6 +16,7 @@ from fdl_cli.porter.plan import (
     scan,
     skip,
     slice_map,
+    squeeze_excite,
 )
 from fdl_cli.porter.plan.pattern import Pattern
 
@@ -34,6 +34,6 @@ STRUCTURE: Final[tuple[Pattern, ...]] = (
     chain,
 )
 # Once the structure is found, what is left of its values may lose their names.
-NAMELESS: Final[tuple[Pattern, ...]] = (*STRUCTURE, excite, inline, returned)
+NAMELESS: Final[tuple[Pattern, ...]] = (*STRUCTURE, squeeze_excite, inline, returned)
 # A tag is the name of one value of a graph: only what runs once in it may give one.
-PATTERNS: Final[tuple[Pattern, ...]] = (*NAMELESS, kept)
+PATTERNS: Final[tuple[Pattern, ...]] = (*NAMELESS, encoder_decoder)

@@ -6,8 +6,8 @@ from typing import final
 
 from fdl_cli.porter.ir.expressions import Expr
 from fdl_cli.porter.ir.statements import Block
+from fdl_cli.porter.plan.method_chain import replace_on_spine, spine
 from fdl_cli.porter.plan.pattern import Match
-from fdl_cli.porter.plan.spine import replace_on_spine, spine
 from fdl_cli.porter.plan.stages import Branch, branch
 from fdl_cli.porter.plan.window import Window, open_window
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from fdl_cli.porter.ir.expressions import Expr, place
 from fdl_cli.porter.ir.statements import Block
+from fdl_cli.porter.plan.method_chain import head, spine
 from fdl_cli.porter.plan.pattern import Case, Match
-from fdl_cli.porter.plan.spine import head, spine
 from fdl_cli.porter.plan.stages import as_stage, branch
 from fdl_cli.porter.plan.window import Window, open_window
 

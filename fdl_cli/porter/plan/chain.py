@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from fdl_cli.porter.ir.expressions import Expr, count_name, has_flow_word
 from fdl_cli.porter.ir.statements import SIMPLE, Block, Stmt, bound_names, read_names
+from fdl_cli.porter.plan.method_chain import all_steps, head, replace_on_spine, spine, straighten
 from fdl_cli.porter.plan.pattern import Case, Match
-from fdl_cli.porter.plan.spine import all_steps, head, replace_on_spine, spine, straighten
 from fdl_cli.porter.plan.width import width
 
 CASES = (

@@ -24,10 +24,10 @@ from fdl_cli.porter.plan import NAMELESS, PATTERNS, STRUCTURE
 from fdl_cli.porter.plan.counting import count_operations
 from fdl_cli.porter.plan.eligible import find_obstacles
 from fdl_cli.porter.plan.helper_steps import with_helper_steps
-from fdl_cli.porter.plan.joined import join_residuals
 from fdl_cli.porter.plan.lifetimes import without_deletes
-from fdl_cli.porter.plan.shorten import shorten
-from fdl_cli.porter.plan.words import write_words
+from fdl_cli.porter.plan.lower_calls import write_words
+from fdl_cli.porter.plan.residual_sums import join_residuals
+from fdl_cli.porter.plan.rewriter import shorten
 
 # In the order in which an import lists them.
 IMPORTABLE = (

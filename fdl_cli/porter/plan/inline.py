@@ -19,8 +19,8 @@ from fdl_cli.porter.ir.expressions import (
 )
 from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, read_names
 from fdl_cli.porter.plan.effects import effects
+from fdl_cli.porter.plan.method_chain import straighten
 from fdl_cli.porter.plan.pattern import Case, Match
-from fdl_cli.porter.plan.spine import straighten
 from fdl_cli.porter.plan.width import depth, widest, width
 
 CASES = (

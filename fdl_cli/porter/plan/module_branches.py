@@ -14,9 +14,9 @@ from dataclasses import replace
 from fdl_cli.porter.ir.expressions import Expr, names_read, place
 from fdl_cli.porter.ir.statements import Block
 from fdl_cli.porter.plan.collected import Collected, collected, swapped
+from fdl_cli.porter.plan.method_chain import straighten
 from fdl_cli.porter.plan.module_lists import modules_of
 from fdl_cli.porter.plan.pattern import Case, Match
-from fdl_cli.porter.plan.spine import straighten
 from fdl_cli.porter.plan.stages import is_pure
 
 CASES = (

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from fdl_cli.porter.ir.expressions import Expr, place, rebuilt
 from fdl_cli.porter.ir.statements import SIMPLE, Block, bound_names, statements
+from fdl_cli.porter.plan.method_chain import straighten
 from fdl_cli.porter.plan.pattern import Case, Match
-from fdl_cli.porter.plan.spine import straighten
 
 CASES = (
     Case(

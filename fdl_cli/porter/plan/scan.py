@@ -16,9 +16,9 @@ from typing import final
 from fdl_cli.porter.ir.expressions import Expr, names_read, place
 from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, target_names
 from fdl_cli.porter.plan.collected import Collected, collected, folded, swapped
+from fdl_cli.porter.plan.method_chain import straighten
 from fdl_cli.porter.plan.pattern import Case, Match
 from fdl_cli.porter.plan.slices import counts_slices, integer, slice_at, unbound
-from fdl_cli.porter.plan.spine import straighten
 from fdl_cli.porter.plan.stages import as_stage, branch, is_pure
 
 CASES = (

@@ -9,9 +9,9 @@ from dataclasses import replace
 from fdl_cli.porter.ir.expressions import Expr, names_read, place
 from fdl_cli.porter.ir.statements import Block
 from fdl_cli.porter.plan.collected import Collected, collected, swapped
+from fdl_cli.porter.plan.method_chain import receiver, replace_on_spine, straighten
 from fdl_cli.porter.plan.pattern import Case, Match
 from fdl_cli.porter.plan.slices import counts_slices, integer, slice_at
-from fdl_cli.porter.plan.spine import receiver, replace_on_spine, straighten
 from fdl_cli.porter.plan.stages import as_stage, branch, is_pure
 
 CASES = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from fdl_cli.porter.ir.expressions import Expr, place, walk
-from fdl_cli.porter.plan.spine import is_unary_torch, receiver
+from fdl_cli.porter.plan.method_chain import is_unary_torch, receiver
 
 _SETTINGS = frozenset({"python", "module", "modules"})
 _PURE = frozenset({"name", "attribute", "constant", "index", "slice", "unary", "binary"})

@@ -16,7 +16,7 @@ from fdl_cli.porter.ir.expressions import (
 )
 from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, read_names
 from fdl_cli.porter.plan.effects import effects, statement_effects
-from fdl_cli.porter.plan.spine import straighten
+from fdl_cli.porter.plan.method_chain import straighten
 from fdl_cli.porter.plan.stages import is_setting
 
 _PLAIN = frozenset({"name", "attribute", "constant", "compare", "boolean", "unary", "index"})

@@ -12,7 +12,7 @@ from flodl import Add, FlowBuilder, FlowModule, Graph, Mean
 from flodl.checkpoint.store import load
 from flodl.checkpoint.topology import structural_hash, topology_of
 from flodl.errors import CheckpointError
-from flodl.spec.hashing import Topology, differences
+from flodl.ir.hashing import Topology, differences
 from tests.flodl.checkpoint.samples import net, same, saved
 
 pytestmark = pytest.mark.torch

@@ -9,12 +9,12 @@ import pytest
 
 from flodl.monitor import broadcast
 from flodl.monitor.broadcast import Broadcaster, Client
-from flodl.monitor.hub import Hub
+from flodl.monitor.events import EventHub
 
 
 @pytest.fixture
 def hub():
-    return Hub()
+    return EventHub()
 
 
 @pytest.fixture

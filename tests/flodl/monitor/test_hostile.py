@@ -12,10 +12,10 @@ from array import array
 
 import pytest
 
+from flodl.monitor.events import json_text
 from flodl.monitor.frames import MAGIC, Note, Rows, decode, encode
-from flodl.monitor.gallery import Gallery
-from flodl.monitor.hub import json_text
 from flodl.monitor.monitor import Monitor
+from flodl.monitor.run_list import RunList
 from flodl.monitor.storage import Reader
 from tests.mutation_bounds import Bounds
 
@@ -88,8 +88,8 @@ def run_with(root, name, data):
     return folder
 
 
-def gallery(root):
-    found = Gallery([root])
+def run_list(root):
+    found = RunList([root])
     found.look()
     json.loads(json_text(found.hub.snapshot()))
     return found
@@ -100,7 +100,7 @@ def test_gallery_malformed_run_is_shown_as_damaged_beside_a_sound_one(kind, tmp_
     run_with(tmp_path, "bad", MALFORMED[kind])
     with Monitor(2, run=tmp_path / "good", quiet=True, resources=False) as monitor:
         monitor.log(0, 1.0, {"loss": 1.0})
-    runs = gallery(tmp_path).hub.snapshot()["runs"]
+    runs = run_list(tmp_path).hub.snapshot()["runs"]
     assert runs["bad"]["status"] == "damaged"
     assert (runs["good"]["status"], runs["good"]["damaged"]) == ("finished", 0)
 
@@ -120,7 +120,7 @@ def test_gallery_things_that_are_no_files_are_passed_over(tmp_path):
     os.mkfifo(folder / "segment-000002.fdm")
     (folder / "segment-000003.fdm").mkdir()
     (folder / "segment-000004.fdm").symlink_to(folder / "gone")
-    assert gallery(tmp_path).names == ("odd",)
+    assert run_list(tmp_path).names == ("odd",)
 
 
 def test_gallery_run_that_cannot_be_taken_in_leaves_the_others(tmp_path, monkeypatch):
@@ -134,7 +134,7 @@ def test_gallery_run_that_cannot_be_taken_in_leaves_the_others(tmp_path, monkeyp
         return poll(self)
 
     monkeypatch.setattr(Reader, "poll", broken)
-    runs = gallery(tmp_path).hub.snapshot()["runs"]
+    runs = run_list(tmp_path).hub.snapshot()["runs"]
     assert runs["bad"]["status"] == "damaged"
     assert "good" in runs
 
@@ -267,7 +267,7 @@ def mutated(frames, generator):
 
 def damaged_by(root, name, data):
     folder = run_with(root, name, data)
-    found = gallery(folder.parent)
+    found = run_list(folder.parent)
     (run,) = found.hub.runs.values()
     assert not found._unreadable
     shutil.rmtree(folder.parent)

@@ -13,8 +13,8 @@ from torch import nn
 
 from flodl import FlowBuilder
 from flodl.monitor.addresses import address_lines
-from flodl.monitor.gallery import Gallery
 from flodl.monitor.monitor import Monitor
+from flodl.monitor.run_list import RunList
 from flodl.monitor.storage import open_reader
 from tests.flodl.monitor.streams import Stream, request
 
@@ -130,22 +130,22 @@ def test_other_runs_can_be_shown_beside_it(tmp_path):
 
 
 def test_runs_of_other_processes_are_found_and_followed(tmp_path):
-    gallery = Gallery([tmp_path])
-    assert gallery.names == ()
+    run_list = RunList([tmp_path])
+    assert run_list.names == ()
     monitor = Monitor(2, run=tmp_path / "runs" / "a", quiet=True, resources=False)
     monitor.log(0, 1.0, {"loss": 1.0})
     monitor.flush()
-    gallery.look()
-    assert gallery.names == ("a",)
+    run_list.look()
+    assert run_list.names == ("a",)
     messages = []
-    gallery.hub.join(messages.append)
+    run_list.hub.join(messages.append)
     monitor.log(1, 1.0, {"loss": 0.5})
     monitor.finish()
-    gallery.look()
+    run_list.look()
     told = b"".join(messages)
     assert told.count(b"event: epoch") == 1
     assert told.count(b"event: finish") == 1
-    assert gallery.hub.snapshot()["runs"]["a"]["status"] == "finished"
+    assert run_list.hub.snapshot()["runs"]["a"]["status"] == "finished"
 
 
 def test_a_process_that_ends_without_finishing_is_told_from_one_that_was_killed(tmp_path):
@@ -169,7 +169,7 @@ def test_the_way_from_where_the_user_sits():
 @pytest.mark.slow
 def test_single_points_of_a_long_run_are_found_in_its_files(tmp_path, monkeypatch):
     monkeypatch.setattr("flodl.monitor.series.CAPACITY", 1024)
-    monkeypatch.setattr("flodl.monitor.shelf.MARK_BYTES", 2000)
+    monkeypatch.setattr("flodl.monitor.point_index.MARK_BYTES", 2000)
 
     def value(step, of=0.0):
         return math.sin(step) + of

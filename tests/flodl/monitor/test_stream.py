@@ -9,9 +9,9 @@ import pytest
 
 from flodl.monitor import broadcast
 from flodl.monitor.access import Access
-from flodl.monitor.gallery import Gallery
-from flodl.monitor.hub import Hub
+from flodl.monitor.events import EventHub
 from flodl.monitor.monitor import Monitor
+from flodl.monitor.run_list import RunList
 from flodl.monitor.server import MonitorServer
 from tests.flodl.monitor.stream_log import Log, follow, train, train_one
 from tests.flodl.monitor.streams import Stream
@@ -53,8 +53,8 @@ def test_who_comes_late_gets_everything(monitor):
 def test_who_comes_after_the_end_is_told_so(tmp_path):
     with Monitor(1, run=tmp_path, quiet=True, resources=False) as monitor:
         monitor.log(0, 1.0, {"loss": 1.0})
-    gallery = Gallery([tmp_path])
-    server = MonitorServer(gallery.hub, access=Access(host="127.0.0.1"))
+    run_list = RunList([tmp_path])
+    server = MonitorServer(run_list.hub, access=Access(host="127.0.0.1"))
     with Stream(server.url) as stream:
         _, data = next(stream.messages())
     server.close()
@@ -63,14 +63,14 @@ def test_who_comes_after_the_end_is_told_so(tmp_path):
 
 
 def test_a_number_of_another_server_is_not_taken_for_ours():
-    hub = Hub()
+    hub = EventHub()
     assert b"event: snapshot" in hub.join(lambda _: None, "abcdef.3")
     assert b"event: snapshot" in hub.join(lambda _: None, "nonsense")
     assert b"event: snapshot" in hub.join(lambda _: None, hub._id(99))
 
 
 def test_what_is_no_longer_kept_is_replaced_by_a_summary(monkeypatch):
-    monkeypatch.setattr("flodl.monitor.hub._RING_BYTES", 500)
+    monkeypatch.setattr("flodl.monitor.events._RING_BYTES", 500)
     monitor = Monitor(0, quiet=True, resources=False)
     first = monitor._pump.hub._id(0)
     train(monitor, 30, 0)
@@ -139,15 +139,15 @@ def test_a_reader_that_vanishes_is_forgotten(monitor):
 def test_a_run_that_is_recorded_again_begins_anew_for_those_who_look(tmp_path):
     with Monitor(9, run=tmp_path, quiet=True, resources=False) as monitor:
         train(monitor, 4, 0)
-    gallery = Gallery([tmp_path])
+    run_list = RunList([tmp_path])
     messages = []
-    gallery.hub.join(messages.append)
+    run_list.hub.join(messages.append)
     with Monitor(9, run=tmp_path, quiet=True, resources=False) as monitor:
         monitor.record(10, {"loss": 2.0})
         monitor.log(2, 1.0, {"valid": 2.0})
-    gallery.look()
+    run_list.look()
     told = b"".join(messages)
     assert told.count(b"event: reset") == 2
-    snapshot = gallery.hub.snapshot()["runs"].popitem()[1]
+    snapshot = run_list.hub.snapshot()["runs"].popitem()[1]
     assert snapshot["epochs"]["epoch"] == [0, 1, 2]
     assert snapshot["series"]["metrics"]["loss"] == 11

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flodl.step import ladder as ladder_module
+from flodl.step import tiering as ladder_module
 from tests.flodl.step.helpers import Replay
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from flodl.nn.optimizers import Adam
-from flodl.step import artifact, ladder
+from flodl.step import artifact, tiering
 from flodl.step.artifact import compiler_missing
 from flodl.step.step import make_step
 from tests.flodl.step.helpers import batches, net, train_fn
@@ -46,7 +46,7 @@ def test_auto_finds_what_an_earlier_run_has_compiled(cache, monkeypatch):
     if not list(cache.glob("steps/*/*.so")):
         pytest.skip("the test before this one has compiled nothing")
     monkeypatch.setenv("FLODL_CACHE_DIR", str(cache))
-    monkeypatch.setattr(ladder, "_SECONDS_BEFORE_TRYING", 0.0)
+    monkeypatch.setattr(tiering, "_SECONDS_BEFORE_TRYING", 0.0)
     model = net()
     step = make_step(model, Adam(model, 0.01), train_fn, mode="auto", clip_norm=1.0)
     for batch in batches(40):
@@ -74,7 +74,7 @@ def test_a_step_in_two_parts_is_compiled(tmp_path, monkeypatch):
 @needs_compiler
 def test_the_loop_goes_on_while_something_is_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("FLODL_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(ladder, "_SECONDS_BEFORE_TRYING", 0.0)
+    monkeypatch.setattr(tiering, "_SECONDS_BEFORE_TRYING", 0.0)
     model, said = net(), []
     step = make_step(model, Adam(model, 0.01), train_fn, mode="auto", report=said.append)
     for batch in batches(30):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from flodl.nn.optimizers import SGD, Adam
-from flodl.step import ladder as ladder_module
+from flodl.step import tiering as ladder_module
 from flodl.step.binding import Binding
 from flodl.step.program import record
 from flodl.step.recipe import Recipe

@@ -7,7 +7,7 @@ from torch import nn
 from flodl.data.batch import Batch
 from flodl.errors import DeviceError
 from flodl.nn.optimizers import SGD, Adam
-from flodl.step.reading import read, rebuilt
+from flodl.step.batch_key import read, rebuilt
 from flodl.step.step import make_step
 from tests.flodl.step.helpers import batches, net, train_fn
 

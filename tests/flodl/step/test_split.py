@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from flodl.nn.optimizers import SGD, Adam, AdamW, NAdam, RMSprop
-from flodl.step import ladder as ladder_module
+from flodl.step import tiering as ladder_module
 from flodl.step.ema import Ema
 from flodl.step.step import make_step
 from tests.flodl.step.helpers import Replay, batches, net, train_fn

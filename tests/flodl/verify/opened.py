@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flodl.verify.sides import Side, open_sides
+from flodl.verify.isolated_import import Side, open_sides
 
 
 def opened(folder: Path, text: str) -> Side:

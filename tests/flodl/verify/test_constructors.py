@@ -8,7 +8,7 @@ import pytest
 from torch import nn
 
 from flodl.verify.asked_arguments import asked_for
-from flodl.verify.casebook import Casebook
+from flodl.verify.case_finder import CaseFinder
 from flodl.verify.class_sources import class_node, constructor_node
 from flodl.verify.constructor_guesses import guess_constructor_arguments
 from tests.flodl.verify.opened import opened
@@ -175,7 +175,7 @@ def side(tmp_path: Path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_arguments_are_found(side, name) -> None:
-    book = Casebook(side, (name,), budget_s=30.0)
+    book = CaseFinder(side, (name,), budget_s=30.0)
     book.add_guesses()
     assert not book.missing, book.reasons
 
@@ -242,7 +242,7 @@ class Stages(nn.Module):
 
 
 def test_lists_of_lists_of_an_asserted_length(tmp_path: Path) -> None:
-    book = Casebook(opened(tmp_path, STAGES), ("Stages",), budget_s=20.0)
+    book = CaseFinder(opened(tmp_path, STAGES), ("Stages",), budget_s=20.0)
     book.add_guesses()
     assert book.missing == (), book.reasons
 

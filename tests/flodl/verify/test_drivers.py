@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from flodl.verify.casebook import Casebook
-from flodl.verify.sides import open_sides
+from flodl.verify.case_finder import CaseFinder
+from flodl.verify.isolated_import import open_sides
 
 pytestmark = pytest.mark.torch
 
@@ -151,7 +151,7 @@ def test_cases_come_from_what_makes_models_without_being_one(tmp_path: Path) -> 
     file = tmp_path / "nets.py"
     original, _ = open_sides(file, file, (tmp_path,))
     original.load()
-    book = Casebook(original, NAMES, budget_s=60.0)
+    book = CaseFinder(original, NAMES, budget_s=60.0)
     main, argv, path = sys.modules["__main__"], list(sys.argv), list(sys.path)
     book.add_guesses()
     assert book.missing == NAMES
@@ -184,6 +184,6 @@ def test_what_hangs_is_left_when_its_time_is_over(tmp_path: Path) -> None:
     file = tmp_path / "nets.py"
     original, _ = open_sides(file, file, (tmp_path,))
     original.load()
-    book = Casebook(original, ("Called",), budget_s=6.0)
+    book = CaseFinder(original, ("Called",), budget_s=6.0)
     book.add_users()
     assert book.missing == ()

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from flodl.verify.casebook import Casebook
+from flodl.verify.case_finder import CaseFinder
+from flodl.verify.isolated_import import open_sides
 from flodl.verify.layer_shapes import guess_arguments
-from flodl.verify.sides import open_sides
 
 pytestmark = pytest.mark.torch
 
@@ -108,25 +108,25 @@ tower = nn.Sequential(nn.Conv1d(3, 4, 3), nn.ReLU())
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> Casebook:
+def book(tmp_path: Path) -> CaseFinder:
     file = tmp_path / "models.py"
     file.write_text(SCRIPT, encoding="utf-8")
     original, _ = open_sides(file, file, ())
     original.load()
     names = ("LeNet", "MNISTNet", "CharRNN", "Denoiser", "Block", "Inner", "Outer", "Impossible")
-    book = Casebook(original, (*names, "tower"), budget_s=60.0)
+    book = CaseFinder(original, (*names, "tower"), budget_s=60.0)
     book.add_values()
     book.add_expressions()
     book.add_guesses()
     return book
 
 
-def test_inputs_are_found_for_all_that_is_possible(book: Casebook) -> None:
+def test_inputs_are_found_for_all_that_is_possible(book: CaseFinder) -> None:
     assert book.missing == ("Impossible",), book.reasons
     assert "some_attribute_nobody_has" in book.reasons["Impossible"]
 
 
-def test_blocks_take_their_inputs_from_the_model_around_them(book: Casebook) -> None:
+def test_blocks_take_their_inputs_from_the_model_around_them(book: CaseFinder) -> None:
     (case,) = book.cases["Inner"]
     assert case.construction.kind == "class"
     assert case.origin == book.cases["Outer"][0].origin
@@ -191,7 +191,7 @@ def test_a_namesake_in_another_file_proves_nothing(tmp_path: Path) -> None:
     file.write_text(NAMESAKE, encoding="utf-8")
     original, _ = open_sides(file, file, ())
     original.load()
-    book = Casebook(original, ("Block", "Net"), budget_s=60.0)
+    book = CaseFinder(original, ("Block", "Net"), budget_s=60.0)
     book.add_expressions()
     book.add_guesses()
     assert book.missing == ("Block",)
@@ -202,7 +202,7 @@ def test_without_time_everything_is_missing_and_says_so(tmp_path: Path) -> None:
     file.write_text(SCRIPT, encoding="utf-8")
     original, _ = open_sides(file, file, ())
     original.load()
-    book = Casebook(original, ("LeNet", "Block"), budget_s=0.0)
+    book = CaseFinder(original, ("LeNet", "Block"), budget_s=0.0)
     book.add_guesses()
     book.add_users()
     assert book.missing == ("LeNet", "Block")

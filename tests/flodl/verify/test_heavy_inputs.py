@@ -10,7 +10,7 @@ from torch import nn
 from flodl.verify.attempt import Failure
 from flodl.verify.heavy_inputs import Weights
 from flodl.verify.input_search import find_arguments
-from flodl.verify.reach import Reach
+from flodl.verify.progress import CallProgress
 from flodl.verify.recipes import Arguments
 
 
@@ -18,8 +18,8 @@ def image(side: int) -> Arguments:
     return (torch.empty(1, 1, side, side),), {}
 
 
-def refused(places: int, text: str = "ValueError: no") -> Reach:
-    return Reach(places=places, steps=places, failure=Failure(text=text, line=None))
+def refused(places: int, text: str = "ValueError: no") -> CallProgress:
+    return CallProgress(places=places, steps=places, failure=Failure(text=text, line=None))
 
 
 def test_time_that_grows_faster_than_the_inputs_leaves_out_the_larger_ones() -> None:

@@ -14,7 +14,7 @@ from torch.nn import functional
 from flodl.verify.attempt import Failure
 from flodl.verify.input_search import find_arguments
 from flodl.verify.input_slots import Slot
-from flodl.verify.reach import reach_of
+from flodl.verify.progress import reach_of
 from flodl.verify.said_inputs import said_shapes
 from tests.flodl.verify import asserting
 from tests.flodl.verify.asserting import Mixer

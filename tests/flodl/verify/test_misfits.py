@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from torch import nn
 
-from flodl.verify.casebook import Casebook
+from flodl.verify.case_finder import CaseFinder
 from flodl.verify.constructor_guesses import guess_constructor_arguments
 from flodl.verify.misfit_arguments import fitting
 from tests.flodl.verify.opened import opened
@@ -274,7 +274,7 @@ def side(tmp_path: Path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_arguments_are_exchanged_until_they_fit(side, name) -> None:
-    book = Casebook(side, (name,), budget_s=30.0)
+    book = CaseFinder(side, (name,), budget_s=30.0)
     book.add_guesses()
     assert not book.missing, book.reasons
 
@@ -308,7 +308,7 @@ def test_one_heavy_expression_leaves_time_for_other_classes(tmp_path) -> None:
         def main():
             return Slow(3), Slow(4), Slow(5)
         """
-    book = Casebook(opened(tmp_path, textwrap.dedent(heavy)), ("Slow", "Small"), budget_s=8.0)
+    book = CaseFinder(opened(tmp_path, textwrap.dedent(heavy)), ("Slow", "Small"), budget_s=8.0)
     book.add_expressions()
     book.add_guesses()
     assert book.missing == ("Slow",)
@@ -385,7 +385,7 @@ def test_a_key_may_be_any_text(tmp_path) -> None:
         "        super().__init__()\n        self.fc = nn.Linear(info['in'], info['wide out'])\n\n"
     )
     text += "    def forward(self, x):\n        return self.fc(x)\n"
-    book = Casebook(opened(tmp_path, text), ("Odd",), budget_s=10.0)
+    book = CaseFinder(opened(tmp_path, text), ("Odd",), budget_s=10.0)
     book.add_guesses()
     assert not book.missing, book.reasons
 

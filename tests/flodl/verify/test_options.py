@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flodl.verify.casebook import Casebook
+from flodl.verify.case_finder import CaseFinder
 from flodl.verify.text_options import options_compared, texts_compared
 from tests.flodl.verify.opened import opened
 
@@ -71,6 +71,6 @@ class Chosen(nn.Module):
 
 @pytest.mark.parametrize("name", ["Deep", "Chosen"])
 def test_arguments_are_found(tmp_path: Path, name) -> None:
-    book = Casebook(opened(tmp_path, MODELS), (name,), budget_s=30.0)
+    book = CaseFinder(opened(tmp_path, MODELS), (name,), budget_s=30.0)
     book.add_guesses()
     assert not book.missing, book.reasons

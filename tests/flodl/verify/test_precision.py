@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from flodl.verify.attempt import Failure
-from flodl.verify.casebook import Casebook
+from flodl.verify.case_finder import CaseFinder
 from flodl.verify.precision import is_double, wants_double
 from flodl.verify.recipes import unpack
 from flodl.verify.watched_calls import runs_again
@@ -51,7 +51,7 @@ class Head(nn.Module):
 @pytest.mark.parametrize("name", ["Sine", "Head"])
 def test_a_model_with_states_in_doubles_is_called_in_doubles(tmp_path: Path, name: str) -> None:
     side = opened(tmp_path, textwrap.dedent(SINE))
-    book = Casebook(side, ("Sine",), budget_s=60.0)
+    book = CaseFinder(side, ("Sine",), budget_s=60.0)
     book.add_expressions()
     book.add_guesses()
     assert not book.missing

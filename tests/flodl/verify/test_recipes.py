@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from flodl.verify.blank_memory import BlankMemory
+from flodl.verify.isolated_import import Side, locate, open_sides
 from flodl.verify.recipes import UntransferableError, pack, unpack
 from flodl.verify.recorder import MAX_CASES_PER_CLASS, Recorder, dump_cases, load_cases
-from flodl.verify.sides import Side, locate, open_sides
 
 pytestmark = pytest.mark.torch
 

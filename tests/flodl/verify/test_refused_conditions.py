@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flodl.verify.casebook import Casebook
+from flodl.verify.case_finder import CaseFinder
 from tests.flodl.verify.opened import opened
 
 pytestmark = pytest.mark.torch
@@ -142,13 +142,13 @@ class Never(nn.Module):
     ["Equal", "Product", "Divided", "Longer", "Chosen", "Listed", "Placed", "Around", "Otherwise"],
 )
 def test_what_a_condition_wants_is_given(tmp_path: Path, name: str) -> None:
-    book = Casebook(opened(tmp_path, MODELS), (name,), budget_s=30.0)
+    book = CaseFinder(opened(tmp_path, MODELS), (name,), budget_s=30.0)
     book.add_guesses()
     assert not book.missing, book.reasons
 
 
 def test_what_cannot_hold_is_said(tmp_path: Path) -> None:
-    book = Casebook(opened(tmp_path, MODELS), ("Never",), budget_s=10.0)
+    book = CaseFinder(opened(tmp_path, MODELS), ("Never",), budget_s=10.0)
     book.add_guesses()
     assert book.missing == ("Never",)
     assert "AssertionError" in book.reasons["Never"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flodl.verify.casebook import Casebook
-from flodl.verify.sides import open_sides
+from flodl.verify.case_finder import CaseFinder
+from flodl.verify.isolated_import import open_sides
 from tests.flodl.verify.opened import opened
 
 pytestmark = pytest.mark.torch
@@ -76,7 +76,7 @@ def test_settings_are_guessed(tmp_path: Path) -> None:
     original, _ = open_sides(file, file, ())
     original.load()
     names = ("Model", "Block", "ByKey", "ByName")
-    book = Casebook(original, names, budget_s=60.0)
+    book = CaseFinder(original, names, budget_s=60.0)
     book.add_guesses()
     assert book.missing == (), book.reasons
     with original.active():
@@ -129,7 +129,7 @@ def test_settings_are_those_of_the_programs_command_line(tmp_path: Path) -> None
     file.write_text(READS, encoding="utf-8")
     original, _ = open_sides(file, file, (tmp_path,))
     original.load()
-    book = Casebook(original, ("Model",), budget_s=60.0)
+    book = CaseFinder(original, ("Model",), budget_s=60.0)
     book.add_guesses()
     assert book.missing == (), book.reasons
     with original.active():
@@ -187,7 +187,7 @@ def test_choices_by_text_and_settings_made_by_default(tmp_path: Path) -> None:
     file.write_text(CHOICES, encoding="utf-8")
     original, _ = open_sides(file, file, ())
     original.load()
-    book = Casebook(original, ("Cell", "Ready"), budget_s=60.0)
+    book = CaseFinder(original, ("Cell", "Ready"), budget_s=60.0)
     book.add_guesses()
     assert book.missing == (), book.reasons
     with original.active():
@@ -265,7 +265,7 @@ def test_layers_and_lists_are_guessed_as_arguments(tmp_path: Path) -> None:
     original.load()
     port.load()
     names = ("Layer", "PreNorm", "Pyramid")
-    book = Casebook(original, names, budget_s=60.0)
+    book = CaseFinder(original, names, budget_s=60.0)
     book.add_guesses()
     assert book.missing == (), book.reasons
     # A layer that is an argument is made anew on each side, of the class that is there.
@@ -334,7 +334,7 @@ class ByModule(nn.Module):
 
 def test_settings_are_of_the_class_that_the_program_has_for_them(tmp_path: Path) -> None:
     original = opened(tmp_path, OWN_SETTINGS)
-    book = Casebook(original, ("Strict", "Annotated", "ByModule"), budget_s=60.0)
+    book = CaseFinder(original, ("Strict", "Annotated", "ByModule"), budget_s=60.0)
     book.add_guesses()
     assert book.missing == (), book.reasons
     with original.active():
@@ -382,7 +382,7 @@ def test_settings_on_a_busy_machine_are_the_same(
     monkeypatch.setattr(time, "stall", stall, raising=False)
     original = opened(tmp_path, STALLED)
     # A class alone gets a fifth of it; its model two fifths of that.
-    book = Casebook(original, ("Net",), budget_s=20.0)
+    book = CaseFinder(original, ("Net",), budget_s=20.0)
     book.add_guesses()
     assert book.missing == (), book.reasons
     with original.active():

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from flodl.verify.casebook import Casebook
+from flodl.verify.case_finder import CaseFinder
 from flodl.verify.declared_settings import program_settings
+from flodl.verify.isolated_import import open_sides
 from flodl.verify.shown_commands import shown_settings
-from flodl.verify.sides import open_sides
 
 pytestmark = pytest.mark.torch
 
@@ -99,7 +99,7 @@ def test_a_model_that_only_runs_as_its_script_runs_it_is_found(tmp_path: Path) -
     assert [(each["width"], each["parts"]) for each in found] == [(32, 3), (64, 0)]
     original, _ = open_sides(file, file, (tmp_path,))
     original.load()
-    book = Casebook(original, ("Mixer",), budget_s=60.0)
+    book = CaseFinder(original, ("Mixer",), budget_s=60.0)
     book.add_guesses()
     assert book.missing == (), book.reasons
     with original.active():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from flodl.verify.casebook import Casebook
+from flodl.verify.case_finder import CaseFinder
 from flodl.verify.importance import standings
 from flodl.verify.tiny_settings import self_contained, tiny_values
 from tests.flodl.verify.opened import opened
@@ -162,7 +162,7 @@ class Classifier(nn.Module):
 
 def test_shipped_inputs_are_whole_texts_of_the_names_that_the_model_gives(tmp_path: Path) -> None:
     side = opened(tmp_path, SHIPPED)
-    book = Casebook(side, ("Classifier",), 20.0)
+    book = CaseFinder(side, ("Classifier",), 20.0)
     book.add_guesses()
     assert book.missing == (), book.reasons
     with side.active():
@@ -201,7 +201,7 @@ class Patches(nn.Module):
 
 def test_shipped_inputs_of_a_picture_model_are_pictures_of_its_size(tmp_path: Path) -> None:
     side = opened(tmp_path, PICTURES)
-    book = Casebook(side, ("Patches",), 20.0)
+    book = CaseFinder(side, ("Patches",), 20.0)
     book.add_guesses()
     assert book.missing == (), book.reasons
 
@@ -230,7 +230,7 @@ class Second(First):
 def test_own_settings_recipe_that_fitted_is_tried_first_for_the_next_class(tmp_path: Path) -> None:
     side = opened(tmp_path, SHARED)
     # A sixteenth, 48 and 12, is what fits; the tiny 32 and 4 do not.
-    book = Casebook(side, ("First", "Second"), 20.0)
+    book = CaseFinder(side, ("First", "Second"), 20.0)
     book.add_guesses()
     assert book.missing == (), book.reasons
     made = side.namespace()["made"]
@@ -276,7 +276,7 @@ class Heads(nn.Module):
 
 def test_own_settings_inside_of_settings_are_small_and_have_all_stages(tmp_path: Path) -> None:
     side = opened(tmp_path, INNER)
-    book = Casebook(side, ("Heads",), 20.0)
+    book = CaseFinder(side, ("Heads",), 20.0)
     book.add_guesses()
     assert book.missing == (), book.reasons
     with side.active():
@@ -375,13 +375,13 @@ class Model(nn.Module):
 
 def test_own_settings_of_a_block_say_how_it_attends(tmp_path: Path) -> None:
     side = opened(tmp_path, BLOCK)
-    book = Casebook(side, ("Block",), 20.0)
+    book = CaseFinder(side, ("Block",), 20.0)
     book.add_guesses()
     assert book.missing == (), book.reasons
 
 
 def test_own_settings_of_a_model_leave_the_attention_to_it(tmp_path: Path) -> None:
     side = opened(tmp_path, BLOCK)
-    book = Casebook(side, ("Model",), 20.0)
+    book = CaseFinder(side, ("Model",), 20.0)
     book.add_guesses()
     assert book.missing == (), book.reasons

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flodl.verify.casebook import Casebook
-from flodl.verify.sides import open_sides
+from flodl.verify.case_finder import CaseFinder
+from flodl.verify.isolated_import import open_sides
 
 pytestmark = pytest.mark.torch
 
@@ -92,7 +92,7 @@ def test_cases_come_from_models_and_tests_around(tmp_path: Path) -> None:
     original, port = open_sides(file, ported, (tmp_path / "parts", tmp_path))
     original.load()
     port.load()
-    book = Casebook(original, ("Branches", "Tested", "Unused"), budget_s=60.0)
+    book = CaseFinder(original, ("Branches", "Tested", "Unused"), budget_s=60.0)
     book.add_guesses()
     assert book.missing == ("Branches", "Tested", "Unused")
     book.add_users()

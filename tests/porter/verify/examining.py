@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from flodl.verify.containment import contained
+from flodl.verify.isolated_import import Label
 from flodl.verify.protocol import Request
 from flodl.verify.rounds import examine
-from flodl.verify.sides import Label
 from flodl.verify.wire import Fields, Store, Stored
 from flodl.verify.worker import Worker
 

@@ -46,10 +46,10 @@ PATCHED = {
     "comparison": "import flodl.verify.compare as c\nc.find_mismatches = lambda *a: iter(())\n"
     "c.same_bits = lambda *a: True",
     "snapshots": "import flodl.verify.snapshot as s\nimport flodl.verify.raw as r\n"
-    "import flodl.verify.ledger as l\n"
+    "import flodl.verify.results as l\n"
     "s.Freezer.freeze = s.Freezer.freeze_tree = lambda *a: s.Snapshot((s.Part(-1, '', 'x', "
     "s.Plain('x')),))\nr.dense_copy = lambda t: torch.zeros(2, 4)\n"
-    "l.Ledger.compared = lambda *a: None",
+    "l.ClassResults.compared = lambda *a: None",
     "walk": "import flodl.pytree.walker as w\nimport flodl.pytree as p\n"
     "w.Walker.flatten = lambda *a, **k: p.Tree((p.Node(-1, '', 'x', p.Plain('x')),))",
     "results": "import flodl.verify.protocol as p\nimport flodl.verify.serve as s\n"

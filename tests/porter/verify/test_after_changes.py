@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flodl.verify import trial
+from flodl.verify import case_comparison
 from tests.porter.verify.examining import ClassResult, examine_files, statuses
 
 pytestmark = pytest.mark.torch
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.torch
 @pytest.fixture(autouse=True)
 def _enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave time for all changes, however busy the machine is."""
-    monkeypatch.setattr(trial, "WORLD_S", 20.0)
+    monkeypatch.setattr(case_comparison, "WORLD_S", 20.0)
 
 
 HEAD = """
@@ -104,7 +104,7 @@ def test_port_that_keeps_nothing_is_equal_after_changes(tmp_path: Path) -> None:
 def test_changes_under_which_the_original_raises_or_never_ends_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "WORLD_S", 4.0)
+    monkeypatch.setattr(case_comparison, "WORLD_S", 4.0)
     forward = """
     def forward(self, x):
         rounds = self.rounds

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fdl_cli.porter.port_file import port_file
-from fdl_cli.porter.proof import Proving
+from fdl_cli.porter.port_loop import Proving
 from fdl_cli.porter.verify import verify_port
 from tests.porter.verify.package_models import SEVEN
 

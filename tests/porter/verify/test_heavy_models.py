@@ -9,7 +9,7 @@ import torch
 
 from flodl.verify import probe
 from flodl.verify.attempt import OutOfTimeError
-from flodl.verify.trial import Trial
+from flodl.verify.case_comparison import CaseComparison
 from flodl.verify.variants import shrunk_variants
 from tests.porter.verify.examining import EXAMPLES, examine_files, statuses
 from tests.porter.verify.mutations import ALL
@@ -52,7 +52,7 @@ def over(*_):
 
 @pytest.mark.usefixtures("heavy")
 def test_the_checks_that_ran_stand_when_the_time_is_over(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(Trial, "_train_first", over)
+    monkeypatch.setattr(CaseComparison, "_train_first", over)
     found = examined(tmp_path)
     assert found["status"] == "equal"
     assert found["detail"] == "the 45 s were over before all calls were compared"
@@ -61,7 +61,7 @@ def test_the_checks_that_ran_stand_when_the_time_is_over(tmp_path, monkeypatch) 
 
 @pytest.mark.usefixtures("heavy")
 def test_without_all_of_the_seven_checks_nothing_is_proved(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(Trial, "_each_check_once", over)
+    monkeypatch.setattr(CaseComparison, "_each_check_once", over)
     found = examined(tmp_path)
     assert (found["status"], found["error_code"]) == ("not-run", "time-limit")
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from flodl.verify import rounds
-from flodl.verify.examination import Late
+from flodl.verify.class_verifier import Late
 from flodl.verify.protocol import ClassResult
 from flodl.verify.remote import CaseRef, Found
 from tests.porter.verify.examining import Answers
@@ -26,7 +26,7 @@ def late(name: str, needs_s: float) -> Late:
     return Late(result=result, had_s=0.0, needs_s=needs_s)
 
 
-class FakeExamination:
+class FakeVerifier:
     """One that knows what becomes of each class; `further` gives one result for each further case."""
 
     needs_s = 0.0
@@ -44,7 +44,7 @@ class FakeExamination:
 
 
 def examined(monkeypatch: pytest.MonkeyPatch, *names: str) -> Answers:
-    monkeypatch.setattr(rounds, "Examination", FakeExamination)
+    monkeypatch.setattr(rounds, "ClassVerifier", FakeVerifier)
     request: Any = SimpleNamespace(classes=names, limit_s=100.0, class_limit_s=50.0)
     sides: Any = SimpleNamespace(original_opening=SimpleNamespace(importance={}))
     cases = {name: (CaseRef(number=1, origin="guessed"),) for name in names}
@@ -58,7 +58,7 @@ def examined(monkeypatch: pytest.MonkeyPatch, *names: str) -> Answers:
 def test_rounds_class_that_seems_to_need_a_little_more_is_tried(
     monkeypatch: pytest.MonkeyPatch, needs_s: float, status: str
 ) -> None:
-    monkeypatch.setattr(FakeExamination, "needs_s", needs_s)
+    monkeypatch.setattr(FakeVerifier, "needs_s", needs_s)
     assert examined(monkeypatch, "Net").results["Net"]["status"] == status
 
 
@@ -66,6 +66,6 @@ def test_rounds_every_further_case_is_compared_while_there_is_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cases = {"Net": ["second", "third"], "Other": ["second"]}
-    monkeypatch.setattr(FakeExamination, "further_cases", cases)
+    monkeypatch.setattr(FakeVerifier, "further_cases", cases)
     found = examined(monkeypatch, "Net", "Other").results
     assert [found[name]["detail"] for name in ("Net", "Other")] == ["third", "second"]

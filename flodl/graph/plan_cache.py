@@ -1,0 +1,153 @@
+"""The recorded plans of one module: which one serves a call, and how a new one is made."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, final
+
+from flodl import log
+from flodl.graph.compiled_plan import SPEC_KEY, CompiledPlan
+from flodl.graph.instrumentation import Watch
+from flodl.graph.side_exits import SideExit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MAX_PLANS = 64
+MAX_PATHS = 512
+_STALE = "(AttributeError, LookupError, TypeError, ValueError)"
+
+
+@final
+class PlanCache:
+    """All plans of one flow of one module, tried in the order they were recorded.
+
+    Attributes:
+        programs: the plans.
+        names: the attributes of the module that some plan has read.
+        watch: the taps on running plans.
+        dispatch: `dispatch(module, *inputs)` runs the first plan that admits the call, else records one.
+        dispatch_plainly: the same with ordinary module calls.
+    """
+
+    def __init__(
+        self,
+        record: Callable[..., Any],
+        parameters: tuple[str, ...],
+        record_bridge: Callable[..., tuple[CompiledPlan, Any]] | None = None,
+    ) -> None:
+        self._record = record
+        self._record_bridge = record_bridge
+        self._paths: dict[tuple[CompiledPlan, int, str], CompiledPlan] = {}
+        self._resumed: dict[
+            tuple[CompiledPlan, int], tuple[Callable[..., Any], Callable[..., Any]]
+        ] = {}
+        self._parameters = parameters
+        self.programs: tuple[CompiledPlan, ...] = ()
+        self.names: frozenset[str] = frozenset()
+        self.watch = Watch()
+        self.dispatch: Callable[..., Any] = record
+        self.dispatch_plainly: Callable[..., Any] = record
+
+    def add(self, program: CompiledPlan) -> None:
+        """Add a plan; the oldest one goes when there are more than `MAX_PLANS`."""
+        self.programs = (*self.programs[-MAX_PLANS + 1 :], program)
+        self.names |= program.names
+        log.debug(
+            "plan %s of %s: %s nodes", len(self.programs), program.title, len(program.spec.nodes)
+        )
+        self._rebuild()
+
+    def clear(self) -> None:
+        """Forget every plan; the next call records again."""
+        if self.programs:
+            self.programs = ()
+            self._paths.clear()
+            self._rebuild()
+
+    def watched(self, watch: Watch) -> None:
+        """Note something else from now on while the plans run."""
+        self.watch = watch
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        self._resumed.clear()
+        if not self.programs:
+            self.dispatch = self.dispatch_plainly = self._record
+            return
+        runs, plain_runs = zip(*map(self._runs, self.programs), strict=True)
+        if len(self.programs) == 1 and self.programs[0].code.accepts == "True":
+            self.dispatch, self.dispatch_plainly = runs[0], plain_runs[0]
+            return
+        self.dispatch = self._dispatcher(runs)
+        self.dispatch_plainly = self._dispatcher(plain_runs)
+
+    def _runs(self, program: CompiledPlan) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Return the functions that run a plan to its end, whichever way it takes."""
+        run, run_plainly = self.watch.runs(program)
+        if program.spec.last_fork < 0:
+            return run, run_plainly
+        return self._followed(run, 0), self._followed(run_plainly, 1)
+
+    def _followed(self, run: Callable[..., Any], form: int) -> Callable[..., Any]:
+        def follow(module: Any, *inputs: Any) -> Any:
+            result = run(module, *inputs)
+            while type(result) is SideExit:
+                result = self._go_on(result, module, inputs, form)
+            return result
+
+        return follow
+
+    def _go_on(self, left: SideExit, module: Any, inputs: tuple[Any, ...], form: int) -> Any:
+        """Continue after a side exit; a path that is new is recorded first."""
+        program = self._paths.get(left.key)
+        if program is None or not program.holds(module, left.program):
+            assert self._record_bridge is not None, "only a recorded flow has ways to choose from"
+            if len(self._paths) >= MAX_PATHS:
+                self._paths.clear()
+                self._resumed.clear()
+            self._paths[left.key], result = self._record_bridge(module, inputs, left)
+            self.names |= self._paths[left.key].names
+            self._resumed.pop((self._paths[left.key], left.node), None)
+            if self.watch.profiler is not None:
+                self.watch.profiler.forget()
+            return result
+        key = (program, left.node)
+        if key not in self._resumed:
+            self._resumed[key] = self.watch.runs(program.resumed(left.node))
+        return self._resumed[key][form](module, *inputs, left.values)
+
+    def _dispatcher(self, runs: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+        names = ", ".join(["self", *self._parameters])
+        lines = [f"def dispatch({names}):"]
+        namespace: dict[str, Any] = {**self.programs[-1].namespace(), "record": self._record}
+        for position, (program, run) in enumerate(zip(self.programs, runs, strict=True)):
+            # Constants are named per program, so each guard keeps its own namespace.
+            guard = _guard(program, names)
+            namespace[f"plan_{position}"] = run
+            if guard is None:
+                condition = program.code.accepts
+            else:
+                namespace[f"admits_{position}"] = guard
+                condition = f"admits_{position}({names})"
+            if program.spec.checks:
+                # A guard reads objects that may have lost an attribute or an item since.
+                lines.append(f"    try:\n        admitted = {condition}")
+                lines.append(f"    except {_STALE}:\n        admitted = False")
+                condition = "admitted"
+            lines.append(f"    if {condition}:")
+            lines.append(f"        return plan_{position}({names})")
+        lines.append(f"    return record({names})")
+        # Only the generated forward itself may look like one to the error notes.
+        namespace.pop(SPEC_KEY)
+        exec("\n".join(lines), namespace)  # the text is made here, from checked names
+        dispatch = namespace["dispatch"]
+        assert isinstance(dispatch, FunctionType)
+        return dispatch
+
+
+def _guard(program: CompiledPlan, names: str) -> Callable[..., bool] | None:
+    """Return a guard function for a plan whose condition mentions its own constants, else None."""
+    if not any(key in program.code.accepts for key in program.constants):
+        return None
+    return program.admission(names)
