@@ -19,7 +19,7 @@ from fdl_cli.scaffold.answers import make_answers
 from fdl_cli.scaffold.rendering import render
 
 ROOT = Path(__file__).parent.parent.parent
-DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 # Its examples are fragments, written by the code that they explain; its own tests compare them.
 GENERATED = {ROOT / "docs" / "porter.md"}
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -170,6 +170,13 @@ def test_the_map_of_rooms_is_complete():
         if not path.stem.startswith("__") and path.stem not in drawn
     ]
     assert missing == []
+
+
+def test_runtime_page_names_files_that_exist():
+    text = (ROOT / "docs" / "explanation" / "runtime.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(\w+/\w+\.py)`", text)
+    assert len(named) > 15
+    assert [path for path in named if not (ROOT / "flodl" / path).is_file()] == []
 
 
 @pytest.mark.slow
