@@ -1,6 +1,8 @@
 """The counts of `benchmarks/trips.py` are right on a package with known calls."""
 
 import importlib
+import json
+import re
 import sys
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from benchmarks import trips
 
 pytestmark = pytest.mark.torch
+BENCHMARKS = trips.ROOT / "benchmarks"
 
 # `outer` starts `near` and `key` (from C code), `far.twice` calls back, and `late` is imported on the way.
 PACKAGE = {
@@ -105,3 +108,25 @@ def test_main_lists_the_files_of_both_trips(tmp_path, capsys):
         assert title == name
         assert files[0].split()[1].startswith(root)
         assert all((trips.ROOT / line.split()[1]).is_file() for line in files)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return json.loads((BENCHMARKS / "results" / "trips.json").read_text("utf-8"))
+
+
+def test_result_names_its_commit_date_and_versions(result):
+    measured = result["measured"]
+    assert re.fullmatch(r"[0-9a-f]{40}", measured["commit"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", measured["date"])
+    assert measured["python"]
+    assert measured["versions"]["torch"]
+
+
+def test_result_counts_both_trips_as_the_list_shows(result):
+    assert list(result["trips"]) == list(trips.TRIPS)
+    rows = [trips.row(name, numbers) for name, numbers in result["trips"].items()]
+    assert "\n".join([*trips.HEAD, *rows]) in (BENCHMARKS / "README.md").read_text("utf-8")
+    for numbers in result["trips"].values():
+        assert 0 < numbers["files"] <= numbers["functions"] <= numbers["calls"]
+        assert numbers["files"] - 1 <= numbers["changes"] < numbers["calls"]
