@@ -5,7 +5,7 @@ Usage: `python benchmarks/paritybench.py CHECKOUT [--part P] [--sample N] [--fil
 CHECKOUT is a work tree, a git directory, or a folder with files of that format; nothing of it is
 kept in this repository. Results are kept per file in the --work folder, so a run goes on where it
 was stopped (--again starts anew). The default part is the fifth that may be looked at; the rest
-measures us. docs/porter.md says what the columns mean.
+measures us. docs/explanation/porter.md says what the columns mean.
 """
 
 from __future__ import annotations

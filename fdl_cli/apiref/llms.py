@@ -11,12 +11,12 @@ PAGES: Final = "https://github.com/flodl/flodl/blob/main"
 """Where the pages and sources of the project are; the same place as in `pyproject.toml`."""
 
 _GUIDES: Final = (
-    ("docs/flows.md", "write a model as a flow graph"),
-    ("docs/migration.md", "PyTorch on the left, flodl on the right"),
-    ("docs/porter.md", "the patterns of `fdl port`, with before and after"),
-    ("docs/verification.md", "how a port is proved equal"),
-    ("docs/training.md", "train, resume and watch"),
-    ("docs/commands.md", "every command of `fdl`"),
+    ("docs/explanation/flows.md", "write a model as a flow graph"),
+    ("docs/reference/pytorch-map.md", "PyTorch on the left, flodl on the right"),
+    ("docs/explanation/porter.md", "the patterns of `fdl port`, with before and after"),
+    ("docs/explanation/verification.md", "how a port is proved equal"),
+    ("docs/how-to/training.md", "train, resume and watch"),
+    ("docs/reference/commands.md", "every command of `fdl`"),
 )
 
 _OPENING: Final = """# flodl

@@ -1,7 +1,8 @@
 """The options of an entry program: the output of `--fdl-schema`, checked and read.
 
 On the path of `fdl <task>`. The document is
-`{"description", "strict", "options": {NAME: {...}}, "args": [{...}]}`; docs/tasks.md has it in full.
+`{"description", "strict", "options": {NAME: {...}}, "args": [{...}]}`;
+docs/reference/tasks.md has it in full.
 """
 
 from collections.abc import Mapping

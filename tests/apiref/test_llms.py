@@ -47,7 +47,7 @@ def test_reference_knows_each_method_that_the_documents_chain_on_a_trainer():
         if entry.owner.rpartition(".")[2] in ("TrainerBuilder", "RunHandle")
     }
     used = set()
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         blocks = re.findall(
             r"^```python\w*\n(.*?)^```", path.read_text("utf-8"), re.DOTALL | re.MULTILINE
         )

@@ -24,7 +24,7 @@ def test_exit_codes_are_documented(root):
         str(errors.EXIT_BROKEN_PIPE),
     }  # fmt: skip
     assert set(listed) == used
-    manual = (root / "docs" / "commands.md").read_text(encoding="utf-8")
+    manual = (root / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     for item in errors.EXIT_CODES:
         assert f"| {item.code} | {item.name} | {item.meaning} |" in manual
 

@@ -122,7 +122,7 @@ def test_the_citation_is_of_this_version(root):
 def test_the_short_guide_of_contributors_leads_to_the_long_one(root):
     text = (root / "CONTRIBUTING.md").read_text("utf-8")
     links = re.findall(r"\]\(([^)]+)\)", text)
-    assert "docs/contributing.md" in links
+    assert "docs/project/contributing.md" in links
     assert [link for link in links if not (root / link).is_file()] == []
 
 

@@ -32,7 +32,7 @@ def test_the_command_line_is_frozen(golden):
 
 
 def test_every_command_is_documented(root):
-    manual = (root / "docs" / "commands.md").read_text(encoding="utf-8")
+    manual = (root / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     for name, _ in surface():
         assert f"`fdl {name}`" in manual, name
 

@@ -31,7 +31,7 @@ def test_holds_needs_nine_of_ten_classes_in_time():
 
 
 def test_documents_show_the_numbers_of_the_result():
-    page = (ROOT / "docs" / "verification.md").read_text("utf-8")
+    page = (ROOT / "docs" / "explanation" / "verification.md").read_text("utf-8")
     listed = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
     assert "\n".join(proofs.HEAD) in page
     for found in RESULT["families"]:

@@ -1,4 +1,4 @@
-"""docs/tasks.md is true: its files make a project, its commands print what it shows."""
+"""docs/reference/tasks.md is true: its files make a project, its commands print what it shows."""
 
 import json
 import os
@@ -14,7 +14,9 @@ from fdl_cli.manifest.load import load
 from fdl_cli.manifest.rules import PROJECT_KEYS, SERVICE_KEYS, TASK_KEYS
 from fdl_cli.manifest.schema import read_schema
 
-TEXT = (Path(__file__).parent.parent.parent / "docs" / "tasks.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parent.parent.parent / "docs" / "reference" / "tasks.md").read_text(
+    encoding="utf-8"
+)
 
 
 def blocks(language):

@@ -19,9 +19,9 @@ from fdl_cli.scaffold.answers import make_answers
 from fdl_cli.scaffold.rendering import render
 
 ROOT = Path(__file__).parent.parent.parent
-DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 # Its examples are fragments, written by the code that they explain; its own tests compare them.
-GENERATED = {ROOT / "docs" / "porter.md"}
+GENERATED = {ROOT / "docs" / "explanation" / "porter.md"}
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHARED = {
     "--json", "--json-schema", "-v", "-vv", "-vvv", "-q", "--quiet", "--color", "--ansi",
@@ -154,12 +154,12 @@ def test_the_error_shown_is_the_error_printed(tmp_path):
         text=True,
         check=False,
     )
-    manual = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    manual = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     assert f"```text\n{done.stderr}```" in manual
 
 
 def test_the_map_of_rooms_is_complete():
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "project" / "architecture.md").read_text(encoding="utf-8")
     rooms = text[text.index("## Who may import whom") : text.index("| Rule | Why |")]
     drawn = set(re.findall(r"\w+", rooms))
     missing = [

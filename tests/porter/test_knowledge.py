@@ -11,7 +11,7 @@ from fdl_cli.porter.knowledge.reasons import REASONS
 from fdl_cli.porter.knowledge.reserved import CONVENIENT, RESERVED
 from fdl_cli.porter.plan.decide import IMPORTABLE
 
-MANUAL = Path(__file__).parents[2] / "docs" / "porter.md"
+MANUAL = Path(__file__).parents[2] / "docs" / "explanation" / "porter.md"
 
 
 @pytest.mark.torch

@@ -8,7 +8,7 @@ from fdl_cli.porter.ir.pretty import script_text
 from fdl_cli.porter.knowledge.reasons import REASONS
 from fdl_cli.porter.plan import PATTERNS
 
-MANUAL = Path(__file__).parents[2] / "docs" / "porter.md"
+MANUAL = Path(__file__).parents[2] / "docs" / "explanation" / "porter.md"
 
 
 def fenced(text, language=""):

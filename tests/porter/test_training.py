@@ -275,7 +275,7 @@ def test_a_loop_that_would_train_differently_is_put_back(port):
     assert "Trainer.setup, it did not train equally: loss 1 is" in reason["message"]
 
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "training.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "training.md"
 
 
 @pytest.mark.parametrize(("level", "name"), [("setup", "set_up"), ("builder", "built")])

@@ -15,7 +15,7 @@ from fdl_cli.porter.pipeline import draft, move_training, understand
 from tests.porter.training_runs import run_script
 
 SCRIPTS = sorted((Path(__file__).parents[1] / "data" / "training").glob("*.py"))
-DOCUMENT = Path(__file__).parents[2] / "docs" / "port-projects.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "port-projects.md"
 LEVELS = ("setup", "builder")
 
 

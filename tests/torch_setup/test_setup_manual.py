@@ -1,4 +1,4 @@
-"""docs/setup.md tells the truth: its commands run, and its table of codes is complete."""
+"""docs/how-to/setup.md tells the truth: its commands run, and its table of codes is complete."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import pytest
 
 from fdl_cli.torch_setup.notices import codes
 
-MANUAL = Path(__file__).parents[2] / "docs" / "setup.md"
+MANUAL = Path(__file__).parents[2] / "docs" / "how-to" / "setup.md"
 SCENARIOS = Path(__file__).parents[1] / "data" / "gpu_scenarios.json"
 
 

@@ -1,4 +1,4 @@
-"""The programs in `docs/checkpoints.md` run, and its table of keys is the one that is written."""
+"""The programs in `docs/how-to/checkpoints.md` run, and its table of keys is the one that is written."""
 
 import io
 import re
@@ -11,7 +11,9 @@ from tests.flodl.checkpoint.samples import net, saved
 
 pytestmark = pytest.mark.torch
 
-PAGE = (Path(__file__).parents[3] / "docs" / "checkpoints.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "checkpoints.md").read_text(
+    encoding="utf-8"
+)
 
 
 def test_the_programs_run_in_order(tmp_path):

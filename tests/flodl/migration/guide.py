@@ -16,7 +16,7 @@ from torch import nn, optim
 
 import flodl
 
-PATH = Path(__file__).parents[3] / "docs" / "migration.md"
+PATH = Path(__file__).parents[3] / "docs" / "reference" / "pytorch-map.md"
 TORCH = {
     "torch": torch, "nn": nn, "F": F, "optim": optim, "random": random, "gc": gc, "math": math,
     "resource": resource, "statistics": statistics,

@@ -197,7 +197,7 @@ def selection(row):
         if word.search(each.flodl)
     ]
     blocks = "tests/docs/test_documents.py::test_python_blocks_run_and_print_what_follows"
-    return chosen or [f"{blocks}[docs/migration.md]"]
+    return chosen or [f"{blocks}[docs/reference/pytorch-map.md]"]
 
 
 def test_removals_are_of_rows_and_of_texts_that_exist():

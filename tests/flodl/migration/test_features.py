@@ -6,8 +6,8 @@
     Layers  `Linear::no_bias`   other spelling  guide:bias=False    `Linear(4, 8, bias=False)`
 
 `test` is a test below `tests/flodl` (`../cli/...` leaves the folder), or `guide:WORD` for the rows and
-programs of `docs/migration.md` whose right side has the word. `test_feature_removals.py` takes features
-away and runs their tests.
+programs of `docs/reference/pytorch-map.md` whose right side has the word. `test_feature_removals.py` takes
+features away and runs their tests.
 """
 
 import ast
@@ -27,7 +27,7 @@ from tests.flodl.migration.test_gradients import OPERATIONS
 pytestmark = pytest.mark.torch
 
 TESTS = Path(__file__).parents[1]
-PAGE = TESTS.parents[1] / "docs" / "features.md"
+PAGE = TESTS.parents[1] / "docs" / "project" / "features.md"
 WORKS, SPELLED, MISSING = "works", "other spelling", "not yet"
 HEAD = "section\tfeature\tstate\ttest\tnote"
 
@@ -143,7 +143,7 @@ def page():
         f"Generated from `tests/flodl/migration/features.tsv`: {len(ROWS)} features.",
         f"{counts[WORKS]} work as written, {counts[SPELLED]} have another spelling, which their row",
         f"names, and {counts[MISSING]} do not work yet. Each row names the test that shows it. *guide* means",
-        "rows and programs of [migration.md](migration.md), which the test suite runs.",
+        "rows and programs of [pytorch-map.md](../reference/pytorch-map.md), which the test suite runs.",
     ]
     last = ""
     for row in ROWS:

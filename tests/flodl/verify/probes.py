@@ -1,6 +1,7 @@
 """Probes of the containment: Python that tries to leave the proof, and what becomes of it.
 
-`refused` everywhere, `kernel N` from version N of Landlock on, `open` where docs/verification.md says so.
+`refused` everywhere, `kernel N` from version N of Landlock on, `open` where docs/explanation/verification.md
+says so.
 """
 
 _NATIVE = "c = ctypes.CDLL(None, use_errno=True)\n"

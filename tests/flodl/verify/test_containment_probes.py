@@ -43,7 +43,9 @@ def test_probe_is_refused_or_documented(name, outcomes):
         pytest.skip(f"this kernel has version {outcomes['version']} of Landlock")
     if expected == "open":
         assert outcome == "done"
-        text = (ROOT / "docs" / "verification.md").read_text(encoding="utf-8")
-        assert f"| {name} |" in text, "say in docs/verification.md that it is not contained"
+        text = (ROOT / "docs" / "explanation" / "verification.md").read_text(encoding="utf-8")
+        assert f"| {name} |" in text, (
+            "say in docs/explanation/verification.md that it is not contained"
+        )
     else:
         assert any(word in outcome for word in REFUSALS), outcome
