@@ -54,7 +54,15 @@ def rename_module(text: str, old: str, new: str) -> str:
     path, target = old.replace(".", "/"), new.replace(".", "/")
     text = re.sub(rf"(?<!\w){re.escape(path)}\b", target, text)
     package, name = old.rsplit(".", 1)
-    renamed = new.rsplit(".", 1)[1]
+    home, renamed = new.rsplit(".", 1)
+    if home != package:
+        text = re.sub(
+            rf"^([ \t]*)from {re.escape(package)} import ([^(\n]*\b{name}\b[^\n]*)$",
+            lambda line: split_import(line, package, name, home),
+            text,
+            flags=re.MULTILINE,
+        )
+        package = home
     found = re.search(rf"from {re.escape(package)} import (\([^)]*\)|[^\n]*)", text)
     if found is None or re.search(rf"\b{name}\b", found[1]) is None:
         return text
@@ -62,6 +70,15 @@ def rename_module(text: str, old: str, new: str) -> str:
         names = re.sub(rf"\b{name} as ", f"{renamed} as ", found[1])
         return text.replace(found[1], names, 1)
     return re.sub(rf"(?<![\w.\"'`]){name}\b(?!\s*=)", renamed, text)
+
+
+def split_import(line: re.Match[str], package: str, name: str, home: str) -> str:
+    """Return an import of several modules as two, where one of them has moved to another package."""
+    names = line[2].split(", ")
+    moved = [each for each in names if each.split(" as ")[0] == name]
+    rest = [each for each in names if each not in moved]
+    lines = [(home, moved), (package, rest)]
+    return "\n".join(f"{line[1]}from {p} import {', '.join(n)}" for p, n in lines if n)
 
 
 def rename_in(text: str, name: str, rows: dict[str, dict[str, str]]) -> str:

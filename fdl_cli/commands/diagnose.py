@@ -9,9 +9,9 @@ import typer
 from fdl_cli.commands.command import Command
 from fdl_cli.console import Console, Style
 from fdl_cli.context import Context
+from fdl_cli.diagnose.check import Check, Severity
 from fdl_cli.result import CommandResult
 from fdl_cli.system.facts import SystemFacts
-from fdl_cli.torch_setup.check import Check, Severity
 
 
 @final
@@ -65,8 +65,8 @@ def parse(
 def run(context: Context, options: DiagnoseOptions) -> CommandResult[DiagnoseData]:
     """Collect the facts and answer the checks."""
     from fdl_cli.commands.diagnose_project import project_checks
+    from fdl_cli.diagnose.diagnosis import diagnose, write_report
     from fdl_cli.system.user_python import named_environment
-    from fdl_cli.torch_setup.diagnosis import diagnose, write_report
 
     env = options.env
     if options.python is not None:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fdl_cli import __version__
+from fdl_cli.diagnose.check import Check, check
 from fdl_cli.errors import ConfigError
-from fdl_cli.torch_setup.check import Check, check
 
 
 def project_checks(root: Path) -> Iterator[Check]:

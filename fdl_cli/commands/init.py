@@ -240,7 +240,7 @@ def _own_wheel(folder: Path) -> tuple[FileReport, ...]:
 
     A checkout is not built for it, because that takes seconds; `fdl setup` does it.
     """
-    from fdl_cli.torch_setup.own_wheel import own_installation, put_wheel, vendored
+    from fdl_cli.torch_setup.install.own_wheel import own_installation, put_wheel, vendored
 
     own = own_installation()
     if own is None or own.from_index or own.sources is not None:

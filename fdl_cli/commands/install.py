@@ -253,7 +253,7 @@ def _newest() -> str | None:
     from packaging.version import InvalidVersion, Version
 
     from fdl_cli.net.simple_index import parse_wheel_name
-    from fdl_cli.torch_setup.pip_tool import Pip, configured_links
+    from fdl_cli.torch_setup.install.pip_tool import Pip, configured_links
 
     pip = Pip(words=(sys.executable, "-m", "pip"), interpreter=Path(sys.executable))
     found: list[Version] = []

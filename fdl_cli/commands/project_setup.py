@@ -18,8 +18,18 @@ from fdl_cli.manifest.readiness import find_python, surely_has
 from fdl_cli.manifest.request import Request
 from fdl_cli.manifest.resolve import required
 from fdl_cli.system.python_env import Environment, find_environment
-from fdl_cli.torch_setup.own_wheel import PROJECT, VENDOR, own_installation, put_wheel, vendored
-from fdl_cli.torch_setup.project_install import Installable, install_project, read_installable
+from fdl_cli.torch_setup.install.own_wheel import (
+    PROJECT,
+    VENDOR,
+    own_installation,
+    put_wheel,
+    vendored,
+)
+from fdl_cli.torch_setup.install.project_install import (
+    Installable,
+    install_project,
+    read_installable,
+)
 
 SECONDS: Final = 60.0
 # The packages that `fdl setup` installs without a project.

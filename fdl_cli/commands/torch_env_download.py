@@ -11,7 +11,7 @@ from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.errors import UsageError
 from fdl_cli.result import CommandResult
-from fdl_cli.torch_setup.constraints import make_wishes
+from fdl_cli.torch_setup.select.constraints import make_wishes
 from fdl_cli.torch_setup.setup_data import SetupRequest
 
 GB = 1e9
@@ -92,8 +92,8 @@ def run(context: Context, options: DownloadOptions) -> CommandResult[DownloadDat
     """Fetch for this machine into the store, or for another into a folder."""
     if options.to is not None:
         return _fill(context, options, options.to)
-    from fdl_cli.torch_setup.acquire import acquire
-    from fdl_cli.torch_setup.pip_tool import find_pip
+    from fdl_cli.torch_setup.install.acquire import acquire
+    from fdl_cli.torch_setup.install.pip_tool import find_pip
     from fdl_cli.torch_setup.setup_command import notices_of
     from fdl_cli.torch_setup.setup_plan import make_plan
     from fdl_cli.torch_setup.setup_run import prepare_in
@@ -127,7 +127,7 @@ def show(result: CommandResult[DownloadData], console: Console) -> None:
 
 
 def _fill(context: Context, options: DownloadOptions, folder: Path) -> CommandResult[DownloadData]:
-    from fdl_cli.torch_setup.wheelhouse import Target, fill_wheelhouse
+    from fdl_cli.torch_setup.install.wheelhouse import Target, fill_wheelhouse
 
     if options.python is None:
         raise UsageError(

@@ -6,7 +6,7 @@ from fdl_cli.context import Context
 from fdl_cli.errors import ConflictError, EnvironmentLackingError, OperationFailedError
 from fdl_cli.system.collect import collect
 from fdl_cli.system.python_env import Environment, find_environment, read_python
-from fdl_cli.torch_setup.builds import (
+from fdl_cli.torch_setup.install.builds import (
     KeptBuild,
     find_build,
     list_builds,
@@ -14,18 +14,18 @@ from fdl_cli.torch_setup.builds import (
     remove_build,
     write_build,
 )
-from fdl_cli.torch_setup.catalogue import Build, load, numbers
-from fdl_cli.torch_setup.choose import choose
-from fdl_cli.torch_setup.constraints import Constraints
-from fdl_cli.torch_setup.errors import require_platform
-from fdl_cli.torch_setup.installed import read_installed, read_record
+from fdl_cli.torch_setup.install.installed import read_installed, read_record
+from fdl_cli.torch_setup.install.switch import forget
 from fdl_cli.torch_setup.libtorch_data import BuildRow, SwitchData, VariantRow
 from fdl_cli.torch_setup.project_files import local_edit, pin_edits, write
+from fdl_cli.torch_setup.select.catalogue import Build, load, numbers
+from fdl_cli.torch_setup.select.choose import choose
+from fdl_cli.torch_setup.select.constraints import Constraints
+from fdl_cli.torch_setup.select.errors import require_platform
 from fdl_cli.torch_setup.setup_plan import STORE
 from fdl_cli.torch_setup.setup_run import put_into, write_record
 from fdl_cli.torch_setup.smoke_test import prove
 from fdl_cli.torch_setup.smoke_test_result import Expectation, Proof
-from fdl_cli.torch_setup.switch import forget
 
 
 def stores_of(context: Context) -> tuple[Path, ...]:
@@ -180,7 +180,7 @@ def verify(context: Context, env: Path | None) -> SwitchData:
     if build is not None:
         from dataclasses import replace
 
-        from fdl_cli.torch_setup.acquire import now
+        from fdl_cli.torch_setup.install.acquire import now
 
         write_build(replace(build, proved=now()))
     return SwitchData(

@@ -10,10 +10,10 @@ from fdl_cli.errors import Notice, UsageError
 from fdl_cli.net.download import local_path
 from fdl_cli.net.store import Store
 from fdl_cli.result import CommandResult
-from fdl_cli.torch_setup.catalogue import HeldBuild, load
-from fdl_cli.torch_setup.choose import choose
-from fdl_cli.torch_setup.constraints import Constraints, TorchChoice, make_wishes
-from fdl_cli.torch_setup.project_install import Installable, install_project, is_installed
+from fdl_cli.torch_setup.install.project_install import Installable, install_project, is_installed
+from fdl_cli.torch_setup.select.catalogue import HeldBuild, load
+from fdl_cli.torch_setup.select.choose import choose
+from fdl_cli.torch_setup.select.constraints import Constraints, TorchChoice, make_wishes
 from fdl_cli.torch_setup.setup_data import (
     Action,
     ChoiceData,
@@ -221,8 +221,8 @@ def _files(context: Context, plan: SetupPlan, request: SetupRequest) -> tuple[Fi
         action.kind == "download" for action in plan.actions()
     ):
         return ()
-    from fdl_cli.torch_setup.acquire import find_closure
-    from fdl_cli.torch_setup.pip_tool import find_pip
+    from fdl_cli.torch_setup.install.acquire import find_closure
+    from fdl_cli.torch_setup.install.pip_tool import find_pip
 
     closure = find_closure(
         plan, request, find_pip(plan.environment, request.python), context.console

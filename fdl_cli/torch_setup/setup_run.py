@@ -11,25 +11,25 @@ from fdl_cli.console import Console
 from fdl_cli.errors import EnvironmentLackingError, Notice
 from fdl_cli.net.locks import locked
 from fdl_cli.system.python_env import Environment
-from fdl_cli.torch_setup.acquire import (
+from fdl_cli.torch_setup.install.acquire import (
     acquire,
     expectation_of,
     now,
     require_plain_layout,
     require_proof,
 )
-from fdl_cli.torch_setup.builds import KeptBuild
-from fdl_cli.torch_setup.installed import RECORD_NAME, read_installed, read_record
-from fdl_cli.torch_setup.new_environment import create_environment
-from fdl_cli.torch_setup.pip_tool import find_pip
+from fdl_cli.torch_setup.install.builds import KeptBuild
+from fdl_cli.torch_setup.install.installed import RECORD_NAME, read_installed, read_record
+from fdl_cli.torch_setup.install.new_environment import create_environment
+from fdl_cli.torch_setup.install.pip_tool import find_pip
+from fdl_cli.torch_setup.install.site_packages import read_site
+from fdl_cli.torch_setup.install.switch import finish_interrupted, prepare, switch
+from fdl_cli.torch_setup.install.wheel_tree import packages_folder
 from fdl_cli.torch_setup.project_files import write, write_atomically
 from fdl_cli.torch_setup.setup_data import SetupRequest
 from fdl_cli.torch_setup.setup_plan import SetupPlan
-from fdl_cli.torch_setup.site_packages import read_site
 from fdl_cli.torch_setup.smoke_test import prove
 from fdl_cli.torch_setup.smoke_test_result import Proof
-from fdl_cli.torch_setup.switch import finish_interrupted, prepare, switch
-from fdl_cli.torch_setup.wheel_tree import packages_folder
 
 SCHEMA: Final = "fdl.torch-record/1"
 LOCK_SECONDS: Final = 600.0

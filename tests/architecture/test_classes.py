@@ -9,7 +9,8 @@ OPEN_BASES = {"Module", "FlowModule", "Graph"}
 LAYERS = ("nn.", "torch.nn.")
 VALUE_ROOMS = (
     "fdl_cli.errors", "fdl_cli.result", "fdl_cli.context", "fdl_cli.commands", "fdl_cli.porter.ir",
-    "fdl_cli.system", "fdl_cli.torch_setup", "fdl_cli.manifest", "fdl_cli.containers", "flodl.ir",
+    "fdl_cli.system", "fdl_cli.torch_setup", "fdl_cli.diagnose", "fdl_cli.manifest",
+    "fdl_cli.containers", "flodl.ir",
 )  # fmt: skip
 
 

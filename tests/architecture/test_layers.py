@@ -19,6 +19,10 @@ VIOLATIONS = {
         "import fdl_cli.porter.parse.reader",
     ),
     "the tool and the runtime do not know each other": ("fdl_cli/result.py", "import flodl"),
+    "a torch is chosen without installing anything": (
+        "fdl_cli/torch_setup/select/compat.py",
+        "import fdl_cli.torch_setup.install.acquire",
+    ),
     "flodl rooms": ("flodl/ir/planted.py", "import flodl.graph"),
     "the terminal lives in console": ("fdl_cli/commands/help.py", "import rich"),
     "typer lives in app and commands": ("fdl_cli/result.py", "import typer"),

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from fdl_cli.diagnose.redaction import redact
 from fdl_cli.system.facts import SystemFacts
 from fdl_cli.system.recorded import machine_of
-from fdl_cli.torch_setup.redaction import redact
 from tests.cli.fork_server import ForkServer
 from tests.processor_time import least_of
 

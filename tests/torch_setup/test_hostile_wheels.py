@@ -8,9 +8,9 @@ import fake_torch
 import pytest
 
 from fdl_cli.errors import OperationFailedError
-from fdl_cli.torch_setup.builds import KeptBuild
-from fdl_cli.torch_setup.link_tree import Linker
-from fdl_cli.torch_setup.wheel_tree import Dist, unpack_all
+from fdl_cli.torch_setup.install.builds import KeptBuild
+from fdl_cli.torch_setup.install.link_tree import Linker
+from fdl_cli.torch_setup.install.wheel_tree import Dist, unpack_all
 
 
 def unpacked(tmp_path, files=None, **settings):

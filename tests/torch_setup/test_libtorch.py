@@ -123,7 +123,7 @@ def test_a_source_build_runs_its_commands_with_its_settings(project, tmp_path):
     import os
     import shutil
 
-    from fdl_cli.torch_setup.source_build import DISK_BYTES
+    from fdl_cli.torch_setup.install.source_build import DISK_BYTES
 
     if shutil.disk_usage(tmp_path).free < DISK_BYTES:
         pytest.skip("a source build is refused on a disk this small")

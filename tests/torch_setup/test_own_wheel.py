@@ -10,8 +10,8 @@ import zipfile
 import pytest
 
 from fdl_cli.errors import EnvironmentLackingError
-from fdl_cli.torch_setup import own_wheel
-from fdl_cli.torch_setup.own_wheel import (
+from fdl_cli.torch_setup.install import own_wheel
+from fdl_cli.torch_setup.install.own_wheel import (
     OwnInstallation,
     put_wheel,
     repack,
@@ -148,9 +148,9 @@ def test_own_installation_is_from_an_index_without_a_direct_url(
     if origin is not None:
         (tmp_path / "site" / INFO / "direct_url.json").write_text(json.dumps(origin))
     monkeypatch.setattr(importlib.metadata, "distribution", lambda name: installed)
-    module = tmp_path / "site" / "fdl_cli" / "torch_setup" / "own_wheel.py"
+    module = tmp_path / "site" / "fdl_cli" / "torch_setup" / "install" / "own_wheel.py"
     if editable:
-        module = tmp_path / "my checkout" / "fdl_cli" / "torch_setup" / "own_wheel.py"
+        module = tmp_path / "my checkout" / "fdl_cli" / "torch_setup" / "install" / "own_wheel.py"
         (tmp_path / "site" / INFO / "direct_url.json").write_text(
             json.dumps({**origin, "url": (tmp_path / "my checkout").as_uri()})
         )

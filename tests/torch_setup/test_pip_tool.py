@@ -8,8 +8,8 @@ import pytest
 
 from fdl_cli.errors import OperationFailedError
 from fdl_cli.system.python_env import Environment
-from fdl_cli.torch_setup.new_environment import create_environment
-from fdl_cli.torch_setup.pip_tool import find_pip, pip_causes
+from fdl_cli.torch_setup.install.new_environment import create_environment
+from fdl_cli.torch_setup.install.pip_tool import find_pip, pip_causes
 
 BUILD_NEEDS = """\
 WARNING: Location 'vendor' is ignored: it is neither a file nor a directory.

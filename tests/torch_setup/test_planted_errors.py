@@ -14,12 +14,12 @@ import pytest
 ROOM = Path(__file__).parents[2] / "fdl_cli"
 HERE = Path(__file__).parent
 
-COMPAT = "torch_setup/compat.py"
-SELECTION = "torch_setup/selection.py"
-NVIDIA = "torch_setup/nvidia_choice.py"
-OTHER = "torch_setup/other_choice.py"
-REASONS = "torch_setup/explain.py"
-CHOOSE = "torch_setup/choose.py"
+COMPAT = "torch_setup/select/compat.py"
+SELECTION = "torch_setup/select/selection.py"
+NVIDIA = "torch_setup/select/nvidia_choice.py"
+OTHER = "torch_setup/select/other_choice.py"
+REASONS = "torch_setup/select/explain.py"
+CHOOSE = "torch_setup/select/choose.py"
 RANK = "2 * direct + build.default, build.cuda"
 
 # (file below fdl_cli, what stands there, the wrong rule)
@@ -42,7 +42,11 @@ PLANTED = [
     (SELECTION, "if problem.held is None else", "if True else"),
     (NVIDIA, "ptx=wishes.torch is not None", "ptx=False"),
     (NVIDIA, "if facts.os.tegra is not None:\n        raise", "if False:\n        raise"),
-    ("torch_setup/visibility.py", "number is None:\n        return True", "False: return True"),
+    (
+        "torch_setup/select/visibility.py",
+        "number is None:\n        return True",
+        "False: return True",
+    ),
     (OTHER, "considered = discrete or gpus", "considered = gpus"),
     (OTHER, 'if facts.os.platform == "windows":', "if False:"),
     (OTHER, "if facts.amd.access is False:", "if False:"),
@@ -54,7 +58,7 @@ PLANTED = [
     (CHOOSE, "gathered += () if minor else", "gathered +="),
     ("system/nvidia.py", 'return "dropped"', 'return "broken"'),
     ("system/nvidia_smi.py", "stated or compute_cap_of_name(full_name)", "stated"),
-    ("torch_setup/catalogue.py", 'row.get("python_linux_extra", [])', '["3.9"]'),
+    ("torch_setup/select/catalogue.py", 'row.get("python_linux_extra", [])', '["3.9"]'),
 ]
 
 
@@ -68,7 +72,7 @@ def test_a_planted_error_is_caught(file, right, wrong, tmp_path):
 
 
 def test_the_unedited_copy_passes(tmp_path):
-    copy_with_edit(tmp_path, "torch_setup/compat.py", "", "")
+    copy_with_edit(tmp_path, "torch_setup/select/compat.py", "", "")
     assert count_mismatches(tmp_path) == 0
 
 

@@ -10,10 +10,14 @@ from fdl_cli.console import Console, Terminal
 from fdl_cli.errors import ConfigError, EnvironmentLackingError, OperationFailedError
 from fdl_cli.net.simple_index import IndexLink
 from fdl_cli.system.python_env import environment_at
-from fdl_cli.torch_setup import project_install
-from fdl_cli.torch_setup.own_wheel import put_wheel
-from fdl_cli.torch_setup.pip_tool import Pip
-from fdl_cli.torch_setup.project_install import install_project, is_installed, read_installable
+from fdl_cli.torch_setup.install import project_install
+from fdl_cli.torch_setup.install.own_wheel import put_wheel
+from fdl_cli.torch_setup.install.pip_tool import Pip
+from fdl_cli.torch_setup.install.project_install import (
+    install_project,
+    is_installed,
+    read_installable,
+)
 from fdl_cli.torch_setup.setup_command import request_of
 from fdl_cli.torch_setup.setup_data import SetupOptions
 from tests.torch_setup.test_own_wheel import FILES, NAME, install, own

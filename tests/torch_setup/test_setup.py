@@ -299,8 +299,8 @@ def test_a_disk_that_is_too_small_is_found_before_the_download(project, monkeypa
     from fdl_cli.errors import EnvironmentLackingError
     from fdl_cli.net.artefact import Artefact
     from fdl_cli.net.store import Store
-    from fdl_cli.torch_setup import acquire
-    from fdl_cli.torch_setup.pip_tool import Needed
+    from fdl_cli.torch_setup.install import acquire
+    from fdl_cli.torch_setup.install.pip_tool import Needed
 
     huge = Artefact(name="torch.whl", urls=("https://x.invalid/torch.whl",), size=10**15)
     closure = acquire.Closure(files=(Needed(project="torch", version="1", artefact=huge),))

@@ -48,8 +48,8 @@ def test_an_exchange_that_was_cut_off_is_finished(project, monkeypatch):
     """Stop after every single step of the exchange; the next call must finish it."""
     import shutil
 
-    from fdl_cli.torch_setup import switch as room
-    from fdl_cli.torch_setup.builds import list_builds
+    from fdl_cli.torch_setup.install import switch as room
+    from fdl_cli.torch_setup.install.builds import list_builds
 
     project.setup()
     environment = project.folder / ".venv"

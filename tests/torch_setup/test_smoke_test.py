@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fdl_cli.errors import OperationFailedError
-from fdl_cli.torch_setup.installed import read_version_file
+from fdl_cli.torch_setup.install.installed import read_version_file
 from fdl_cli.torch_setup.smoke_test import judge, prove
 from fdl_cli.torch_setup.smoke_test_result import Expectation
 

@@ -7,7 +7,7 @@ import pytest
 
 from fdl_cli.folders import user_folder
 from fdl_cli.system.python_env import find_environment
-from fdl_cli.torch_setup.wheel_tree import packages_folder, place_of, scripts_folder
+from fdl_cli.torch_setup.install.wheel_tree import packages_folder, place_of, scripts_folder
 
 
 @pytest.fixture(autouse=True)

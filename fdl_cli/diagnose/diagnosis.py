@@ -5,12 +5,12 @@ from pathlib import Path
 
 from fdl_cli import __version__
 from fdl_cli.context import Context
+from fdl_cli.diagnose.check import Check, check
+from fdl_cli.diagnose.checks import run_checks
+from fdl_cli.diagnose.inspection import Inspection, inspect
+from fdl_cli.diagnose.redaction import redact
 from fdl_cli.errors import FdlError
 from fdl_cli.system.facts import SystemFacts
-from fdl_cli.torch_setup.check import Check, check
-from fdl_cli.torch_setup.checks import run_checks
-from fdl_cli.torch_setup.inspection import Inspection, inspect
-from fdl_cli.torch_setup.redaction import redact
 from fdl_cli.torch_setup.snapshot import snapshot_age
 
 

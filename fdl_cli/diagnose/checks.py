@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from fdl_cli.diagnose.check import Check, check
+from fdl_cli.diagnose.inspection import Inspection
 from fdl_cli.errors import EnvironmentLackingError
-from fdl_cli.torch_setup import compat
-from fdl_cli.torch_setup.catalogue import Build, load, platform_key
-from fdl_cli.torch_setup.check import Check, check
-from fdl_cli.torch_setup.errors import require_platform
-from fdl_cli.torch_setup.inspection import Inspection
-from fdl_cli.torch_setup.nvidia_choice import driver_problem
-from fdl_cli.torch_setup.visibility import hides_all
+from fdl_cli.torch_setup.select import compat
+from fdl_cli.torch_setup.select.catalogue import Build, load, platform_key
+from fdl_cli.torch_setup.select.errors import require_platform
+from fdl_cli.torch_setup.select.nvidia_choice import driver_problem
+from fdl_cli.torch_setup.select.visibility import hides_all
 
 GIB: Final = 1024**3
 # torch's data loaders hand batches over in shared memory; docker gives 64 MiB by default.

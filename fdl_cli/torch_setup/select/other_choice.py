@@ -4,14 +4,14 @@ from dataclasses import replace
 from typing import Final
 
 from fdl_cli.system.facts import AmdGpu, IntelGpu, SystemFacts
-from fdl_cli.torch_setup import visibility
-from fdl_cli.torch_setup.catalogue import Catalogue, Numbers
-from fdl_cli.torch_setup.constraints import ChoiceWarning, Constraints
-from fdl_cli.torch_setup.explain import why_not_newest
-from fdl_cli.torch_setup.notices import warn
-from fdl_cli.torch_setup.nvidia_choice import Outcome
-from fdl_cli.torch_setup.selection import Problem, existing, solve
-from fdl_cli.torch_setup.visibility import hiding_variable
+from fdl_cli.torch_setup.select import visibility
+from fdl_cli.torch_setup.select.catalogue import Catalogue, Numbers
+from fdl_cli.torch_setup.select.constraints import ChoiceWarning, Constraints
+from fdl_cli.torch_setup.select.explain import why_not_newest
+from fdl_cli.torch_setup.select.notices import warn
+from fdl_cli.torch_setup.select.nvidia_choice import Outcome
+from fdl_cli.torch_setup.select.selection import Problem, existing, solve
+from fdl_cli.torch_setup.select.visibility import hiding_variable
 
 # These run the code made for gfx1030 when told to. gfx1033 computes wrong results that way and
 # gfx1103 hangs with its own override, so neither is here.

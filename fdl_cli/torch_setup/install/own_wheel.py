@@ -28,7 +28,7 @@ from urllib.parse import unquote, urlsplit
 from fdl_cli.console import Console
 from fdl_cli.errors import EnvironmentLackingError, OperationFailedError
 from fdl_cli.system.process import run
-from fdl_cli.torch_setup.pip_tool import pip_causes
+from fdl_cli.torch_setup.install.pip_tool import pip_causes
 
 PROJECT: Final = "flodl"
 VENDOR: Final = "vendor"
@@ -82,7 +82,7 @@ def own_installation() -> OwnInstallation | None:
         distribution=distribution, origin=None if text is None else json.loads(text)
     )
     place = own.sources or Path(str(distribution.locate_file("")))
-    ours = Path(__file__).resolve().parents[1]
+    ours = Path(__file__).resolve().parents[2]
     return own if (place / ours.name).resolve() == ours else None
 
 

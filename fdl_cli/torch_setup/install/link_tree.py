@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final, final
 
 from fdl_cli.errors import OperationFailedError
-from fdl_cli.torch_setup.builds import KeptBuild
-from fdl_cli.torch_setup.wheel_tree import Dist, packages_folder, place_of, scripts_folder
+from fdl_cli.torch_setup.install.builds import KeptBuild
+from fdl_cli.torch_setup.install.wheel_tree import Dist, packages_folder, place_of, scripts_folder
 
 # Parts of a path that do not name an entry.
 _ODD: Final = frozenset({"", ".", ".."})

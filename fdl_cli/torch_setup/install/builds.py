@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from fdl_cli.errors import ConflictError, NotFoundError, UsageError
+from fdl_cli.torch_setup.install.wheel_tree import Dist
 from fdl_cli.torch_setup.project_files import write_atomically
-from fdl_cli.torch_setup.wheel_tree import Dist
 
 DESCRIPTION: Final = "build.json"
 UNFINISHED: Final = ".new-"

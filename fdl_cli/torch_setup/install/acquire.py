@@ -16,18 +16,24 @@ from fdl_cli.net.download import fetch_all, local_path
 from fdl_cli.net.locks import locked
 from fdl_cli.net.sizes import with_sizes
 from fdl_cli.net.store import Store
-from fdl_cli.torch_setup.builds import KeptBuild, read_build, tree_bytes, unfinished, write_build
-from fdl_cli.torch_setup.catalogue import load
 from fdl_cli.torch_setup.index import OFFICIAL
-from fdl_cli.torch_setup.installable import AMD_DOCS, is_plain
-from fdl_cli.torch_setup.pip_tool import Needed, Pip, resolve_torch
-from fdl_cli.torch_setup.progress import DownloadProgress
+from fdl_cli.torch_setup.install.builds import (
+    KeptBuild,
+    read_build,
+    tree_bytes,
+    unfinished,
+    write_build,
+)
+from fdl_cli.torch_setup.install.pip_tool import Needed, Pip, resolve_torch
+from fdl_cli.torch_setup.install.progress import DownloadProgress
+from fdl_cli.torch_setup.install.site_packages import normal_name
+from fdl_cli.torch_setup.install.wheel_tree import packages_folder, unpack_all
+from fdl_cli.torch_setup.select.catalogue import load
+from fdl_cli.torch_setup.select.installable import AMD_DOCS, is_plain
 from fdl_cli.torch_setup.setup_data import SetupRequest
 from fdl_cli.torch_setup.setup_plan import SetupPlan
-from fdl_cli.torch_setup.site_packages import normal_name
 from fdl_cli.torch_setup.smoke_test import prove
 from fdl_cli.torch_setup.smoke_test_result import Expectation, Proof
-from fdl_cli.torch_setup.wheel_tree import packages_folder, unpack_all
 
 SECOND_HOST: Final = "https://download-r2.pytorch.org/whl"
 LOCK_SECONDS: Final = 3600.0

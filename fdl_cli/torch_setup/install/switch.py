@@ -17,10 +17,9 @@ from pathlib import Path, PurePosixPath
 from typing import Final, final
 
 from fdl_cli.errors import ConflictError
-from fdl_cli.torch_setup.builds import KeptBuild
-from fdl_cli.torch_setup.link_tree import Linker
-from fdl_cli.torch_setup.project_files import write_atomically
-from fdl_cli.torch_setup.site_packages import (
+from fdl_cli.torch_setup.install.builds import KeptBuild
+from fdl_cli.torch_setup.install.link_tree import Linker
+from fdl_cli.torch_setup.install.site_packages import (
     SiteDist,
     belongs_to_torch,
     exclusive_entries,
@@ -28,7 +27,8 @@ from fdl_cli.torch_setup.site_packages import (
     normal_name,
     read_site,
 )
-from fdl_cli.torch_setup.wheel_tree import Dist, packages_folder
+from fdl_cli.torch_setup.install.wheel_tree import Dist, packages_folder
+from fdl_cli.torch_setup.project_files import write_atomically
 
 JOURNAL: Final = "fdl-switch.json"
 NEW: Final = ".fdl-new"

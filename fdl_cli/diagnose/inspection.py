@@ -9,7 +9,7 @@ from fdl_cli.system.collect import collect
 from fdl_cli.system.docker_probe import DockerFacts, probe_docker
 from fdl_cli.system.facts import SystemFacts
 from fdl_cli.system.python_env import Environment, find_environment, read_python
-from fdl_cli.torch_setup.installed import InstalledTorch, read_installed, read_record
+from fdl_cli.torch_setup.install.installed import InstalledTorch, read_installed, read_record
 from fdl_cli.torch_setup.project_files import read_local_variant
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, final
 
-from fdl_cli.torch_setup.wheel_tree import Dist
+from fdl_cli.torch_setup.install.wheel_tree import Dist
 
 # Distributions that come and go with a build of torch. `nvidia-ml-py` and the like do not.
 _FAMILY: Final = re.compile(

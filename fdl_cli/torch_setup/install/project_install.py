@@ -19,8 +19,8 @@ from fdl_cli.console import Console
 from fdl_cli.errors import ConfigError, EnvironmentLackingError, OperationFailedError
 from fdl_cli.system.process import run
 from fdl_cli.system.python_env import Environment, environment_at
-from fdl_cli.torch_setup.installed import site_packages
-from fdl_cli.torch_setup.own_wheel import (
+from fdl_cli.torch_setup.install.installed import site_packages
+from fdl_cli.torch_setup.install.own_wheel import (
     PROJECT,
     VENDOR,
     OwnInstallation,
@@ -30,7 +30,7 @@ from fdl_cli.torch_setup.own_wheel import (
     vendored,
     wheel_digest,
 )
-from fdl_cli.torch_setup.pip_tool import (
+from fdl_cli.torch_setup.install.pip_tool import (
     Pip,
     configured_links,
     find_pip,

@@ -11,7 +11,7 @@ from typing import Final
 from fdl_cli.errors import OperationFailedError
 from fdl_cli.system.process import run
 from fdl_cli.system.python_env import Environment
-from fdl_cli.torch_setup.pip_tool import Pip, install_pip
+from fdl_cli.torch_setup.install.pip_tool import Pip, install_pip
 
 Echo = Callable[[str], None]
 SECONDS = 300.0

@@ -1,0 +1,1 @@
+"""Checks of a machine, its Python environment and its project."""
