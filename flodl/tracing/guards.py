@@ -175,11 +175,12 @@ class Guards:
         it at its place in every call, as with `x.through(int)`.
         """
         nodes = self._tracer.nodes
-        short = {
-            name
-            for name, value in self._tracer.tensor_inputs
-            if value.dim() <= 1 or value.numel() == 1
-        }
+        with self._tracer.paused():  # or these questions would be steps of the flow
+            short = {
+                name
+                for name, value in self._tracer.tensor_inputs
+                if value.dim() <= 1 or value.numel() == 1
+            }
         for node in nodes[self._seen :]:
             refs = node_refs(node)
             if node.plain or (

@@ -3,6 +3,7 @@
 import itertools
 import random
 import sys
+import weakref
 
 import pytest
 
@@ -283,3 +284,24 @@ def test_list_of_a_module_that_becomes_shorter_is_traced_again():
         joined.stack.layers = nn.ModuleList([joined.stack.layers[0]] * count)
         for _ in range(2):
             assert joined(x).shape == (2 * count, 4)
+
+
+class Compared(FlowModule):
+    def flow(self, x, n):
+        return x * 2 if n > 2 else x + 1
+
+
+def test_plan_of_compared_tensor_argument_keeps_no_input_and_adds_no_step():
+    module = Compared()
+    x, n = torch.randn(3), torch.tensor(3.0)
+    kept = [weakref.ref(x), weakref.ref(n)]
+    assert torch.equal(module(x, n), x * 2)
+    assert "dim" not in module.code
+    assert [node.name for node in module.spec.nodes if node.kind != "input"][:2] == [
+        "gt_1",
+        "bool_1",
+    ]
+    del x, n
+    assert [ref() for ref in kept] == [None, None]
+    x, n = torch.randn(2, 3), torch.tensor(1.0)
+    assert torch.equal(module(x, n), x + 1)
