@@ -197,10 +197,11 @@ def _require_paths(options: PortOptions) -> None:
 def _explain(code: str) -> CommandResult[PortData]:
     from fdl_cli.errors import NotFoundError
     from fdl_cli.porter.ir.port_data import Explanation
-    from fdl_cli.porter.knowledge.reasons import REASONS, SCOPES
+    from fdl_cli.porter.knowledge.reasons import REASONS, RETIRED, SCOPES
 
+    known = REASONS | RETIRED
     wanted = list(REASONS) if code.lower() == "all" else [code.upper()]
-    if wanted[0] not in REASONS:
+    if wanted[0] not in known:
         raise NotFoundError(
             error_id="reason-unknown",
             message=f"there is no reason code `{code}`",
@@ -209,9 +210,9 @@ def _explain(code: str) -> CommandResult[PortData]:
     found = tuple(
         Explanation(
             code=item,
-            title=REASONS[item].title,
-            advice=REASONS[item].advice,
-            scope=SCOPES[item[:4]],
+            title=known[item].title,
+            advice=known[item].advice,
+            scope=SCOPES[item[:4]] if item in REASONS else "retired; reports no longer carry it",
         )
         for item in wanted
     )

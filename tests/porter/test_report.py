@@ -21,7 +21,7 @@ from fdl_cli.porter.ir.findings import (
     TrainingFinding,
     VerifyFinding,
 )
-from fdl_cli.porter.knowledge.reasons import REASONS, SCOPES
+from fdl_cli.porter.knowledge.reasons import REASONS, RETIRED, SCOPES
 from fdl_cli.porter.report.markdown import markdown
 from fdl_cli.porter.report.page import page
 from fdl_cli.porter.report.proofs import hints, totals
@@ -160,6 +160,17 @@ def test_every_code_is_explained(port):
     code, _, err = port("--explain", "FDL999")
     assert code == 4
     assert "--explain all" in err
+
+
+def test_retired_code_is_explained_with_its_version_and_used_by_no_reason(port):
+    assert RETIRED.keys().isdisjoint(REASONS)
+    for name in RETIRED:
+        code, out, _ = port("--explain", name)
+        assert code == 0
+        assert f"{name}  {RETIRED[name].title}" in out
+        assert re.search(r"since \d+\.\d+\.\d+", out)
+        assert "retired" in out
+    assert not any(name in port("--explain", "all")[1] for name in RETIRED)
 
 
 def test_nothing_to_port_is_a_usage_error(port):

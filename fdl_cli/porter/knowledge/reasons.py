@@ -210,6 +210,20 @@ REASONS: Final[dict[str, ReasonCode]] = {
     code: ReasonCode(code=code, title=title, advice=advice) for code, title, advice in _TABLE
 }
 
+# Codes of earlier reports, with the version that ported the code instead.  A number is never used again.
+RETIRED: Final[dict[str, ReasonCode]] = {
+    code: ReasonCode(
+        code=code, title=title, advice=f"run `fdl port` again: it ports this since {version}"
+    )
+    for code, title, version in (
+        ("FDL208", "a layer is created inside `forward`", "0.1.0"),
+        ("FDL302", "a `while` loop on a value that may be a tensor", "0.1.0"),
+        ("FDL307", "printing or logging in forward", "0.1.0"),
+        ("FDL316", "a loop over the elements of a tensor", "0.1.0"),
+        ("FDL320", "numpy or another library on the value of a tensor", "0.1.0"),
+    )
+}
+
 # The subjects of the codes, by their beginning.
 SCOPES: Final = {
     "FDL2": "a class and its layers; it is kept as it was and works inside and beside graphs",
