@@ -252,6 +252,23 @@ def test_too_little_room_is_seen_before_anything_is_written(checkout):
     assert checkout.leftovers() == []
 
 
+@pytest.mark.parametrize("path", ["", "/nonexistent"])
+def test_first_start_without_the_tools_of_the_system_names_path(checkout, path):
+    done = subprocess.run(
+        ["/bin/sh", checkout.root / "fdl"],
+        env={"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (5, "")
+    assert done.stderr.startswith(
+        f"error[tools-missing]: there is no `cat` on PATH, which is '{path}'\n  hint: "
+    )
+    assert done.stderr.count("\n") == 2
+    assert checkout.leftovers() == []
+
+
 def test_a_folder_that_cannot_be_written(checkout):
     done = checkout.run(FDL_VENV="/proc/fdl/venv")
     assert done.returncode == 5
