@@ -66,8 +66,8 @@ def run(context: Context, options: SourceOptions) -> CommandResult[SourceData]:
     """Plan the build, and run it unless only the plan is wanted."""
     from fdl_cli.system.collect import collect
     from fdl_cli.system.python_env import this_python
+    from fdl_cli.torch_setup.choice.constraints import make_wishes
     from fdl_cli.torch_setup.install.source_build import plan_source_build, run_source_build
-    from fdl_cli.torch_setup.select.constraints import make_wishes
 
     version = make_wishes({"torch": options.torch}).torch or options.torch
     facts = collect(context.environ, context.cwd, this_python())

@@ -11,7 +11,7 @@ from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.errors import UsageError
 from fdl_cli.result import CommandResult
-from fdl_cli.torch_setup.select.constraints import make_wishes
+from fdl_cli.torch_setup.choice.constraints import make_wishes
 from fdl_cli.torch_setup.setup_data import SetupRequest
 
 GB = 1e9

@@ -6,11 +6,11 @@ from typing import Final
 from fdl_cli.diagnose.check import Check, check
 from fdl_cli.diagnose.inspection import Inspection
 from fdl_cli.errors import EnvironmentLackingError
-from fdl_cli.torch_setup.select import compat
-from fdl_cli.torch_setup.select.catalogue import Build, load, platform_key
-from fdl_cli.torch_setup.select.errors import require_platform
-from fdl_cli.torch_setup.select.nvidia_choice import driver_problem
-from fdl_cli.torch_setup.select.visibility import hides_all
+from fdl_cli.torch_setup.choice import compat
+from fdl_cli.torch_setup.choice.catalogue import Build, load, platform_key
+from fdl_cli.torch_setup.choice.errors import require_platform
+from fdl_cli.torch_setup.choice.nvidia_choice import driver_problem
+from fdl_cli.torch_setup.choice.visibility import hides_all
 
 GIB: Final = 1024**3
 # torch's data loaders hand batches over in shared memory; docker gives 64 MiB by default.

@@ -15,7 +15,7 @@ from fdl_cli.errors import EnvironmentLackingError, FdlError, Notice
 from fdl_cli.net.artefact import Patience
 from fdl_cli.net.client import make_client
 from fdl_cli.net.simple_index import IndexLink, IndexPage, WheelName, parse_wheel_name, read_page
-from fdl_cli.torch_setup.select.catalogue import Build, HeldBuild, PlatformKey
+from fdl_cli.torch_setup.choice.catalogue import Build, HeldBuild, PlatformKey
 from fdl_cli.torch_setup.snapshot import Snapshot, load_snapshot, save_snapshot
 
 OFFICIAL: Final = "https://download.pytorch.org/whl"

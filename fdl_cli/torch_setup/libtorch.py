@@ -6,6 +6,10 @@ from fdl_cli.context import Context
 from fdl_cli.errors import ConflictError, EnvironmentLackingError, OperationFailedError
 from fdl_cli.system.collect import collect
 from fdl_cli.system.python_env import Environment, find_environment, read_python
+from fdl_cli.torch_setup.choice.catalogue import Build, load, numbers
+from fdl_cli.torch_setup.choice.choose import choose
+from fdl_cli.torch_setup.choice.constraints import Constraints
+from fdl_cli.torch_setup.choice.errors import require_platform
 from fdl_cli.torch_setup.install.builds import (
     KeptBuild,
     find_build,
@@ -18,10 +22,6 @@ from fdl_cli.torch_setup.install.installed import read_installed, read_record
 from fdl_cli.torch_setup.install.switch import forget
 from fdl_cli.torch_setup.libtorch_data import BuildRow, SwitchData, VariantRow
 from fdl_cli.torch_setup.project_files import local_edit, pin_edits, write
-from fdl_cli.torch_setup.select.catalogue import Build, load, numbers
-from fdl_cli.torch_setup.select.choose import choose
-from fdl_cli.torch_setup.select.constraints import Constraints
-from fdl_cli.torch_setup.select.errors import require_platform
 from fdl_cli.torch_setup.setup_plan import STORE
 from fdl_cli.torch_setup.setup_run import put_into, write_record
 from fdl_cli.torch_setup.smoke_test import prove

@@ -10,10 +10,10 @@ from fdl_cli.errors import Notice, UsageError
 from fdl_cli.net.download import local_path
 from fdl_cli.net.store import Store
 from fdl_cli.result import CommandResult
+from fdl_cli.torch_setup.choice.catalogue import HeldBuild, load
+from fdl_cli.torch_setup.choice.choose import choose
+from fdl_cli.torch_setup.choice.constraints import Constraints, TorchChoice, make_wishes
 from fdl_cli.torch_setup.install.project_install import Installable, install_project, is_installed
-from fdl_cli.torch_setup.select.catalogue import HeldBuild, load
-from fdl_cli.torch_setup.select.choose import choose
-from fdl_cli.torch_setup.select.constraints import Constraints, TorchChoice, make_wishes
 from fdl_cli.torch_setup.setup_data import (
     Action,
     ChoiceData,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal, final
 
 from fdl_cli.system.facts import SystemFacts
-from fdl_cli.torch_setup.select.constraints import Constraints
+from fdl_cli.torch_setup.choice.constraints import Constraints
 from fdl_cli.torch_setup.smoke_test_result import Proof
 
 ActionKind = Literal[

@@ -11,6 +11,11 @@ from fdl_cli.system.collect import collect
 from fdl_cli.system.facts import PythonFacts, SystemFacts
 from fdl_cli.system.python_env import Environment, find_environment, read_interpreter, read_python
 from fdl_cli.torch_setup import index as indexes
+from fdl_cli.torch_setup.choice.catalogue import Catalogue, PlatformKey, load
+from fdl_cli.torch_setup.choice.constraints import Constraints, TorchChoice
+from fdl_cli.torch_setup.choice.errors import require_platform
+from fdl_cli.torch_setup.choice.installable import choose_installable
+from fdl_cli.torch_setup.choice.notices import BLOCKING, warn
 from fdl_cli.torch_setup.index import IndexView
 from fdl_cli.torch_setup.install.builds import KeptBuild, build_name, read_build
 from fdl_cli.torch_setup.install.installed import (
@@ -21,11 +26,6 @@ from fdl_cli.torch_setup.install.installed import (
 )
 from fdl_cli.torch_setup.install.pip_tool import Pip, configured_links, find_pip
 from fdl_cli.torch_setup.project_files import FileEdit, local_edit, pin_edits
-from fdl_cli.torch_setup.select.catalogue import Catalogue, PlatformKey, load
-from fdl_cli.torch_setup.select.constraints import Constraints, TorchChoice
-from fdl_cli.torch_setup.select.errors import require_platform
-from fdl_cli.torch_setup.select.installable import choose_installable
-from fdl_cli.torch_setup.select.notices import BLOCKING, warn
 from fdl_cli.torch_setup.setup_data import Action, SetupRequest
 from fdl_cli.torch_setup.snapshot import Snapshot, save_snapshot
 

@@ -5,8 +5,12 @@ does not fail at import, and a matmul runs in a library with its own kernels: on
 elementwise kernel on each GPU shows that the build has machine code for it.
 """
 
-import json
 import sys
+
+# The folder of this file would come first: what lies there must not stand in for modules of torch or Python.
+sys.path.pop(0)
+
+import json
 import time
 from typing import Any
 

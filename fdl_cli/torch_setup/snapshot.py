@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
+from fdl_cli.torch_setup.choice.catalogue import HeldBuild
 from fdl_cli.torch_setup.project_files import write_atomically
-from fdl_cli.torch_setup.select.catalogue import HeldBuild
 
 NAME: Final = "torch-index.json"
 

@@ -20,7 +20,7 @@ VIOLATIONS = {
     ),
     "the tool and the runtime do not know each other": ("fdl_cli/result.py", "import flodl"),
     "a torch is chosen without installing anything": (
-        "fdl_cli/torch_setup/select/compat.py",
+        "fdl_cli/torch_setup/choice/compat.py",
         "import fdl_cli.torch_setup.install.acquire",
     ),
     "flodl rooms": ("flodl/ir/planted.py", "import flodl.graph"),

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.system.facts import NvidiaFacts, NvidiaGpu, OsFacts, PythonFacts, SystemFacts
-from fdl_cli.torch_setup.select import compat
-from fdl_cli.torch_setup.select.catalogue import HeldBuild, load, numbers, platform_key
-from fdl_cli.torch_setup.select.choose import choose
-from fdl_cli.torch_setup.select.constraints import Constraints
-from fdl_cli.torch_setup.select.notices import codes
+from fdl_cli.torch_setup.choice import compat
+from fdl_cli.torch_setup.choice.catalogue import HeldBuild, load, numbers, platform_key
+from fdl_cli.torch_setup.choice.choose import choose
+from fdl_cli.torch_setup.choice.constraints import Constraints
+from fdl_cli.torch_setup.choice.notices import codes
 
 pytestmark = pytest.mark.slow
 

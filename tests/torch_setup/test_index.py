@@ -8,10 +8,10 @@ from faulty_server import serve
 
 from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.net.artefact import Artefact, Patience
+from fdl_cli.torch_setup.choice.catalogue import HeldBuild, load
+from fdl_cli.torch_setup.choice.constraints import Constraints
 from fdl_cli.torch_setup.index import OFFICIAL, configured_source, read_kept, read_live
 from fdl_cli.torch_setup.install.acquire import SECOND_HOST, _with_other_hosts
-from fdl_cli.torch_setup.select.catalogue import HeldBuild, load
-from fdl_cli.torch_setup.select.constraints import Constraints
 from fdl_cli.torch_setup.setup_data import SetupRequest
 from fdl_cli.torch_setup.setup_plan import untagged_variants
 from fdl_cli.torch_setup.snapshot import Snapshot, load_snapshot, save_snapshot

@@ -5,10 +5,10 @@ from made_machines import amd, linux
 
 from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.system.scenario import facts_of_scenario
-from fdl_cli.torch_setup.select.catalogue import HeldBuild, load
-from fdl_cli.torch_setup.select.choose import choose
-from fdl_cli.torch_setup.select.constraints import Constraints
-from fdl_cli.torch_setup.select.installable import choose_installable
+from fdl_cli.torch_setup.choice.catalogue import HeldBuild, load
+from fdl_cli.torch_setup.choice.choose import choose
+from fdl_cli.torch_setup.choice.constraints import Constraints
+from fdl_cli.torch_setup.choice.installable import choose_installable
 
 RADEON_780M = facts_of_scenario(linux(amd("gfx1103")))
 BOTH = facts_of_scenario(linux(amd("gfx1103", "gfx1100")))

@@ -14,12 +14,12 @@ import pytest
 ROOM = Path(__file__).parents[2] / "fdl_cli"
 HERE = Path(__file__).parent
 
-COMPAT = "torch_setup/select/compat.py"
-SELECTION = "torch_setup/select/selection.py"
-NVIDIA = "torch_setup/select/nvidia_choice.py"
-OTHER = "torch_setup/select/other_choice.py"
-REASONS = "torch_setup/select/explain.py"
-CHOOSE = "torch_setup/select/choose.py"
+COMPAT = "torch_setup/choice/compat.py"
+SELECTION = "torch_setup/choice/selection.py"
+NVIDIA = "torch_setup/choice/nvidia_choice.py"
+OTHER = "torch_setup/choice/other_choice.py"
+REASONS = "torch_setup/choice/explain.py"
+CHOOSE = "torch_setup/choice/choose.py"
 RANK = "2 * direct + build.default, build.cuda"
 
 # (file below fdl_cli, what stands there, the wrong rule)
@@ -43,7 +43,7 @@ PLANTED = [
     (NVIDIA, "ptx=wishes.torch is not None", "ptx=False"),
     (NVIDIA, "if facts.os.tegra is not None:\n        raise", "if False:\n        raise"),
     (
-        "torch_setup/select/visibility.py",
+        "torch_setup/choice/visibility.py",
         "number is None:\n        return True",
         "False: return True",
     ),
@@ -58,7 +58,7 @@ PLANTED = [
     (CHOOSE, "gathered += () if minor else", "gathered +="),
     ("system/nvidia.py", 'return "dropped"', 'return "broken"'),
     ("system/nvidia_smi.py", "stated or compute_cap_of_name(full_name)", "stated"),
-    ("torch_setup/select/catalogue.py", 'row.get("python_linux_extra", [])', '["3.9"]'),
+    ("torch_setup/choice/catalogue.py", 'row.get("python_linux_extra", [])', '["3.9"]'),
 ]
 
 
@@ -72,7 +72,7 @@ def test_a_planted_error_is_caught(file, right, wrong, tmp_path):
 
 
 def test_the_unedited_copy_passes(tmp_path):
-    copy_with_edit(tmp_path, "torch_setup/select/compat.py", "", "")
+    copy_with_edit(tmp_path, "torch_setup/choice/compat.py", "", "")
     assert count_mismatches(tmp_path) == 0
 
 

@@ -8,9 +8,9 @@ from edge_machines import scenarios
 
 from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.system.recorded import machine_of
-from fdl_cli.torch_setup.select.catalogue import HeldBuild, load
-from fdl_cli.torch_setup.select.choose import choose
-from fdl_cli.torch_setup.select.constraints import make_wishes
+from fdl_cli.torch_setup.choice.catalogue import HeldBuild, load
+from fdl_cli.torch_setup.choice.choose import choose
+from fdl_cli.torch_setup.choice.constraints import make_wishes
 
 SCENARIOS = json.loads(
     (Path(__file__).parents[1] / "data" / "gpu_scenarios.json").read_text("utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fdl_cli.torch_setup.select.notices import codes
+from fdl_cli.torch_setup.choice.notices import codes
 
 MANUAL = Path(__file__).parents[2] / "docs" / "how-to" / "setup.md"
 SCENARIOS = Path(__file__).parents[1] / "data" / "gpu_scenarios.json"

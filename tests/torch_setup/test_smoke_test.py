@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fdl_cli.errors import OperationFailedError
+from fdl_cli.torch_setup import smoke_test
 from fdl_cli.torch_setup.install.installed import read_version_file
 from fdl_cli.torch_setup.smoke_test import judge, prove
 from fdl_cli.torch_setup.smoke_test_result import Expectation
@@ -69,6 +70,16 @@ def test_the_real_torch_is_proved(tmp_path):
     proof = prove(Path(sys.executable), Expectation(variant=None))
     assert proof.ok, proof.problems
     assert proof.devices[0].device == "cpu"
+
+
+def test_prove_files_beside_the_child_are_not_imported(tmp_path, monkeypatch):
+    child = tmp_path / "child.py"
+    child.write_bytes(smoke_test.CHILD.read_bytes())
+    for name in ("select", "torch", "json", "time"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('not this one')\n")
+    monkeypatch.setattr(smoke_test, "CHILD", child)
+    proof = prove(Path(sys.executable), Expectation(variant=None))
+    assert proof.ok, proof.problems
 
 
 def test_a_child_that_dies_is_an_error(tmp_path):

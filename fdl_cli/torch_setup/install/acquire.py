@@ -16,6 +16,8 @@ from fdl_cli.net.download import fetch_all, local_path
 from fdl_cli.net.locks import locked
 from fdl_cli.net.sizes import with_sizes
 from fdl_cli.net.store import Store
+from fdl_cli.torch_setup.choice.catalogue import load
+from fdl_cli.torch_setup.choice.installable import AMD_DOCS, is_plain
 from fdl_cli.torch_setup.index import OFFICIAL
 from fdl_cli.torch_setup.install.builds import (
     KeptBuild,
@@ -28,8 +30,6 @@ from fdl_cli.torch_setup.install.pip_tool import Needed, Pip, resolve_torch
 from fdl_cli.torch_setup.install.progress import DownloadProgress
 from fdl_cli.torch_setup.install.site_packages import normal_name
 from fdl_cli.torch_setup.install.wheel_tree import packages_folder, unpack_all
-from fdl_cli.torch_setup.select.catalogue import load
-from fdl_cli.torch_setup.select.installable import AMD_DOCS, is_plain
 from fdl_cli.torch_setup.setup_data import SetupRequest
 from fdl_cli.torch_setup.setup_plan import SetupPlan
 from fdl_cli.torch_setup.smoke_test import prove

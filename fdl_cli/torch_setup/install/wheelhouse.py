@@ -15,12 +15,12 @@ from fdl_cli.net.store import Store
 from fdl_cli.system.facts import OsFacts, PythonFacts, SystemFacts
 from fdl_cli.system.python_env import Environment
 from fdl_cli.torch_setup import index as indexes
+from fdl_cli.torch_setup.choice.catalogue import PlatformKey, load
+from fdl_cli.torch_setup.choice.choose import choose
+from fdl_cli.torch_setup.choice.constraints import TorchChoice
 from fdl_cli.torch_setup.index import IndexView
 from fdl_cli.torch_setup.install.pip_tool import Pip, configured_links, find_pip, resolve_torch
 from fdl_cli.torch_setup.install.progress import DownloadProgress
-from fdl_cli.torch_setup.select.catalogue import PlatformKey, load
-from fdl_cli.torch_setup.select.choose import choose
-from fdl_cli.torch_setup.select.constraints import TorchChoice
 from fdl_cli.torch_setup.setup_data import SetupRequest
 from fdl_cli.torch_setup.setup_plan import find_source, untagged_variants
 

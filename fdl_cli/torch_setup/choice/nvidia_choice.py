@@ -5,13 +5,13 @@ from typing import NamedTuple, final
 
 from fdl_cli.errors import EnvironmentLackingError, UsageError
 from fdl_cli.system.facts import NvidiaFacts, NvidiaGpu, SystemFacts
-from fdl_cli.torch_setup.select import compat, visibility
-from fdl_cli.torch_setup.select.catalogue import Build, Capability, Catalogue
-from fdl_cli.torch_setup.select.constraints import ChoiceWarning, Constraints
-from fdl_cli.torch_setup.select.explain import why_not_newest
-from fdl_cli.torch_setup.select.notices import DRIVER_REMEDIES, warn
-from fdl_cli.torch_setup.select.selection import Picked, Problem, solve, solve_subset
-from fdl_cli.torch_setup.select.visibility import hiding_variable
+from fdl_cli.torch_setup.choice import compat, visibility
+from fdl_cli.torch_setup.choice.catalogue import Build, Capability, Catalogue
+from fdl_cli.torch_setup.choice.constraints import ChoiceWarning, Constraints
+from fdl_cli.torch_setup.choice.explain import why_not_newest
+from fdl_cli.torch_setup.choice.notices import DRIVER_REMEDIES, warn
+from fdl_cli.torch_setup.choice.selection import Picked, Problem, solve, solve_subset
+from fdl_cli.torch_setup.choice.visibility import hiding_variable
 
 WINDOWS_ARM_INDEX = "https://pypi.nvidia.com/nvtorch_oot"
 JETSON_INDEX = "https://pypi.jetson-ai-lab.io"

@@ -8,10 +8,10 @@ serves the GPU, the machine gets the next build that fits, and is told where the
 from dataclasses import replace
 
 from fdl_cli.system.facts import SystemFacts
-from fdl_cli.torch_setup.select.catalogue import Catalogue, HeldBuild
-from fdl_cli.torch_setup.select.choose import choose
-from fdl_cli.torch_setup.select.constraints import Constraints, TorchChoice
-from fdl_cli.torch_setup.select.notices import warn
+from fdl_cli.torch_setup.choice.catalogue import Catalogue, HeldBuild
+from fdl_cli.torch_setup.choice.choose import choose
+from fdl_cli.torch_setup.choice.constraints import Constraints, TorchChoice
+from fdl_cli.torch_setup.choice.notices import warn
 
 AMD_DOCS = "https://rocm.docs.amd.com"
 

@@ -3,7 +3,7 @@
 from types import MappingProxyType
 from typing import Final
 
-from fdl_cli.torch_setup.select.constraints import ChoiceWarning
+from fdl_cli.torch_setup.choice.constraints import ChoiceWarning
 
 # code -> (message, hint); `{}` takes the detail of the case.
 _TEXTS: Final = MappingProxyType(

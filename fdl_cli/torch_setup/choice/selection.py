@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, final
 
-from fdl_cli.torch_setup.select import compat
-from fdl_cli.torch_setup.select.catalogue import (
+from fdl_cli.torch_setup.choice import compat
+from fdl_cli.torch_setup.choice.catalogue import (
     Build,
     Capability,
     Catalogue,

@@ -4,14 +4,14 @@ from dataclasses import replace
 from typing import Final
 
 from fdl_cli.system.facts import AmdGpu, IntelGpu, SystemFacts
-from fdl_cli.torch_setup.select import visibility
-from fdl_cli.torch_setup.select.catalogue import Catalogue, Numbers
-from fdl_cli.torch_setup.select.constraints import ChoiceWarning, Constraints
-from fdl_cli.torch_setup.select.explain import why_not_newest
-from fdl_cli.torch_setup.select.notices import warn
-from fdl_cli.torch_setup.select.nvidia_choice import Outcome
-from fdl_cli.torch_setup.select.selection import Problem, existing, solve
-from fdl_cli.torch_setup.select.visibility import hiding_variable
+from fdl_cli.torch_setup.choice import visibility
+from fdl_cli.torch_setup.choice.catalogue import Catalogue, Numbers
+from fdl_cli.torch_setup.choice.constraints import ChoiceWarning, Constraints
+from fdl_cli.torch_setup.choice.explain import why_not_newest
+from fdl_cli.torch_setup.choice.notices import warn
+from fdl_cli.torch_setup.choice.nvidia_choice import Outcome
+from fdl_cli.torch_setup.choice.selection import Problem, existing, solve
+from fdl_cli.torch_setup.choice.visibility import hiding_variable
 
 # These run the code made for gfx1030 when told to. gfx1033 computes wrong results that way and
 # gfx1103 hangs with its own override, so neither is here.

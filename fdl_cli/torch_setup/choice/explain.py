@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple, final
 
-from fdl_cli.torch_setup.select import compat
-from fdl_cli.torch_setup.select.catalogue import Build, Capability, Catalogue
-from fdl_cli.torch_setup.select.constraints import ChoiceWarning
-from fdl_cli.torch_setup.select.notices import warn
-from fdl_cli.torch_setup.select.selection import Problem, solve
+from fdl_cli.torch_setup.choice import compat
+from fdl_cli.torch_setup.choice.catalogue import Build, Capability, Catalogue
+from fdl_cli.torch_setup.choice.constraints import ChoiceWarning
+from fdl_cli.torch_setup.choice.notices import warn
+from fdl_cli.torch_setup.choice.selection import Problem, solve
 
 _ANY_DRIVER: Final = (99, 9)
 

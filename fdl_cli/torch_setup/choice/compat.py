@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from fdl_cli.system.facts import NvidiaFacts, OsFacts
-from fdl_cli.torch_setup.select.catalogue import Build, Capability, Catalogue, numbers
+from fdl_cli.torch_setup.choice.catalogue import Build, Capability, Catalogue, numbers
 
 # CUDA 13.2 builds of torch 2.14 and newer treat Jetson Orin as a server.
 _LIFTED_CUDA: Final = (13, 2)

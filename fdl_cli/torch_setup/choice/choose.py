@@ -9,20 +9,20 @@ from typing import Final
 
 from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.system.facts import NvidiaFacts, NvidiaGpu, SystemFacts
-from fdl_cli.torch_setup.select import compat, errors
-from fdl_cli.torch_setup.select.catalogue import Build, Catalogue, HeldBuild, PlatformKey, numbers
-from fdl_cli.torch_setup.select.constraints import (
+from fdl_cli.torch_setup.choice import compat, errors
+from fdl_cli.torch_setup.choice.catalogue import Build, Catalogue, HeldBuild, PlatformKey, numbers
+from fdl_cli.torch_setup.choice.constraints import (
     NEWEST_DRIVER,
     ChoiceWarning,
     Constraints,
     TorchChoice,
 )
-from fdl_cli.torch_setup.select.explain import why_not_newest
-from fdl_cli.torch_setup.select.notices import BLOCKING, warn
-from fdl_cli.torch_setup.select.nvidia_choice import Outcome, choose_nvidia, select_gpus
-from fdl_cli.torch_setup.select.other_choice import choose_amd, choose_intel
-from fdl_cli.torch_setup.select.requested import choose_requested
-from fdl_cli.torch_setup.select.selection import Kind, Problem, existing, solve
+from fdl_cli.torch_setup.choice.explain import why_not_newest
+from fdl_cli.torch_setup.choice.notices import BLOCKING, warn
+from fdl_cli.torch_setup.choice.nvidia_choice import Outcome, choose_nvidia, select_gpus
+from fdl_cli.torch_setup.choice.other_choice import choose_amd, choose_intel
+from fdl_cli.torch_setup.choice.requested import choose_requested
+from fdl_cli.torch_setup.choice.selection import Kind, Problem, existing, solve
 
 # A lower vendor's GPU is only worth a word when it is the one that would have been used.
 _UNSUPPORTED: Final = frozenset({"intel_gpu_unsupported", "amd_gpu_unsupported"})

@@ -4,9 +4,9 @@ from typing import Final
 
 from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.system.facts import OsFacts, PythonFacts
-from fdl_cli.torch_setup.select.catalogue import Build, PlatformKey, numbers, platform_key
-from fdl_cli.torch_setup.select.constraints import Constraints
-from fdl_cli.torch_setup.select.selection import Problem, existing
+from fdl_cli.torch_setup.choice.catalogue import Build, PlatformKey, numbers, platform_key
+from fdl_cli.torch_setup.choice.constraints import Constraints
+from fdl_cli.torch_setup.choice.selection import Problem, existing
 
 _LABELS: Final[dict[PlatformKey, str]] = {
     "linux_x86_64": "Linux x86_64",

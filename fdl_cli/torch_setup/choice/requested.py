@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.system.facts import SystemFacts
-from fdl_cli.torch_setup.select import compat, errors
-from fdl_cli.torch_setup.select.catalogue import Build, Catalogue, PlatformKey
-from fdl_cli.torch_setup.select.constraints import Constraints
-from fdl_cli.torch_setup.select.notices import warn
-from fdl_cli.torch_setup.select.nvidia_choice import Outcome, choose_nvidia, driver_problem
-from fdl_cli.torch_setup.select.other_choice import choose_amd, choose_intel
-from fdl_cli.torch_setup.select.selection import Kind, Problem, solve
+from fdl_cli.torch_setup.choice import compat, errors
+from fdl_cli.torch_setup.choice.catalogue import Build, Catalogue, PlatformKey
+from fdl_cli.torch_setup.choice.constraints import Constraints
+from fdl_cli.torch_setup.choice.notices import warn
+from fdl_cli.torch_setup.choice.nvidia_choice import Outcome, choose_nvidia, driver_problem
+from fdl_cli.torch_setup.choice.other_choice import choose_amd, choose_intel
+from fdl_cli.torch_setup.choice.selection import Kind, Problem, solve
 
 
 def choose_requested(
