@@ -171,12 +171,14 @@ def test_decode_heads_that_claim_everything_hash_a_bounded_number_of_bytes(monke
 def test_decode_damage_between_many_frames_copies_nothing(monkeypatch):
     sound = encode(Note("finish", {}))
     data = (b"x" + sound) * 3_000
-    tracemalloc.start()
-    count = sum(frame is not None for frame, _ in decode(data))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert count == 3_000
-    assert peak < len(data) // 2
+    peaks = []
+    for _ in range(3):  # threads of earlier tests may allocate as well: that only adds
+        tracemalloc.start()
+        count = sum(frame is not None for frame, _ in decode(data))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert count == 3_000
+    assert min(peaks) < len(data) // 2
 
 
 def test_reader_end_that_is_no_frame_is_searched_once(tmp_path, monkeypatch):
