@@ -26,6 +26,7 @@ from flodl.ir.graph import (
     Submodule,
 )
 from flodl.tracing.containers import DICTS, LISTS, TUPLES, written_flow
+from flodl.tracing.held_values import all_held_by
 from flodl.tracing.naming import importable_name, plain_name
 from flodl.tracing.object_pytrees import shell_of
 from flodl.tracing.proxy import Flow, Method
@@ -178,7 +179,13 @@ class Encoder:
     def _use(self, value: object, key: str, *, portable: bool) -> None:
         self.in_nodes.add(key)
         self.portable = self.portable and portable
-        self._tracer.sources.bound(value, key)
+        sources = self._tracer.sources
+        sources.bound(value, key)
+        if sources.source_of(value) is not None:
+            return  # a step reads what it holds in every call
+        with self._tracer.paused():
+            for part in all_held_by(value, lambda part: sources.source_of(part) is not None):
+                self.constant(part, type(part).__name__, portable=False)
 
     def module_path(self, module: nn.Module) -> str | None:
         """Return the dotted path of a module below the owner, `None` if it is not there."""

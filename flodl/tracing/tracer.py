@@ -271,30 +271,26 @@ class Tracer(TorchFunctionMode):
     ) -> Any:
         if compute is None:
             return UNKNOWN
-        values = [map_leaves(arg, unwrap) for arg in args]
-        named = {key: map_leaves(arg, unwrap) for key, arg in kwargs.items()}
-        containers = handed(theirs, values, named)
-        objects = OwnObjects(compute, theirs, (*values, *named.values()))
-        self.listening = False
-        # Torch leaves its fast paths, such as that of `nn.MultiheadAttention`, while a mode is entered.
-        is_on_top = _MODES._get_current_function_mode() is self
-        if is_on_top:
-            _MODES._pop_mode()
-        try:
-            value = compute(*values, **named)
-        except Exception as error:
-            known = input_values(args, kwargs)
-            spec = GraphSpec(label=self.label, nodes=tuple(self.nodes), tags=self._tag_specs())
-            error.add_note(describe_failure(spec, node, known, self.module))
-            raise
-        finally:
-            if is_on_top:
-                _MODES._push_mode(self)
-            self.listening = True
-        changes = bool(containers) and may_change(compute)
-        self._changed = [each for each in containers if changes or each.is_other()]
-        objects.require_unchanged((self.encoder.constants, args, kwargs, theirs, values, named))
-        return value
+        # Neither what the step computes is a part of the flow, nor what is compared before and after it.
+        with self.paused():
+            values = [map_leaves(arg, unwrap) for arg in args]
+            named = {key: map_leaves(arg, unwrap) for key, arg in kwargs.items()}
+            containers = handed(theirs, values, named)
+            objects = OwnObjects(compute, theirs, (*values, *named.values()))
+            try:
+                with _without_mode(self):
+                    value = compute(*values, **named)
+            except Exception as error:
+                known = input_values(args, kwargs)
+                spec = GraphSpec(label=self.label, nodes=tuple(self.nodes), tags=self._tag_specs())
+                error.add_note(describe_failure(spec, node, known, self.module))
+                raise
+            changes = bool(containers) and may_change(compute)
+            self._changed = [each for each in containers if changes or each.is_other()]
+            objects.require_unchanged(
+                (self.encoder.constants, args, kwargs, theirs, values, named)
+            )
+            return value
 
     def unpack(self, flow: Flow, count: int, names: tuple[str, ...] = ()) -> tuple[Any, ...]:
         """Record `a, b, ... = flow` with `count` targets and return the flows of the parts."""
@@ -393,6 +389,19 @@ class Tracer(TorchFunctionMode):
         if any(not guard.at_entry and not guard.branches for guard in guards):
             inputs = tuple(self.guards.with_shapes(each) for each in inputs)
         return replace(spec, inputs=inputs, guards=guards, training=training)
+
+
+@contextmanager
+def _without_mode(mode: Tracer) -> Iterator[None]:
+    """Take the tracer's mode off: under a mode, torch leaves fast paths such as that of attention."""
+    is_on_top = _MODES._get_current_function_mode() is mode
+    if is_on_top:
+        _MODES._pop_mode()
+    try:
+        yield
+    finally:
+        if is_on_top:
+            _MODES._push_mode(mode)
 
 
 def _gives_value(node: NodeSpec) -> bool:
