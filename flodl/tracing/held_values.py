@@ -12,30 +12,28 @@ the parameter. The encoder guards it where the flow has read it: `self._paramete
 
 from __future__ import annotations
 
-from collections import deque
+import gc
+import sys
 from collections.abc import Callable, Iterator
-from functools import partial
-from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any
 
 import torch
-from torch import nn
 
-_ITEMS = (list, tuple, set, frozenset, deque)
-# The values of these are read where they are used: a step reads modules, and code its globals.
-_CLOSED = (nn.Module, torch.Tensor, type)
-# A class written in Python: only the attributes of such objects are looked into.
-_WRITTEN_IN_PYTHON = 1 << 9
+# None of these leads to a value that a step computes with.
+_CLOSED = (torch.Tensor, CodeType, FrameType, TracebackType, bool, int, float, complex, str, bytes)
 
 
 def all_held_by(value: object, is_known: Callable[[object], bool]) -> Iterator[object]:
     """Yield the objects inside an object for which `is_known(part)` is true; those are not looked into."""
-    seen, waiting = {id(value)}, [value]
+    # The parts are kept, so that no identity is used twice.
+    seen: dict[int, object] = {id(value): value}
+    waiting = [value]
     while waiting:
         for part in held_by(waiting.pop()):
             if id(part) in seen:
                 continue
-            seen.add(id(part))
+            seen[id(part)] = part
             if is_known(part):
                 yield part
             else:
@@ -43,41 +41,27 @@ def all_held_by(value: object, is_known: Callable[[object], bool]) -> Iterator[o
 
 
 def held_by(value: Any) -> Iterator[object]:
-    """Yield what an object holds: items, attributes, arguments of a partial, free variables and defaults."""
-    kind = type(value)
-    if issubclass(kind, _CLOSED):
+    """Yield what an object refers to; of code, only what it does not read anew in every call.
+
+    A function reads its globals in every call, and keeps free variables and defaults. Modules and classes
+    that can be imported are read by name.
+    """
+    if isinstance(value, _CLOSED):
         return
-    if issubclass(kind, dict):
-        yield from dict.keys(value)
-        yield from dict.values(value)
-    elif issubclass(kind, _ITEMS):
-        yield from kind.__iter__(value)
-    elif kind is partial:
-        yield from (value.func, *value.args, *value.keywords.values())
-    elif kind is MethodType:
-        yield value.__self__
-    elif kind is FunctionType:
-        yield from (cell.cell_contents for cell in value.__closure__ or () if _is_full(cell))
-        yield from (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-    if kind is not ModuleType:
-        yield from getattr(value, "__dict__", {}).values()
-    if kind.__flags__ & _WRITTEN_IN_PYTHON:
-        for each in kind.__mro__:
-            slots = [slot for slot in vars(each).values() if type(slot) is MemberDescriptorType]
-            yield from (slot.__get__(value) for slot in slots if _has(slot, value))
+    if isinstance(value, FunctionType):
+        yield from (value.__closure__ or (), value.__defaults__ or (), value.__kwdefaults__ or {})
+        yield from vars(value).values()
+    elif isinstance(value, ModuleType | type):
+        if not _is_importable(value):
+            yield from vars(value).values()
+    else:
+        yield from gc.get_referents(value)
 
 
-def _has(slot: Any, value: object) -> bool:
-    try:
-        slot.__get__(value)
-    except AttributeError:
-        return False
-    return True
-
-
-def _is_full(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018 - an empty cell raises
-    except ValueError:
-        return False
-    return True
+def _is_importable(value: ModuleType | type) -> bool:
+    if isinstance(value, ModuleType):
+        return sys.modules.get(value.__name__) is value
+    found: Any = sys.modules.get(value.__module__)
+    for name in value.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is value

@@ -3,8 +3,8 @@
 import copy
 import dataclasses
 import functools
-from collections import OrderedDict, deque
-from types import SimpleNamespace
+from collections import OrderedDict, defaultdict, deque
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -68,6 +68,27 @@ def by_only_item(x, box):
     return x * next(iter(box))
 
 
+def by_argument(x, error):
+    return x * error.args[0]
+
+
+class ByAttribute(nn.Module):
+    def forward(self, x):
+        return x * self.w
+
+
+def layer_with(w):
+    layer = ByAttribute()
+    vars(layer)["w"] = w
+    return layer
+
+
+def module_with(w):
+    module = ModuleType("made")
+    module.w = w
+    return functools.partial(by_attribute, box=module)
+
+
 def closed(w):
     def scale(x):
         return x * w
@@ -119,6 +140,13 @@ FORMS = {
     "closure over an object": lambda x, w: x.through(closed_over_object(Box(w))),
     "default": lambda x, w: x.through(with_default(w)),
     "named default": lambda x, w: x.through(with_named_default(w)),
+    "mapping proxy": lambda x, w: x.through(by_key, MappingProxyType({"w": w})),
+    "factory of a dict": lambda x, w: x.through(by_key, defaultdict(lambda: w)),
+    "error": lambda x, w: x.through(by_argument, ValueError(w)),
+    "class": lambda x, w: x.through(by_attribute, type("Made", (), {"w": w})),
+    "object of a made class": lambda x, w: x.through(by_attribute, type("Made", (), {"w": w})()),
+    "made module": lambda x, w: x.through(module_with(w)),
+    "made layer": lambda x, w: x.through(layer_with(w)),
 }  # fmt: skip
 
 PLACES = {
