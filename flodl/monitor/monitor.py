@@ -111,14 +111,14 @@ class Monitor:
         earlier = open_reader(known).run if known is not None else None
         name = folder.parent.name if folder is not None else "run"
         tools = tuple(sink_for(each) if isinstance(each, str) else each for each in sinks)
-        self._pump = MonitorWorker(
+        self._worker = MonitorWorker(
             name, earlier, folder, self._recorder, alerts or AlertRules(), tools, self._complain
         )
         self._note("start", start_data(name, total_epochs, tuple(accepts)))
-        self._sampler = Sampler(self._pump.add, self._pump.sync) if resources else None
+        self._sampler = Sampler(self._worker.add, self._worker.sync) if resources else None
         if self._sampler is not None:
             self._sampler.start()
-        self._pump.start()
+        self._worker.start()
         atexit.register(_at_exit, weakref.ref(self))
 
     # ---- recording ----------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class Monitor:
 
     def flush(self) -> None:
         """Store and show what was recorded up to now, and wait until that is done."""
-        self._pump.drain()
+        self._worker.drain()
 
     def log(self, epoch: int, elapsed: float | timedelta, metrics: Metrics = None) -> None:
         """Log an epoch: a line in the terminal, a row in the table, a point in the charts.
@@ -253,9 +253,9 @@ class Monitor:
         if self._server is not None:
             return self._server.url
         for path in compare:
-            self._pump.hub.add(Path(path).name, open_reader(path).run)
+            self._worker.hub.add(Path(path).name, open_reader(path).run)
         access = Access(host=host, hosts=tuple(hosts))
-        hub = self._pump.hub
+        hub = self._worker.hub
         try:
             self._server = MonitorServer(hub, access=access, port=port, control=self._control)
         except OSError as problem:
@@ -281,9 +281,9 @@ class Monitor:
             self._sampler.stop()
         if self._watched is not None:
             self._draw(*self._watched)
-        last = self._pump.last_epoch()
+        last = self._worker.last_epoch()
         self._note("finish", {"time": time.time()})
-        self._pump.close()
+        self._worker.close()
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -313,7 +313,7 @@ class Monitor:
     def history(self) -> tuple[EpochRecord, ...]:
         """Return the logged epochs, those of earlier processes of the run included."""
         self.flush()
-        return tuple(self._pump.run.epochs)
+        return tuple(self._worker.run.epochs)
 
     def save_html(self, path: str | Path) -> None:
         """Have the page written to a file at the end, with everything in it.
@@ -341,13 +341,13 @@ class Monitor:
             path: the file.
         """
         epochs = self.history()
-        title = str(self._pump.run.identity.get("label", ""))
+        title = str(self._worker.run.identity.get("label", ""))
         write_text(path, log_of_epochs(epochs, self.total_epochs, title))
 
     # ---- how ----------------------------------------------------------------------------------
 
     def _note(self, kind: str, data: Mapping[str, Any]) -> None:
-        self._pump.add(Note(kind, data))
+        self._worker.add(Note(kind, data))
 
     def _watch(self, model: nn.Module, *, heat: bool) -> None:
         self._watched = (model, heat)
@@ -355,7 +355,7 @@ class Monitor:
         parameters = identity.pop("parameters")
         self._note("identity", identity)
         # Below what the user says, which wins.
-        if "parameters" not in self._pump.run.metadata:
+        if "parameters" not in self._worker.run.metadata:
             self._note("metadata", {"parameters": parameters})
         self._draw(model, heat)
 
@@ -367,8 +367,8 @@ class Monitor:
             self.set_svg(picture)
 
     def _control(self, run: str, action: str) -> str:
-        accepted = self._pump.run.process.get("accepts", ())
-        if action not in accepted or run not in ("", self._pump.name):
+        accepted = self._worker.run.process.get("accepts", ())
+        if action not in accepted or run not in ("", self._worker.name):
             message = f"{action!r} is not accepted (accepted: {', '.join(accepted) or 'nothing'})"
             raise ValueError(message)
         self._asked.append(action)
@@ -380,11 +380,11 @@ class Monitor:
         if not self._finished:
             self._finished = True
             self._note("stop", {"time": time.time()})
-            self._pump.close()
+            self._worker.close()
 
     def _archive(self, path: Path) -> None:
         try:
-            write_text(path, archive_of({self._pump.name: self._pump.run}))
+            write_text(path, archive_of({self._worker.name: self._worker.run}))
         except OSError as problem:
             self._complain(f"  monitor: {path} cannot be written ({problem.strerror})")
 

@@ -39,7 +39,7 @@ class RunList:
         self._unreadable: set[str] = set()
         self._searched = 0.0
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="flodl-run_list", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="flodl-runs", daemon=True)
         self.look()
 
     def start(self) -> None:

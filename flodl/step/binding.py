@@ -69,7 +69,7 @@ class Binding:
         self.used = [*self.trained, *self.others]
         self.aliases = [each.detach() for each in self.flat]
         self._outdated = False
-        self._watch = StepGuards(recipe, self.trained)
+        self._step_guards = StepGuards(recipe, self.trained)
 
     # ---- collecting ---------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Binding:
         """Return why the tensors or modes are no longer what was bound; nothing if they are."""
         if self._outdated and not self._refresh():
             return "not all parameters were updated"
-        return self._watch.stale()
+        return self._step_guards.stale()
 
     def take_back(self) -> None:
         """Undo `numbers()` when the step was not made."""

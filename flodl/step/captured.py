@@ -84,7 +84,7 @@ class GraphStep:
         # Other threads use the GPU meanwhile: a monitor fetches values, a loader copies.
         with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             self._loss = self._eager(held)
-        self._watch = StepGuards(recipe, trained)
+        self._step_guards = StepGuards(recipe, trained)
         self.metrics: dict[str, Tensor] = {}
         self.gradient_norm: Tensor | None = None
 
@@ -98,7 +98,7 @@ class GraphStep:
 
     def stale(self) -> str | None:
         """Return why the recording no longer says what the step is."""
-        return self._watch.stale()
+        return self._step_guards.stale()
 
     def __call__(self, tensors: Sequence[Tensor]) -> Tensor | None:
         """Run the step on the tensors of a batch; nothing if the update is no longer the recorded one."""

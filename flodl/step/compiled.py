@@ -125,7 +125,7 @@ class SplitStep(AbstractCompiledStep):
         """
         super().__init__(binding)
         self._eager = eager
-        self._gathered = gathered
+        self._accumulation = gathered
         gathering, updating = made
         device = binding.recipe.device()
         count = len(binding.numbers()[0])
@@ -143,7 +143,7 @@ class SplitStep(AbstractCompiledStep):
 
     def __call__(self, tensors: list[Tensor]) -> Tensor:
         """Gather the gradients of a batch, and update after the last one."""
-        eager, held = self._eager, self._gathered
+        eager, held = self._eager, self._accumulation
         held.take_over(eager)
         recipe = self._binding.recipe
         scale = eager.scaler.get_scale() if eager.scaler is not None else 1.0
@@ -158,7 +158,7 @@ class SplitStep(AbstractCompiledStep):
 
     def _end(self, scale: float, rest: list[Tensor]) -> None:
         """Update with what was gathered, unless it is not finite or the update is not the recorded one."""
-        binding, eager, held = self._binding, self._eager, self._gathered
+        binding, eager, held = self._binding, self._eager, self._accumulation
         values, flags = binding.numbers()
         if flags != self._update.program.flags:
             binding.take_back()

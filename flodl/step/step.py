@@ -1,4 +1,4 @@
-"""`make_step`: the training step on the requested rung of the ladder."""
+"""`make_step`: the training step in the requested mode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flodl.step.captured import require_cuda
 from flodl.step.eager import EagerStep
 from flodl.step.fusing import fuse
 from flodl.step.recipe import Precision, Recipe, TrainFn
-from flodl.step.tiering import Rung, Tiering
+from flodl.step.tiering import Tiering, TriedMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,18 +49,18 @@ class TrainStep:
         self._recipe = recipe
         self._report = report
         self._eager = EagerStep(recipe)
-        self._ladder: Tiering | None = None
+        self._tiering: Tiering | None = None
 
     def __call__(self, batch: Any) -> Tensor:
         """Train on one batch and return its loss, detached."""
-        if self._ladder is None:
+        if self._tiering is None:
             return self._eager(batch)
-        return self._ladder(batch)
+        return self._tiering(batch)
 
     @property
     def mode(self) -> str:
         """The running mode: `eager`, `graph` or `compiled`."""
-        return "eager" if self._ladder is None else self._ladder.mode
+        return "eager" if self._tiering is None else self._tiering.mode
 
     @property
     def metrics(self) -> Mapping[str, Tensor]:
@@ -81,10 +81,10 @@ class TrainStep:
         """Update with the batches of an unfinished accumulation; return whether there were any."""
         if self.at_boundary:
             return False
-        if self._ladder is None:
+        if self._tiering is None:
             self._eager.update()
         else:
-            self._ladder.update()
+            self._tiering.update()
         return True
 
     def say(self, line: str) -> None:
@@ -115,8 +115,8 @@ class TrainStep:
 
     def close(self) -> None:
         """End background work; the step can still be called."""
-        if self._ladder is not None:
-            self._ladder.close()
+        if self._tiering is not None:
+            self._tiering.close()
 
     def climb(self) -> None:
         """Prepare the requested mode beyond eager steps."""
@@ -131,14 +131,14 @@ class TrainStep:
             why = "a CUDA graph holds a whole step, and this one gathers gradients over batches"
             self.say(f"{self.decision}: {why}; use mode='compiled' or 'auto'")
         else:
-            rungs: tuple[Rung, ...] = ("compiled",)
+            tried_modes: tuple[TriedMode, ...] = ("compiled",)
             if self.asked == "graph":
-                rungs = ("graph",)
+                tried_modes = ("graph",)
             elif self.asked == "auto" and cuda and not recipe.in_parts:
-                rungs = ("graph", "compiled")
+                tried_modes = ("graph", "compiled")
             wanted = self.asked != "auto"
-            self._ladder = Tiering(
-                self._eager, self.say, patient=wanted, measured=not wanted, rungs=rungs
+            self._tiering = Tiering(
+                self._eager, self.say, patient=wanted, measured=not wanted, tried_modes=tried_modes
             )
 
 

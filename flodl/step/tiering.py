@@ -1,4 +1,4 @@
-"""The ladder: begin eagerly, compile in the background, prove, measure on real batches, keep the faster."""
+"""Tiering: begin eagerly, compile in the background, prove, measure on real batches, keep the faster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from flodl.step.compiled import AbstractCompiledStep
     from flodl.step.eager import EagerStep
 
-Rung: TypeAlias = Literal["graph", "compiled"]
+TriedMode: TypeAlias = Literal["graph", "compiled"]
 Phase: TypeAlias = Literal["warm", "compiling", "trial", "running", "refused"]
 _SEEN_BEFORE_TRYING = 4  # shapes that come more rarely stay eager
 _SECONDS_BEFORE_TRYING = 3.0  # a run that is over by then gains nothing from a compiler
@@ -55,8 +55,8 @@ class Turn:
 class Attempt:
     """The state of one shape of batches."""
 
-    def __init__(self, rungs: tuple[Rung, ...]) -> None:
-        self.rungs = rungs
+    def __init__(self, tried_modes: tuple[TriedMode, ...]) -> None:
+        self.tried_modes = tried_modes
         self.phase: Phase = "warm"
         self.seen = 0
         self.spent = 0.0
@@ -68,9 +68,9 @@ class Attempt:
         self.times: dict[str, list[float]] = {"eager": [], "captured": []}
 
     @property
-    def rung(self) -> Rung:
-        """The rung that is tried, or runs, instead of eager."""
-        return self.rungs[0]
+    def tried_mode(self) -> TriedMode:
+        """The mode that is tried, or runs, instead of eager."""
+        return self.tried_modes[0]
 
     def made(self) -> str:
         """Return the origin of the compiled step, as the end of a line."""
@@ -103,7 +103,7 @@ class Tiering:
         *,
         patient: bool,
         measured: bool,
-        rungs: tuple[Rung, ...],
+        tried_modes: tuple[TriedMode, ...],
     ) -> None:
         """Begin with eager steps.
 
@@ -112,7 +112,7 @@ class Tiering:
             say: takes one line whenever something is decided.
             patient: wait for the compiler instead of running eagerly meanwhile.
             measured: keep another step only if it is faster.
-            rungs: the rungs to try instead of eager, in this order.
+            tried_modes: the modes to try instead of eager, in this order.
         """
         self.mode = "eager"
         self._eager = eager
@@ -120,10 +120,10 @@ class Tiering:
         self._say = say
         self._patient = patient
         self._measured = measured
-        self._rungs = rungs
+        self._tried_modes = tried_modes
         self._attempts: dict[Key, Attempt] = {}
         self._binding: Binding | None = None
-        self._gathered: Accumulation | None = None
+        self._accumulation: Accumulation | None = None
         self._closed = False
         self._hooked = False
         self._crowded = False
@@ -162,9 +162,9 @@ class Tiering:
             return None
         if self.mode == "eager":
             # Compiled steps leave no gradients; those of the last eager step would only mislead.
-            if attempt.rung == "compiled":
+            if attempt.tried_mode == "compiled":
                 self._recipe.optimizer.zero_grad(set_to_none=True)
-            self.mode = attempt.rung
+            self.mode = attempt.tried_mode
         self._eager.metrics = step.metrics
         self._eager.gradient_norm = step.gradient_norm
         return loss
@@ -204,7 +204,7 @@ class Tiering:
                         f"{self.mode}: batches of more than {_MOST_SHAPES} forms; others are eager"
                     )
                 return self._run_eagerly(batch)
-            attempt = self._attempts[key] = Attempt(self._rungs)
+            attempt = self._attempts[key] = Attempt(self._tried_modes)
         attempt.seen += 1
         if attempt.phase == "trial":
             return self._trial(attempt, batch, tensors)
@@ -240,7 +240,7 @@ class Tiering:
             self._hooked = True
             self._attempts.clear()
             raise RefusedStepError(hooked)
-        if attempt.rung == "graph":
+        if attempt.tried_mode == "graph":
             self._record_graph(attempt, batch)
         else:
             self._compile(attempt, batch)
@@ -263,7 +263,9 @@ class Tiering:
         start = time.perf_counter()
         if self._binding is None:
             self._binding = Binding(self._recipe)
-            self._gathered = Accumulation(self._binding.trained) if self._recipe.in_parts else None
+            self._accumulation = (
+                Accumulation(self._binding.trained) if self._recipe.in_parts else None
+            )
         programs = record_all(self._recipe, self._binding.layout, batch)
         quietly = not self._patient
         attempt.compilations = tuple(Compilation(each, quietly=quietly) for each in programs)
@@ -289,8 +291,8 @@ class Tiering:
         except (RefusedStepError, torch.OutOfMemoryError) as error:
             attempt.batches.clear()
             attempt.step = None
-            attempt.rungs = attempt.rungs[1:]
-            attempt.phase = "warm" if attempt.rungs else "refused"
+            attempt.tried_modes = attempt.tried_modes[1:]
+            attempt.phase = "warm" if attempt.tried_modes else "refused"
             self._say(f"eager: {str(error).splitlines()[0]}")
 
     def _while_compiling(self, attempt: Attempt, batch: Any) -> Tensor:
@@ -310,7 +312,7 @@ class Tiering:
         batches = list(attempt.batches)
         attempt.batches.clear()
         attempt.evidence = prove(self._eager, binding.layout, made, batches)
-        attempt.step = bound(made, binding, self._eager, self._gathered)
+        attempt.step = bound(made, binding, self._eager, self._accumulation)
         attempt.phase = "trial" if self._measured else "running"
         if not self._measured:
             self._say(f"compiled: {attempt.evidence}{attempt.made()}")
@@ -351,12 +353,12 @@ class Tiering:
         if captured < eager * _FASTER:
             attempt.phase = "running"
             self._say(
-                f"{attempt.rung}: {eager / captured:.2f}x as fast ({figures}), {attempt.evidence}{made}"
+                f"{attempt.tried_mode}: {eager / captured:.2f}x as fast ({figures}), {attempt.evidence}{made}"
             )
         else:
             attempt.phase = "refused"
             attempt.step = None
-            self._say(f"eager: {attempt.rung} is not faster ({figures}){made}")
+            self._say(f"eager: {attempt.tried_mode} is not faster ({figures}){made}")
 
     # ---- going back ---------------------------------------------------------------------------
 
@@ -369,7 +371,7 @@ class Tiering:
             attempt.stop()
         self._attempts.clear()
         self._binding = None
-        self._gathered = None
+        self._accumulation = None
 
     def close(self) -> None:
         """End background work, also one that is being waited for; later steps run as they would now."""

@@ -323,10 +323,9 @@ class Loop:
     # ---- checkpoints -------------------------------------------------------------------------
 
     def _save(self, reason: str, *, wait: bool = False) -> None:
-        self._told(
-            lambda: self._it.checkpointing.written(wait=True)
-        )  # the one before, if it still runs
-        self._told(lambda: self._it.checkpointing.save(reason, wait=wait))
+        checkpointing = self._it.checkpointing
+        self._told(lambda: checkpointing.written(wait=True))  # the one before, if it still runs
+        self._told(lambda: checkpointing.save(reason, wait=wait))
 
     def _told(self, written: Callable[[], Saved | None]) -> None:
         """Report a checkpoint that is safe now.

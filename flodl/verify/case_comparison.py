@@ -64,13 +64,13 @@ class TooSlowError(Exception):
 
 
 @final
-class Abandoned(Exception):  # noqa: N818 - it is no error: the class_results holds the finding
+class Abandoned(Exception):  # noqa: N818 - it is no error: the results hold the finding
     """The port raised; later comparisons of the same pair of models say nothing more."""
 
 
 @final
 class CaseComparison:
-    """The comparison of one case of a class; findings go into the class_results."""
+    """The comparison of one case of a class; findings go into the results of the class."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class CaseComparison:
         self._original = original
         self._port = port
         self._case = case
-        self._class_results = class_results
+        self._results = class_results
         self._response = response
         self.seconds = {original.label: 0.0, port.label: 0.0}
         self.running: Label = original.label
@@ -111,13 +111,13 @@ class CaseComparison:
         if self.needs_s > self._allowed_s:
             raise TooSlowError(self.needs_s)
         self._port.take("case", self._case.number, self._original)
-        self._class_results.num_cases += 1
+        self._results.num_cases += 1
         if not able.batch:
             reason = "the original runs with this batch size only"
-            self._class_results.not_run(names.BATCH, reason)
+            self._results.not_run(names.BATCH, reason)
         if able.no_backward:
-            self._class_results.not_run(names.GRADIENTS, able.no_backward)
-            self._class_results.not_run(names.STEPS, able.no_backward)
+            self._results.not_run(names.GRADIENTS, able.no_backward)
+            self._results.not_run(names.STEPS, able.no_backward)
         loaded = None
         with contextlib.suppress(Abandoned):
             loaded = self._compare_initial()
@@ -131,7 +131,7 @@ class CaseComparison:
         for compare in (self._each_check_once, *reversed(order)) if able.heavy else order:
             with contextlib.suppress(Abandoned):
                 compare(able)
-        if names.WORLD not in self._class_results.entries and not self._class_results.differs:
+        if names.WORLD not in self._results.entries and not self._results.differs:
             with contextlib.suppress(Abandoned):
                 self._after_changes(able, WORLD_SHARE * (time.monotonic() - started))
 
@@ -151,7 +151,7 @@ class CaseComparison:
         for section, first in left.initial().items():
             check = _INITIAL_CHECK[section]
             mismatches = find_mismatches(first, found[section], section)
-            self._class_results.compared(check, mismatches, "after construction")
+            self._results.compared(check, mismatches, "after construction")
         del found, first
         if self._load_both_ways(left, right):
             return pair
@@ -163,7 +163,7 @@ class CaseComparison:
             left.load_own()
         except FailedError as problem:
             text = f"the original does not load its own: {problem.failure.text}"
-            self._class_results.not_run(names.STATE, text)
+            self._results.not_run(names.STATE, text)
             return False
         all_loaded = True
         for source, target, label in (
@@ -174,13 +174,11 @@ class CaseComparison:
                 source.perturb()
                 target.load_from(source)
             except FailedError as problem:
-                self._class_results.port_failed(names.STATE, problem.failure, None, label)
+                self._results.port_failed(names.STATE, problem.failure, None, label)
                 all_loaded = False
                 continue
             first, second = left.initial()["weights"], right.initial()["weights"]
-            self._class_results.compared(
-                names.STATE, find_mismatches(first, second, "weights"), label
-            )
+            self._results.compared(names.STATE, find_mismatches(first, second, "weights"), label)
             del first, second  # as large as the models: not while the next ones are made
         return all_loaded
 
@@ -297,7 +295,7 @@ class CaseComparison:
             raise Abandoned
         failed = self._on(self._port, lambda: right.change(found.change))
         if isinstance(failed, Failure):
-            self._class_results.port_failed(names.WORLD, failed, failed.line, where)
+            self._results.port_failed(names.WORLD, failed, failed.line, where)
             raise Abandoned
         self._compare_call(pair, call, names.WORLD, where)
         for side, model in ((self._original, left), (self._port, right)):
@@ -314,11 +312,11 @@ class CaseComparison:
             self._port.take("inputs", arguments, self._original)
             found = self._on(self._port, lambda: right.call_method(name, arguments))
             if isinstance(found, Failure):
-                self._class_results.port_failed(names.METHODS, found, found.line, where)
+                self._results.port_failed(names.METHODS, found, found.line, where)
                 return
             for section, first in seen.items():
                 mismatches = find_mismatches(first, found[section], section)
-                self._class_results.compared(names.METHODS, mismatches, where)
+                self._results.compared(names.METHODS, mismatches, where)
 
     def _alternate(self, check: str, label: str, inputs: int, plan: Plan) -> None:
         train = replace(plan, inputs=inputs)
@@ -364,7 +362,7 @@ class CaseComparison:
         right = self._on(self._port, lambda: self._port.build(self._case))
         if isinstance(right, Failure):
             left.drop()
-            self._class_results.port_failed(names.INITIAL, right, right.line, where)
+            self._results.port_failed(names.INITIAL, right, right.line, where)
             raise Abandoned
         return left, right
 
@@ -373,11 +371,11 @@ class CaseComparison:
         self._port.take("inputs", call.inputs, self._original)
         seen = self._on(self._original, lambda: left.call(call))
         if isinstance(seen, Failure):
-            self._class_results.not_run(check, f"the original raises {seen.text} [{where}]")
+            self._results.not_run(check, f"the original raises {seen.text} [{where}]")
             raise Abandoned
         found = self._on(self._port, lambda: right.call(call, seen.attribute_names))
         if isinstance(found, Failure):
-            self._class_results.port_failed(check, found, found.line, where)
+            self._results.port_failed(check, found, found.line, where)
             raise Abandoned
         self._compare_sections(seen, found, call, check, where)
 
@@ -387,32 +385,32 @@ class CaseComparison:
         for section, first in seen.sections.items():
             if section not in found.sections:
                 gone = Mismatch(path=section, text="the port gives none")
-                self._class_results.compared(_check_of(section, check, call), (gone,), where)
+                self._results.compared(_check_of(section, check, call), (gone,), where)
                 continue
             mismatches = find_mismatches(first, found.sections[section], section)
-            self._class_results.compared(_check_of(section, check, call), mismatches, where)
-        self._class_results.left_out(seen.unread)
+            self._results.compared(_check_of(section, check, call), mismatches, where)
+        self._results.left_out(seen.unread)
         if call.backward and seen.num_differentiable == 0:
             reason = "no output of the original depends on a parameter or an input"
-            self._class_results.not_run(names.GRADIENTS, reason)
+            self._results.not_run(names.GRADIENTS, reason)
 
     def _compare_steps(self, pair: _Pair, inputs: int) -> None:
         left, right = pair
         if not left.trains:
-            self._class_results.not_run(names.STEPS, "the model has no parameters to train")
+            self._results.not_run(names.STEPS, "the model has no parameters to train")
             return
         where = f"{NUM_STEPS} steps of SGD"
         seen = self._on(self._original, lambda: left.train_steps(inputs, NUM_STEPS))
         if isinstance(seen, Failure):
-            self._class_results.not_run(names.STEPS, f"the original raises {seen.text}")
+            self._results.not_run(names.STEPS, f"the original raises {seen.text}")
             return
         found = self._on(self._port, lambda: right.train_steps(inputs, NUM_STEPS))
         if isinstance(found, Failure):
-            self._class_results.port_failed(names.STEPS, found, found.line, where)
+            self._results.port_failed(names.STEPS, found, found.line, where)
             raise Abandoned
         for section, first in seen.items():
             mismatches = find_mismatches(first, found[section], section)
-            self._class_results.compared(names.STEPS, mismatches, where)
+            self._results.compared(names.STEPS, mismatches, where)
 
 
 def _check_of(section: str, check: str, call: Plan) -> str:

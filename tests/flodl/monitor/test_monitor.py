@@ -40,7 +40,7 @@ def test_numbers_and_tensors_of_all_kinds(monitor):
     monitor.record(0, {"a": 1, "b": torch.tensor([2.0]), "c": weight * 3, "d": torch.tensor(True)})
     monitor.record(1, {"a": torch.tensor(5, dtype=torch.bfloat16)})
     monitor.flush()
-    series = monitor._pump.run.series["metrics"]
+    series = monitor._worker.run.series["metrics"]
     assert series["a"].window().mean == (1.0, 5.0)
     assert [series[name].window().mean for name in "bcd"] == [(2.0,), (3.0,), (1.0,)]
 
@@ -52,7 +52,7 @@ def test_a_value_that_changes_later_was_read_before(monitor):
     loss.add_(1)
     values["loss"] = 7.0
     monitor.flush()
-    assert monitor._pump.run.series["metrics"]["loss"].window().mean == (1.0,)
+    assert monitor._worker.run.series["metrics"]["loss"].window().mean == (1.0,)
 
 
 def test_values_on_another_device_are_fetched_later(monitor, monkeypatch):
@@ -67,7 +67,7 @@ def test_values_on_another_device_are_fetched_later(monitor, monkeypatch):
         if isinstance(row[2]["loss"], torch.Tensor)
     )
     monitor.flush()
-    assert monitor._pump.run.series["metrics"]["loss"].window().mean == (0, 2, 4, 6, 8)
+    assert monitor._worker.run.series["metrics"]["loss"].window().mean == (0, 2, 4, 6, 8)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_nothing_is_lost_between_threads(monitor):
     for thread in threads:
         thread.join()
     monitor.flush()
-    counts = {name: each.count for name, each in monitor._pump.run.series["metrics"].items()}
+    counts = {name: each.count for name, each in monitor._worker.run.series["metrics"].items()}
     assert counts == {f"m{i}": 2000 for i in range(4)}
 
 
@@ -114,7 +114,7 @@ def test_everything_that_can_be_logged(monitor):
 
 def kinds(monitor):
     monitor.flush()
-    return [each["kind"] for each in monitor._pump.run.alerts]
+    return [each["kind"] for each in monitor._worker.run.alerts]
 
 
 def test_a_loss_that_is_no_number_is_told_once(monitor):
@@ -123,7 +123,7 @@ def test_a_loss_that_is_no_number_is_told_once(monitor):
     monitor.flush()
     monitor.record(10, {"loss": math.inf})
     assert kinds(monitor) == ["nan"]
-    assert monitor._pump.run.alerts[0]["message"] == "loss is nan at step 5"
+    assert monitor._worker.run.alerts[0]["message"] == "loss is nan at step 5"
     monitor.record(11, {"loss": 1.0})
     monitor.flush()
     monitor.record(12, {"loss": math.inf})
@@ -143,12 +143,12 @@ def test_a_stall_is_told_and_so_is_its_end():
     monitor = Monitor(0, quiet=True, resources=False, alerts=rules)
     monitor.record(0, {"loss": 1.0})
     limit = time.monotonic() + 5
-    while not monitor._pump.run.alerts and time.monotonic() < limit:
+    while not monitor._worker.run.alerts and time.monotonic() < limit:
         time.sleep(0.02)
     assert kinds(monitor) == ["stall"]
     monitor.record(1, {"loss": 1.0})
     monitor.flush()
-    assert [each["message"] for each in monitor._pump.run.events] == ["it goes on"]
+    assert [each["message"] for each in monitor._worker.run.events] == ["it goes on"]
     monitor.finish()
 
 
@@ -156,7 +156,7 @@ def test_an_alert_of_ones_own(monitor):
     monitor.event("alert", "the learning rate is strange")
     monitor.event("signal", "SIGTERM")
     assert kinds(monitor) == ["alert"]
-    assert monitor._pump.run.events[0]["kind"] == "signal"
+    assert monitor._worker.run.events[0]["kind"] == "signal"
 
 
 # ---- the model, the machine, the files -----------------------------------------------------------
@@ -170,7 +170,7 @@ def test_a_watched_graph_is_named_measured_and_drawn(monitor):
     model(torch.ones(1, 4))
     monitor.log(0, 1.0, {})
     monitor.flush()
-    run = monitor._pump.run
+    run = monitor._worker.run
     assert run.identity["label"] == "net"
     assert len(run.identity["hash"]) == 64
     assert run.metadata == {"parameters": "what the user says wins", "lr": 0.1}
@@ -181,7 +181,7 @@ def test_the_last_picture_is_that_of_the_model_at_the_end(monitor, capsys):
     model = graph()
     model(torch.ones(1, 4))
     monitor.finish_with(model)
-    assert monitor._pump.run.picture.startswith("<svg")
+    assert monitor._worker.run.picture.startswith("<svg")
     assert "no picture" not in capsys.readouterr().out
 
 
@@ -189,9 +189,9 @@ def test_a_plain_module_has_a_name_and_a_size_but_no_picture(monitor):
     monitor.watch(nn.Linear(3, 2))
     monitor.log(0, 1.0, {})
     monitor.flush()
-    assert monitor._pump.run.identity["label"] == "Linear"
-    assert monitor._pump.run.metadata["parameters"] == {"total": 8, "trainable": 8, "frozen": 0}
-    assert monitor._pump.run.picture == ""
+    assert monitor._worker.run.identity["label"] == "Linear"
+    assert monitor._worker.run.metadata["parameters"] == {"total": 8, "trainable": 8, "frozen": 0}
+    assert monitor._worker.run.picture == ""
 
 
 def test_every_metric_has_its_own_column(monitor, tmp_path):
@@ -267,7 +267,7 @@ def test_values_on_a_gpu_are_recorded_without_waiting_for_it():
     monitor.record(0, {"loss": loss})
     assert time.perf_counter() - began < 1e-3
     monitor.flush()
-    assert monitor._pump.run.series["metrics"]["loss"].count == 1
+    assert monitor._worker.run.series["metrics"]["loss"].count == 1
     monitor.finish()
 
 

@@ -14,7 +14,7 @@ GB = 1 << 30
 def test_the_machine_is_sampled():
     monitor = Monitor(1, quiet=True)
     limit = time.monotonic() + 10
-    while not monitor._pump.run.series["resources"] and time.monotonic() < limit:
+    while not monitor._worker.run.series["resources"] and time.monotonic() < limit:
         time.sleep(0.05)
     monitor.log(0, 1.0, {})
     (logged,) = monitor.history()

@@ -186,7 +186,7 @@ def test_a_full_disk_is_said_and_the_rest_is_kept_for_later(tmp_path, monkeypatc
         monitor.record(step, {"loss": float(step)})
         monitor.flush()
     assert "No space left on device" in capsys.readouterr().out
-    assert [each["kind"] for each in monitor._pump.run.alerts] == ["storage"]
+    assert [each["kind"] for each in monitor._worker.run.alerts] == ["storage"]
     assert open_reader(tmp_path).run.series["metrics"]["loss"].count == 1
     full[0] = False
     monitor.finish()

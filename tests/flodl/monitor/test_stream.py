@@ -72,10 +72,10 @@ def test_a_number_of_another_server_is_not_taken_for_ours():
 def test_what_is_no_longer_kept_is_replaced_by_a_summary(monkeypatch):
     monkeypatch.setattr("flodl.monitor.events._RING_BYTES", 500)
     monitor = Monitor(0, quiet=True, resources=False)
-    first = monitor._pump.hub._id(0)
+    first = monitor._worker.hub._id(0)
     train(monitor, 30, 0)
     monitor.flush()
-    assert b"event: snapshot" in monitor._pump.hub.join(lambda _: None, first)
+    assert b"event: snapshot" in monitor._worker.hub.join(lambda _: None, first)
     monitor.finish()
 
 
@@ -86,7 +86,7 @@ def test_twenty_readers_get_the_same(monitor):
     for reader in readers:
         reader.start()
     limit = time.monotonic() + 10
-    while monitor._pump.hub.audience < 20 and time.monotonic() < limit:
+    while monitor._worker.hub.audience < 20 and time.monotonic() < limit:
         time.sleep(0.01)
     train(monitor, 20)
     monitor.finish()
@@ -112,9 +112,9 @@ def test_who_does_not_read_is_cut_off_and_nobody_waits(monitor, monkeypatch):
     assert time.monotonic() - began < 20
     monitor.flush()
     limit = time.monotonic() + 10
-    while monitor._pump.hub.audience > 1 and time.monotonic() < limit:
+    while monitor._worker.hub.audience > 1 and time.monotonic() < limit:
         time.sleep(0.01)
-    assert monitor._pump.hub.audience == 1
+    assert monitor._worker.hub.audience == 1
     monitor.finish()
     reader.join(timeout=20)
     assert len(log.epochs) == 400
@@ -125,15 +125,15 @@ def test_a_reader_that_vanishes_is_forgotten(monitor):
     url = monitor.serve()
     stream = Stream(url)
     next(stream.messages())
-    assert monitor._pump.hub.audience == 1
+    assert monitor._worker.hub.audience == 1
     # A reset, as when a laptop is closed.
     stream._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     stream.close()
     limit = time.monotonic() + 5
-    while monitor._pump.hub.audience and time.monotonic() < limit:
+    while monitor._worker.hub.audience and time.monotonic() < limit:
         monitor.log(0, 1.0, {})
         time.sleep(0.02)
-    assert monitor._pump.hub.audience == 0
+    assert monitor._worker.hub.audience == 0
 
 
 def test_a_run_that_is_recorded_again_begins_anew_for_those_who_look(tmp_path):

@@ -1,4 +1,4 @@
-"""The ladder goes back to eager steps wherever recorded ones would not be the same."""
+"""Tiering goes back to eager steps wherever recorded ones would not be the same."""
 
 import copy
 import random
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from flodl.nn.optimizers import SGD, Adam
-from flodl.step import tiering as ladder_module
+from flodl.step import tiering as tiering_module
 from flodl.step.binding import Binding
 from flodl.step.program import record
 from flodl.step.recipe import Recipe
@@ -209,7 +209,7 @@ def test_a_difference_is_found_before_it_does_harm(monkeypatch):
 
             return call
 
-    monkeypatch.setattr(ladder_module, "Compilation", Wrong)
+    monkeypatch.setattr(tiering_module, "Compilation", Wrong)
     model, twin = net(), net()
     step, said = compiled_step(model, steps=4)
     assert step.mode == "eager"

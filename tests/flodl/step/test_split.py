@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from flodl.nn.optimizers import SGD, Adam, AdamW, NAdam, RMSprop
-from flodl.step import tiering as ladder_module
+from flodl.step import tiering as tiering_module
 from flodl.step.ema import Ema
 from flodl.step.step import make_step
 from tests.flodl.step.helpers import Replay, batches, net, train_fn
@@ -24,8 +24,8 @@ OPTIMIZERS = {
 
 @pytest.fixture(autouse=True)
 def replay(monkeypatch):
-    monkeypatch.setattr(ladder_module, "Compilation", Replay)
-    monkeypatch.setattr(ladder_module, "compiler_missing", lambda device: None)
+    monkeypatch.setattr(tiering_module, "Compilation", Replay)
+    monkeypatch.setattr(tiering_module, "compiler_missing", lambda device: None)
 
 
 class Run:
@@ -150,8 +150,8 @@ def test_a_hook_within_an_accumulation_runs():
 @pytest.mark.parametrize(("cost", "kept"), [(5.0, "eager"), (0.5, "compiled")])
 def test_auto_measures_whole_accumulations(monkeypatch, cost, kept):
     clock = {"now": 0.0}
-    monkeypatch.setattr(ladder_module.time, "perf_counter", lambda: clock["now"])
-    monkeypatch.setattr(ladder_module, "_SECONDS_BEFORE_TRYING", 0.0)
+    monkeypatch.setattr(tiering_module.time, "perf_counter", lambda: clock["now"])
+    monkeypatch.setattr(tiering_module, "_SECONDS_BEFORE_TRYING", 0.0)
 
     class Timed(Replay):
         def result(self):
@@ -165,7 +165,7 @@ def test_auto_measures_whole_accumulations(monkeypatch, cost, kept):
         clock["now"] += 1.0
         return train_fn(model, batch)
 
-    monkeypatch.setattr(ladder_module, "Compilation", Timed)
+    monkeypatch.setattr(tiering_module, "Compilation", Timed)
     data = batches(70)
     compiled, eager = Run("auto", fn=slow, accumulate=2), Run("eager", accumulate=2)
     assert_equal(compiled.train(data), eager.train(data), mode=kept)
@@ -262,7 +262,7 @@ def test_a_wrong_gather_is_found_before_it_does_harm(monkeypatch):
 
             return call
 
-    monkeypatch.setattr(ladder_module, "Compilation", Wrong)
+    monkeypatch.setattr(tiering_module, "Compilation", Wrong)
     run, eager = pair(batches(6), accumulate=2)
     assert run.step.mode == "eager"
     assert "differ from eager ones by" in run.said[-1]

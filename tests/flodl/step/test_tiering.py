@@ -1,4 +1,4 @@
-"""The ladder: recorded steps equal eager ones, and the faster ones are kept."""
+"""Tiering: recorded steps equal eager ones, and the faster ones are kept."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import nn
 
 from flodl import Flow, FlowModule
 from flodl.nn.optimizers import SGD, Adagrad, Adam, AdamW, NAdam, RAdam, RMSprop
-from flodl.step import tiering as ladder_module
+from flodl.step import tiering as tiering_module
 from flodl.step.binding import Binding
 from flodl.step.program import record
 from flodl.step.recipe import Recipe
@@ -174,7 +174,7 @@ def test_a_graph_that_is_profiled_runs_eagerly():
 
 def test_auto_keeps_the_faster_and_says_why(monkeypatch):
     clock = {"now": 0.0}
-    monkeypatch.setattr(ladder_module.time, "perf_counter", lambda: clock["now"])
+    monkeypatch.setattr(tiering_module.time, "perf_counter", lambda: clock["now"])
 
     class Timed(Replay):
         cost = 0.1
@@ -190,7 +190,7 @@ def test_auto_keeps_the_faster_and_says_why(monkeypatch):
         clock["now"] += 1.0
         return train_fn(model, batch)
 
-    monkeypatch.setattr(ladder_module, "Compilation", Timed)
+    monkeypatch.setattr(tiering_module, "Compilation", Timed)
     for Timed.cost, expected in (
         (2.0, "eager: compiled is not faster (2e+03 ms"),
         (0.1, "compiled: 10.00x as fast"),
