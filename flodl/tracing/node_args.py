@@ -185,7 +185,10 @@ class Encoder:
             return  # a step reads what it holds in every call
         with self._tracer.paused():
             for part in all_held_by(value, lambda part: sources.source_of(part) is not None):
-                self.constant(part, type(part).__name__, portable=False)
+                if part is self._tracer.module:
+                    self.portable = False
+                else:
+                    self.constant(part, type(part).__name__, portable=False)
 
     def module_path(self, module: nn.Module) -> str | None:
         """Return the dotted path of a module below the owner, `None` if it is not there."""

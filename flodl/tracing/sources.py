@@ -573,12 +573,6 @@ class Sources:
 
     def bound(self, value: object, key: str) -> None:
         """Guard that an object which the plan holds as a constant is still where it was found."""
-        if isinstance(value, MethodType):
-            owner = self.source_of(value.__self__)
-            if owner is not None and owner != "self":
-                kept = self._key(value.__self__, type(value.__self__).__name__, portable=False)
-                self._check(f"{owner} is {kept}")
-            return
         source = self.source_of(value)
         if source is not None and source != key:
             self._check(f"{source} is {key}")
