@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import linecache
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,6 +15,7 @@ from types import FrameType
 from typing import Literal, TypeVar, final
 
 T = TypeVar("T")
+_RING_AGAIN_S = 0.001
 # `raised` by user code; `no-inputs` were found that it takes, or there was `no-time` to look for any; a flow
 # called one of its words on a `plain-value`.
 FailureCode = Literal["raised", "no-inputs", "no-time", "plain-value"]
@@ -106,11 +109,28 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 @final
 class Timer:
-    """An interval timer that raises in the main thread; an outer one waits for the inner one."""
+    """An interval timer that raises in the main thread; an outer one waits for the inner one.
 
-    def __init__(self, outer_remaining: float, outer_handler: object) -> None:
+    Python prints an exception of a finalizer or weakref callback and goes on. If the time is over
+    just there, the error is lost, so the timer rings again a moment later:
+
+        class Slow:
+            def __del__(self):
+                while True: ...         # the time is over here: the loop ends, the code goes on,
+        del slow; model(x)              # and the next ring ends this call
+
+    https://docs.python.org/3/library/sys.html#sys.unraisablehook
+    """
+
+    def __init__(
+        self,
+        outer_remaining: float,
+        outer_handler: object,
+        outer_hook: Callable[[sys.UnraisableHookArgs], object],
+    ) -> None:
         self._outer_remaining = outer_remaining
         self._outer_handler = outer_handler
+        self._outer_hook = outer_hook
 
     @classmethod
     def start(cls, seconds: float) -> Timer:
@@ -119,11 +139,14 @@ class Timer:
         left, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
         if 0 < left < seconds:
             signal.setitimer(signal.ITIMER_REAL, left)
-        return cls(left, handler)
+        hook = sys.unraisablehook
+        sys.unraisablehook = functools.partial(_ring_again, hook)
+        return cls(left, handler, hook)
 
     def stop(self) -> None:
         """Disarm, and give the outer timer back what it had (the inner time is a gift to it)."""
         signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.unraisablehook = self._outer_hook
         if callable(self._outer_handler):
             signal.signal(signal.SIGALRM, self._outer_handler)
         if self._outer_remaining > 0:
@@ -132,3 +155,13 @@ class Timer:
 
 def _out_of_time(_number: int, _frame: FrameType | None) -> None:
     raise OutOfTimeError
+
+
+def _ring_again(
+    report: Callable[[sys.UnraisableHookArgs], object], lost: sys.UnraisableHookArgs
+) -> None:
+    """Arm the timer again if Python dropped its error; report any other dropped error."""
+    if lost.exc_type is OutOfTimeError:
+        signal.setitimer(signal.ITIMER_REAL, _RING_AGAIN_S)
+    else:
+        report(lost)

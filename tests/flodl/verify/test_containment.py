@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import warnings
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -199,6 +201,58 @@ def test_time_limits_nest_and_let_no_user_code_catch_them() -> None:
         run_for_ever()
     with pytest.raises(OutOfTimeError), time_limit(0.0):
         pass
+
+
+def _del() -> object:
+    class Slow:
+        def __del__(self) -> None:
+            while True:
+                pass
+
+    return Slow()
+
+
+def _weakref() -> object:
+    class Plain:
+        pass
+
+    def callback(_reference: object) -> None:
+        while True:
+            pass
+
+    plain = Plain()
+    _KEPT.append(weakref.ref(plain, callback))
+    return plain
+
+
+_KEPT: list[object] = []
+
+
+@pytest.mark.parametrize("make", [_del, _weakref])
+def test_time_limit_over_in_a_finalizer_ends_what_follows(make: Callable[[], object]) -> None:
+    # Python drops the error of a finalizer: without a second ring the loop below never ends.
+    def drop_and_run_for_ever() -> None:
+        slow = make()
+        del slow
+        while True:
+            pass
+
+    hook = sys.unraisablehook
+    with pytest.raises(OutOfTimeError), time_limit(0.05):
+        drop_and_run_for_ever()
+    assert sys.unraisablehook is hook
+
+
+def test_time_limit_reports_other_errors_of_finalizers(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def __del__(self) -> None:
+            raise ValueError
+
+    seen: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: seen.append(lost.exc_type))
+    with time_limit(30.0):
+        Broken()
+    assert seen == [ValueError]
 
 
 def test_a_failure_names_the_line_of_its_file() -> None:
