@@ -9,6 +9,7 @@ WORKDIR /src
 COPY constraints.txt hatch_build.py pyproject.toml README.md LICENSE ./
 COPY fdl_cli ./fdl_cli
 COPY flodl ./flodl
+COPY flodl_verify ./flodl_verify
 COPY templates ./templates
 COPY skills ./skills
 # pip compiles the bytecode here: whoever runs the image cannot write it.

@@ -53,8 +53,10 @@ def rename_module(text: str, old: str, new: str) -> str:
     text = re.sub(rf"(?<![\w.]){re.escape(old)}\b(?!\.py\b)", new, text)
     path, target = old.replace(".", "/"), new.replace(".", "/")
     text = re.sub(rf"(?<!\w){re.escape(path)}\b", target, text)
-    package, name = old.rsplit(".", 1)
-    home, renamed = new.rsplit(".", 1)
+    package, _, name = old.rpartition(".")
+    home, _, renamed = new.rpartition(".")
+    if not home:  # it has become a package at the top, which no other one brings
+        return text
     if home != package:
         text = re.sub(
             rf"^([ \t]*)from {re.escape(package)} import ([^(\n]*\b{name}\b[^\n]*)$",
@@ -97,8 +99,8 @@ def rename_in(text: str, name: str, rows: dict[str, dict[str, str]]) -> str:
 
 
 def move(old: Path, new: Path) -> None:
-    """Move a file or folder, if it is there."""
-    if (ROOT / old).exists():
+    """Move a file or folder that git knows, if it is there."""
+    if git("ls-files", str(old)):
         (ROOT / new).parent.mkdir(parents=True, exist_ok=True)
         git("mv", str(old), str(new))
 

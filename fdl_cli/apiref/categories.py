@@ -43,7 +43,6 @@ CATEGORIES: Final[tuple[tuple[str, str], ...]] = (
     ("Training", "flodl.step"),
     ("Training", "flodl.runs"),
     ("Many devices", "flodl.distributed"),
-    ("Proof of equality", "flodl.verify"),
     ("Values and their parts", "flodl.pytree"),
     ("Errors", "flodl.errors"),
 )

@@ -194,7 +194,7 @@ def _ask_child(
         asked, answered = workdir / "request.json", workdir / "response.json"
         asked.write_text(json.dumps(request), encoding="utf-8")
         completed = run_process(
-            (python, "-m", "flodl.render", asked, answered),
+            (python, "-m", "flodl_verify.render", asked, answered),
             cwd=file.parent,
             env=child_environment(workdir),
             timeout=options.timeout_s,

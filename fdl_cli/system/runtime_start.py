@@ -1,7 +1,8 @@
 """Start of a flodl module in the user's Python: `python -P runtime_start.py FOLDERS MODULE ARGUMENT...`.
 
-That Python has torch and need not have flodl. It then gets the runtime of the tool, and the one package that
-the runtime needs besides torch, from the folders that the tool names; its own packages come first.
+That Python has torch and need not have flodl. It then gets the runtime and the prover of the tool, and the
+one package that the runtime needs besides torch. They come from the folders that the tool names; packages
+of that Python come first.
 """
 
 import importlib.machinery
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import final
 
-PACKAGES = ("flodl", "xxhash")
+PACKAGES = ("flodl", "flodl_verify", "xxhash")
 
 
 @final

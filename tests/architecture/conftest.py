@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-PACKAGES = ("fdl_cli", "flodl")
+PACKAGES = ("fdl_cli", "flodl", "flodl_verify")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,24 @@ VIOLATIONS = {
         "import fdl_cli.porter.parse.reader",
     ),
     "the tool and the runtime do not know each other": ("fdl_cli/result.py", "import flodl"),
+    "the prover knows the runtime, and not the tool": (
+        "flodl_verify/values/planted.py",
+        "import fdl_cli.errors",
+    ),
+    "the runtime does not know the prover": (
+        "flodl/nn/planted.py",
+        "import flodl_verify.protocol",
+    ),
+    "the tool knows only the protocols of the prover": (
+        "fdl_cli/system/planted.py",
+        "import flodl_verify.verify_session",
+    ),
+    "the protocols of the prover need no torch": ("flodl_verify/protocol.py", "import torch"),
+    "prover rooms": ("flodl_verify/sandbox/planted.py", "import flodl_verify.values.raw"),
+    "rules for inputs do not know the search": (
+        "flodl_verify/inputs/rules/planted.py",
+        "import flodl_verify.inputs.case_finder",
+    ),
     "a torch is chosen without installing anything": (
         "fdl_cli/torch_setup/choice/compat.py",
         "import fdl_cli.torch_setup.install.acquire",
@@ -51,7 +69,7 @@ def test_every_contract_reports_its_violation(root, tmp_path):
     contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]
     assert {contract["name"] for contract in contracts["contracts"]} == set(VIOLATIONS)
     shutil.copy(root / "pyproject.toml", tmp_path)
-    for package in ("fdl_cli", "flodl"):
+    for package in ("fdl_cli", "flodl", "flodl_verify"):
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(root / package, tmp_path / package, ignore=ignore)
     for file, line in VIOLATIONS.values():

@@ -31,14 +31,14 @@ def test_the_wheel_holds_the_packages_and_the_assets(wheel, root):
     names = set(zipfile.ZipFile(wheel).namelist())
     expected = {
         str(path.relative_to(root))
-        for package in ("fdl_cli", "flodl")
+        for package in ("fdl_cli", "flodl", "flodl_verify")
         for path in (root / package).rglob("*.py")
     }
     assert expected <= names
     assert "fdl_cli/_assets/templates/README.md" in names
     assert "fdl_cli/_assets/skills/README.md" in names
     tops = {name.split("/")[0] for name in names}
-    assert tops == {"fdl_cli", "flodl", f"flodl-{__version__}.dist-info"}
+    assert tops == {"fdl_cli", "flodl", "flodl_verify", f"flodl-{__version__}.dist-info"}
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Questions and results of a verification, as plain values that cross the process border.
 
 The parent (`fdl_cli.porter.verify`) turns a `VerifyRequest` into a task for a server of proofs
-(`flodl.verify.serve`), which knows torch, and reads the answer back as a `VerifyOutcome`.
+(`flodl_verify.verify_session`), which knows torch, and reads the answer back as a `VerifyOutcome`.
 """
 
 from __future__ import annotations

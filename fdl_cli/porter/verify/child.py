@@ -265,14 +265,15 @@ def proof_environment() -> dict[str, str]:
 def child_environment(workdir: Path) -> dict[str, str]:
     """Return the environment of a process that draws: as that of a proof, with the runtime importable."""
     environment = {**os.environ, **_SETTINGS, "PYTHONDONTWRITEBYTECODE": "1"}
-    # The user's Python need not have flodl installed. A folder with a link to the runtime alone
-    # brings it there without the other packages of fdl's own environment.
+    # The user's Python need not have flodl installed. A folder with links to the runtime and the prover
+    # alone brings them there without the other packages of fdl's own environment.
     folder = workdir.resolve() / "runtime"
     folder.mkdir(exist_ok=True)
-    link = folder / "flodl"
-    if not link.exists():
-        package = Path(fdl_cli.__file__).resolve().parent.parent / "flodl"
-        link.symlink_to(package, target_is_directory=True)
+    for name in ("flodl", "flodl_verify"):
+        link = folder / name
+        if not link.exists():
+            package = Path(fdl_cli.__file__).resolve().parent.parent / name
+            link.symlink_to(package, target_is_directory=True)
     known = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = f"{folder}{os.pathsep}{known}" if known else str(folder)
     environment["NUMBA_CACHE_DIR"] = str(workdir.resolve() / "numba")

@@ -48,13 +48,13 @@ class Server:
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._control, theirs = socket.socketpair()
-        package = Path(fdl_cli.__file__).resolve().parent.parent / "flodl"
+        packages = Path(fdl_cli.__file__).resolve().parent.parent
         variables = dict(environment)
         paths = variables.pop("PYTHONPATH", "")
-        argv = (python, "-I", package / "verify" / "launch.py", str(theirs.fileno()))
+        argv = (python, "-I", packages / "flodl_verify" / "launch.py", str(theirs.fileno()))
         try:
             self._child = start_server(
-                (*argv, self._folder, package, paths),
+                (*argv, self._folder, packages, paths),
                 cwd=self._folder,
                 env=variables,
                 descriptor=theirs.fileno(),

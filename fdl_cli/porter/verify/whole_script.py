@@ -21,7 +21,7 @@ SLACK = 1.5
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Curve:
-    """The record of one run; see `flodl.verify.curve`."""
+    """The record of one run; see `flodl_verify.sides.curve`."""
 
     losses: tuple[str, ...]
     values: tuple[float, ...]

@@ -33,7 +33,7 @@ from fdl_cli.torch_setup.install.pip_tool import pip_causes
 PROJECT: Final = "flodl"
 VENDOR: Final = "vendor"
 SECONDS: Final = 600.0
-_PACKAGES: Final = ("fdl_cli", "flodl")
+_PACKAGES: Final = ("fdl_cli", "flodl", "flodl_verify")
 # Files that an installer adds to those of a wheel.
 _ADDED: Final = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json"})
 _LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)

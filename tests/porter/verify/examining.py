@@ -18,12 +18,12 @@ from unittest import mock
 import numpy as np
 import torch
 
-from flodl.verify.containment import contained
-from flodl.verify.isolated_import import Label
-from flodl.verify.protocol import Request
-from flodl.verify.rounds import examine
-from flodl.verify.wire import Fields, Store, Stored
-from flodl.verify.worker import Worker
+from flodl_verify.compare.rounds import examine
+from flodl_verify.protocol import Request
+from flodl_verify.sandbox.containment import contained
+from flodl_verify.sandbox.isolated_import import Label
+from flodl_verify.sides.wire import Fields, Store, Stored
+from flodl_verify.sides.worker import Worker
 
 TWINS = Path(__file__).parents[2] / "data" / "twins"
 ClassResult = dict[str, Any]

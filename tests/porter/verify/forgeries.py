@@ -43,16 +43,16 @@ PATCHED = {
     "json": "import json\njson.dumps = lambda *a, **k: '{{}}'\n"
     "json.JSONEncoder.encode = lambda self, value: '{{\"ok\": {{}}}}'",
     "built-in names": "import builtins\nbuiltins.all = builtins.isinstance = lambda *a: True",
-    "comparison": "import flodl.verify.compare as c\nc.find_mismatches = lambda *a: iter(())\n"
+    "comparison": "import flodl_verify.values.comparison as c\nc.find_mismatches = lambda *a: iter(())\n"
     "c.same_bits = lambda *a: True",
-    "snapshots": "import flodl.verify.snapshot as s\nimport flodl.verify.raw as r\n"
-    "import flodl.verify.results as l\n"
+    "snapshots": "import flodl_verify.values.snapshot as s\nimport flodl_verify.values.raw as r\n"
+    "import flodl_verify.compare.results as l\n"
     "s.Freezer.freeze = s.Freezer.freeze_tree = lambda *a: s.Snapshot((s.Part(-1, '', 'x', "
     "s.Plain('x')),))\nr.dense_copy = lambda t: torch.zeros(2, 4)\n"
     "l.ClassResults.compared = lambda *a: None",
     "walk": "import flodl.pytree.walker as w\nimport flodl.pytree as p\n"
     "w.Walker.flatten = lambda *a, **k: p.Tree((p.Node(-1, '', 'x', p.Plain('x')),))",
-    "results": "import flodl.verify.protocol as p\nimport flodl.verify.serve as s\n"
+    "results": "import flodl_verify.protocol as p\nimport flodl_verify.verify_session as s\n"
     "s.Reporter.add = s.examine = lambda *a, **k: None",
     "function mode": "from torch.overrides import TorchFunctionMode\n"
     "class Mode(TorchFunctionMode):\n"
@@ -86,7 +86,7 @@ PATCHED = {
 }
 
 SIGNS = {
-    "modules": "any(name.startswith(('flodl.verify', 'flodl.pytree')) for name in sys.modules)",
+    "modules": "any(name.startswith(('flodl_verify', 'flodl.pytree')) for name in sys.modules)",
     "attributes": "'verify' in dir(sys.modules.get('flodl', sys))",
     "environment": "any(name.startswith(('FDL', 'FLODL', 'OMP_', 'MKL_', 'PYTHON')) for name in os.environ)",
     "folder": "any(word in os.getcwd() for word in ('fdl-', 'verify', 'scratch', 'runtime'))",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flodl.verify import case_comparison
+from flodl_verify.compare import case_comparison
 from tests.porter.verify.examining import ClassResult, examine_files, statuses
 
 pytestmark = pytest.mark.torch

@@ -128,7 +128,7 @@ def test_a_package_that_takes_all_the_time(tmp_path: Path, monkeypatch: Any) -> 
     slow = tmp_path / "site-packages" / "slow_one"
     slow.mkdir(parents=True)
     (slow / "__init__.py").write_text("import time\ntime.sleep(600)\n")
-    monkeypatch.setattr("flodl.verify.isolated_import.IMPORT_LIMIT_S", 1.0)
+    monkeypatch.setattr("flodl_verify.sandbox.isolated_import.IMPORT_LIMIT_S", 1.0)
     monkeypatch.syspath_prepend(slow.parent)
     text = net("from slow_one.util import pad", first="assert pad is not None")
     result = examined(tmp_path, {"net.py": text}, "net.py")
@@ -155,7 +155,7 @@ def test_a_port_that_draws_when_it_is_imported_is_found(tmp_path: Path) -> None:
 
 
 def test_what_stands_behind_a_long_run_is_defined(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("flodl.verify.isolated_import.IMPORT_LIMIT_S", 1.0)
+    monkeypatch.setattr("flodl_verify.sandbox.isolated_import.IMPORT_LIMIT_S", 1.0)
     text = net("import time", "time.sleep(600)")
     result = examined(tmp_path, {"net.py": text}, "net.py")
     assert result["status"] == "equal"

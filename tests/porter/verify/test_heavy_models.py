@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from flodl.verify import probe
-from flodl.verify.attempt import OutOfTimeError
-from flodl.verify.case_comparison import CaseComparison
-from flodl.verify.variants import shrunk_variants
+from flodl_verify.compare.case_comparison import CaseComparison
+from flodl_verify.sandbox.attempt import OutOfTimeError
+from flodl_verify.sides import probe
+from flodl_verify.sides.variants import shrunk_variants
 from tests.porter.verify.examining import EXAMPLES, examine_files, statuses
 from tests.porter.verify.mutations import ALL
 from tests.porter.verify.test_mutations import ORIGINAL, PORTED, examine_mutation

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from flodl.verify import rounds
-from flodl.verify.class_verifier import Late
-from flodl.verify.protocol import ClassResult
-from flodl.verify.remote import CaseRef, Found
+from flodl_verify.compare import rounds
+from flodl_verify.compare.class_verifier import Late
+from flodl_verify.compare.remote import CaseRef, Found
+from flodl_verify.protocol import ClassResult
 from tests.porter.verify.examining import Answers
 
 pytestmark = pytest.mark.torch

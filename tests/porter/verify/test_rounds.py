@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from flodl.verify.rounds import last_limit
+from flodl_verify.compare.rounds import last_limit
 from tests.porter.verify.examining import ClassResult, examine_files
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

@@ -137,7 +137,7 @@ PARSER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from flodl.verify.standins.install import STANDINS
+from flodl_verify.stubs.install import STANDINS
 STANDINS.install(Path({script!r}))
 sys.argv = [{script!r}]
 exec(Path({script!r}).read_text())

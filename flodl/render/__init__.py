@@ -1,1 +1,0 @@
-"""Drawing of one model of one file in a separate process: `python -m flodl.render`."""

@@ -1,0 +1,1 @@
+"""The judge: compares what the two sides report, and never imports user code."""

@@ -1,0 +1,1 @@
+"""The search for cases: constructor arguments and inputs that the original takes."""

@@ -1,0 +1,78 @@
+"""Drawings of a model in the formats of a request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from flodl.errors import GraphError
+from flodl.graph.drawing import part_of
+from flodl.graph.heat import measured_part, profiled_part, shaped_part
+from flodl.graph.timing import enable_profiling
+from flodl.visual.assemble import View
+from flodl.visual.dot import dot_of
+from flodl.visual.mermaid import mermaid_text
+from flodl.visual.page import html_text
+from flodl.visual.svg import svg_text
+from flodl_verify.render.protocol import Format, RenderError, Request, Response
+from flodl_verify.render.subject import find_subject
+
+if TYPE_CHECKING:
+    from flodl.visual.part import Part
+    from flodl_verify.render.subject import Subject
+
+WARM_RUNS = 3
+
+
+def draw(request: Request) -> Response:
+    """Return the pictures of the model that a request names.
+
+    Raises:
+        RenderError: the model cannot be made, called or measured.
+    """
+    subject = find_subject(request)
+    try:
+        part = _part(subject, request)
+    except GraphError as problem:
+        raise RenderError("cannot-measure", str(problem), "draw it without --heat") from problem
+    view = View(fold=request.fold, depth=request.depth)
+    return Response(
+        title=part.title,
+        example=subject.example,
+        nodes=len(part.spec.nodes),
+        parameters=sum(each.numel() for each in subject.graph.parameters()),
+        pictures=tuple((each, _picture(subject, part, each, view)) for each in request.formats),
+    )
+
+
+def _part(subject: Subject, request: Request) -> Part:
+    graph = subject.graph
+    if subject.arguments is None:
+        return part_of(graph)
+    args, kwargs = subject.arguments
+    match request.heat:
+        case "time":
+            enable_profiling(graph)
+            with torch.no_grad():
+                for _ in range(WARM_RUNS):
+                    graph(*args, **kwargs)
+            return profiled_part(graph)
+        case "backward" | "memory":
+            return measured_part(graph, request.heat, *args, **kwargs)
+        case "none":
+            return shaped_part(graph, *args, **kwargs)
+
+
+def _picture(subject: Subject, part: Part, wanted: Format, view: View) -> str:
+    match wanted:
+        case "svg":
+            return svg_text(part, view)
+        case "html":
+            return html_text(part, view)
+        case "dot":
+            return dot_of(part)
+        case "mermaid":
+            return mermaid_text(part, view)
+        case "text":
+            return f"{subject.graph}\n"

@@ -1,0 +1,215 @@
+"""The model that a request names, and inputs to call it with."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar, final
+
+import torch
+from torch import nn
+
+from flodl.errors import GraphError
+from flodl.graph.graph import Graph
+from flodl.graph.texts import spec_of
+from flodl_verify.inputs.rules.constructor_guesses import guess_constructor_arguments
+from flodl_verify.inputs.rules.layer_shapes import guess_arguments
+from flodl_verify.render.protocol import RenderError, Request
+from flodl_verify.sources.literals import ExampleSyntaxError, parse_example
+
+T = TypeVar("T")
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+EXAMPLE_HINT = 'say how to make and call it: --example "{name}(...): torch.randn(...)"'
+SEED = 555
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A graph whose flow is described, with arguments for a call if any are known."""
+
+    graph: Graph
+    arguments: Arguments | None
+    example: str
+
+
+def find_subject(request: Request) -> Subject:
+    """Import the file, make the model, and call it once if its flow must see values.
+
+    Raises:
+        RenderError: one of these steps fails.
+    """
+    torch.manual_seed(SEED)
+    module = _import(request.file)
+    made, inputs, how = _make(module, request)
+    if not isinstance(made, Graph):
+        raise _no_graph(request, made)
+    arguments = _given_arguments(module, request, inputs) if inputs is not None else None
+    if arguments is None and (request.heat != "none" or not _is_described(made)):
+        arguments = _guessed_arguments(made, request)
+        how += ", called with guessed inputs"
+    if arguments is not None:
+        args, kwargs = arguments
+        _attempt(lambda: made(*args, **kwargs), request, "example-fails", "calling the model")
+    return Subject(graph=made, arguments=arguments, example=how)
+
+
+def _import(file: Path) -> ModuleType:
+    sys.path.insert(0, str(file.parent))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as problem:
+        raise RenderError(
+            "file-does-not-import",
+            f"importing {file.name} fails: {_said(problem)}",
+            "a file that trains when it is imported needs `if __name__ == '__main__':`",
+            _line_in(problem, file),
+        ) from problem
+    return module
+
+
+def _make(module: ModuleType, request: Request) -> tuple[Any, str | None, str]:
+    """Return the model, the text of its inputs if given, and how it was made."""
+    if request.example:
+        try:
+            example = parse_example(request.example)
+        except ExampleSyntaxError as problem:
+            raise RenderError("example-syntax", str(problem), "write it in Python") from problem
+        made = _attempt(
+            lambda: _evaluate(example.model, module), request, "example-fails", "making the model"
+        )
+        return made, example.inputs, request.example
+    names = vars(module)
+    if request.name not in names:
+        models = [
+            n for n, each in names.items() if _is_graph_class(each) or isinstance(each, Graph)
+        ]
+        listed = ", ".join(f"`{each}`" for each in models) or "none"
+        raise RenderError(
+            "name-not-found",
+            f"{request.file.name} has no `{request.name}`",
+            f"the graphs in this file: {listed}",
+        )
+    found = names[request.name]
+    if not isinstance(found, type):
+        made = found() if callable(found) and not isinstance(found, nn.Module) else found
+        return made, None, request.name
+    return *_construct(found, request), f"{request.name}(...)"
+
+
+def _construct(made: type, request: Request) -> tuple[Any, None]:
+    problem: Exception | None = None
+    for arguments in guess_constructor_arguments(made):
+        try:
+            return made(**arguments), None
+        except Exception as failure:  # the next guess may fit
+            problem = failure
+    reason = f": {_said(problem)}" if problem is not None else ""
+    raise RenderError(
+        "cannot-construct",
+        f"no guessed constructor arguments make `{request.name}`{reason}",
+        EXAMPLE_HINT.format(name=request.name),
+    )
+
+
+def _given_arguments(module: ModuleType, request: Request, inputs: str) -> Arguments:
+    text = f"(lambda *args, **kwargs: (args, kwargs))({inputs})"
+    arguments: Arguments = _attempt(
+        lambda: _evaluate(text, module), request, "example-fails", "making the inputs"
+    )
+    return arguments
+
+
+def _guessed_arguments(graph: Graph, request: Request) -> Arguments:
+    problem: Exception | None = None
+    for arguments in _guesses(graph):
+        try:
+            with torch.no_grad():
+                graph(*arguments[0], **arguments[1])
+        except Exception as failure:  # the next guess may fit
+            problem = failure
+        else:
+            return arguments
+    reason = f" (the last try: {_said(problem)})" if problem is not None else ""
+    raise RenderError(
+        "no-inputs",
+        f"no guessed inputs fit `{request.name}`{reason}",
+        EXAMPLE_HINT.format(name=request.name),
+    )
+
+
+def _guesses(graph: Graph) -> Iterator[Arguments]:
+    for number, (args, kwargs) in enumerate(guess_arguments(graph)):
+        if number == 60:
+            return
+        yield args, kwargs
+
+
+def _is_described(graph: Graph) -> bool:
+    try:
+        return bool(spec_of(graph).nodes)
+    except GraphError:
+        return False
+
+
+def _is_graph_class(value: object) -> bool:
+    return (
+        isinstance(value, type)
+        and issubclass(value, Graph)
+        and not value.__module__.startswith("flodl.")
+    )
+
+
+def _no_graph(request: Request, made: object) -> RenderError:
+    if isinstance(made, nn.Module):
+        return RenderError(
+            "not-a-graph",
+            f"`{request.name}` is a plain torch module ({type(made).__name__}), not a graph",
+            f"port it first: fdl port {request.file.name}",
+        )
+    return RenderError(
+        "not-a-graph",
+        f"`{request.name}` is no model but {type(made).__name__}",
+        "name a FlowModule class, a graph, or a function that makes one",
+    )
+
+
+def _evaluate(text: str, module: ModuleType) -> Any:
+    names = {"torch": torch, "nn": nn, "F": nn.functional, **vars(module)}
+    return eval(text, names)
+
+
+def _attempt(call: Callable[[], T], request: Request, error_id: str, doing: str) -> T:
+    try:
+        return call()
+    except Exception as problem:
+        raise RenderError(
+            error_id,
+            f"{doing} fails: {_said(problem)}",
+            EXAMPLE_HINT.format(name=request.name),
+            _line_in(problem, request.file),
+        ) from problem
+
+
+def _said(problem: BaseException) -> str:
+    text = str(problem).strip().splitlines()
+    return f"{type(problem).__name__}: {text[0]}" if text else type(problem).__name__
+
+
+def _line_in(problem: BaseException, file: Path) -> int:
+    """Return the innermost line of the user's file that an exception came through, 0 for none."""
+    if isinstance(problem, SyntaxError):
+        return problem.lineno or 0
+    frames = traceback.extract_tb(problem.__traceback__)
+    lines = [each.lineno for each in frames if each.filename == str(file)]
+    return (lines[-1] or 0) if lines else 0

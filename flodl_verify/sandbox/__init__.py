@@ -1,0 +1,1 @@
+"""The surroundings of user code: limits, imports, seeds and files."""

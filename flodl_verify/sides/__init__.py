@@ -1,0 +1,1 @@
+"""One side of a comparison: the process that runs user code, what it observes, and its messages."""

@@ -1,0 +1,1 @@
+"""Facts that the text of a project gives: its classes, calls, commands and options."""

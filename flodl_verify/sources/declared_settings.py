@@ -1,0 +1,108 @@
+"""Settings as a program's own command line declares them: `add_argument("--width", default=64)`."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from flodl_verify.sources.project_files import project_files, texts_with
+from flodl_verify.sources.shown_commands import shown_settings
+
+_UNKNOWN = object()
+
+
+def program_settings(
+    file: Path, folders: tuple[Path, ...], wanted: frozenset[str]
+) -> tuple[dict[str, object], ...]:
+    """Return settings of the project's program, likeliest first: as a command for the file, by default."""
+    declared = declared_settings(file, folders, wanted)
+    if not declared:
+        return ()
+    shown = [
+        {**declared, **values}
+        for values in shown_settings(file, folders, wanted, declared)
+        if any(values[name] != declared[name] for name in wanted & values.keys())
+    ]
+    return (*shown, declared)
+
+
+@functools.lru_cache(maxsize=64)
+def declared_settings(
+    file: Path, folders: tuple[Path, ...], wanted: frozenset[str]
+) -> dict[str, object]:
+    """Return the defaults of the command line in the project that knows most of the names.
+
+    One that knows less than half of them is that of another program: nothing is returned then.
+    """
+    best: dict[str, object] = {}
+    files = _with_own(file, folders)
+    for _, text in texts_with(b"add_argument(", files):
+        found = _defaults(text)
+        if len(wanted & found.keys()) > len(wanted & best.keys()):
+            best = found
+    return best if 2 * len(wanted & best.keys()) >= len(wanted) else {}
+
+
+def _with_own(file: Path, folders: Sequence[Path]) -> Iterator[Path]:
+    yield file
+    yield from project_files(file, folders)
+
+
+def _defaults(text: bytes) -> dict[str, object]:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return {}
+    found: dict[str, object] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="add_argument")):
+                name = _name(node)
+                value = _default(node)
+                if name and value is not _UNKNOWN:
+                    found.setdefault(name, value)
+            case _:
+                pass
+    return found
+
+
+def _name(call: ast.Call) -> str:
+    """Return the attribute that an argument is stored as: its first long name, or `dest`."""
+    names = [
+        item.value
+        for item in call.args
+        if isinstance(item, ast.Constant) and isinstance(item.value, str)
+    ]
+    dest = _literal(_keyword(call, "dest"))
+    if isinstance(dest, str):
+        return dest
+    long = [item for item in names if item.startswith("--")]
+    return (long or names or [""])[0].lstrip("-").replace("-", "_")
+
+
+def _default(call: ast.Call) -> object:
+    action = _literal(_keyword(call, "action"))
+    given = _keyword(call, "default")
+    if given is not None:
+        return _literal(given)
+    if action in {"store_true", "store_false"}:
+        return action == "store_false"
+    choices = _literal(_keyword(call, "choices"))
+    if isinstance(choices, list | tuple) and choices:
+        return choices[0]
+    return _UNKNOWN
+
+
+def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((item.value for item in call.keywords if item.arg == name), None)
+
+
+def _literal(node: ast.expr | None) -> object:
+    if node is None:
+        return _UNKNOWN
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError):
+        return _UNKNOWN
