@@ -1,4 +1,10 @@
-"""The task of a verification process and its results, as plain values."""
+"""The protocol of the prover: the task of a verification and the evidence that it gives, as plain values.
+
+Example: `fdl port` sends the fields of a `Request` as JSON and reads back one message for each event,
+among them `{"event": "class", "result": {"name": "Net", "status": "equal", ...}}`.
+
+The tool imports this module, so it needs no torch.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +12,26 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, final
+from typing import Any, Final, Literal, Protocol, final
 
+VERSION: Final = 2
 Status = Literal["equal", "close", "different", "not-run"]
+STATUSES: tuple[Status, ...] = ("equal", "close", "different", "not-run")
 Task = Literal["check", "record", "curve"]
 # Why nothing is proved of a class: the time was over, no inputs were found that the original takes, it
 # does not run, or what it gives cannot be compared (it is random, or of a type that cannot be looked into).
-Reason = Literal["time", "no-inputs", "does-not-run", "not-compared"]
+NotRunReason = Literal["time", "no-inputs", "does-not-run", "not-compared"]
+NOT_RUN_REASONS: tuple[NotRunReason, ...] = ("time", "no-inputs", "does-not-run", "not-compared")
+
+# Error codes that decide about more than the words of a report.
+NO_MODULE: Final = "not-a-module"
+# It is there to be extended: nothing of it can be called by itself.
+NO_FORWARD: Final = "no-forward"
+# It was not compared in its time.
+TIME_LIMIT: Final = "time-limit"
+PORT_RAISES: Final = "port-raises"
+# It raises because a value was taken for a tensor of the flow that is none at run time.
+PLAIN_VALUE: Final = "port-asks-plain-value"
 
 # Worst last: the status of a class is the worst of its checks that ran.
 SEVERITY: tuple[Status, ...] = ("equal", "close", "different")
@@ -35,10 +54,10 @@ class Request:
     classes: tuple[str, ...]
     examples: tuple[str, ...]
     search_path: tuple[Path, ...]
-    workdir: Path
     limit_s: float
     class_limit_s: float
     memory_mb: int
+    workdir: Path = Path()
     ported_search_path: tuple[Path, ...] = ()
     recording: Path | None = None
     ported_sha256: str = ""
@@ -50,6 +69,26 @@ class Request:
         gone = 0.0 if self.started_at is None else time.time() - self.started_at
         return self.limit_s - min(max(gone, 0.0), self.limit_s / 2)
 
+    def fields(self) -> dict[str, Any]:
+        """Return the values of JSON that stand for this request."""
+        return {
+            "version": VERSION,
+            "task": self.task,
+            "original": str(self.original),
+            "ported": str(self.ported),
+            "ported_sha256": self.ported_sha256,
+            "classes": list(self.classes),
+            "examples": list(self.examples),
+            "search_path": [str(folder) for folder in self.search_path],
+            "ported_search_path": [str(folder) for folder in self.ported_search_path],
+            "drawings": self.drawings,
+            "recording": None if self.recording is None else str(self.recording),
+            "limit_s": self.limit_s,
+            "started_at": self.started_at,
+            "class_limit_s": self.class_limit_s,
+            "memory_mb": self.memory_mb,
+        }
+
     def in_folder(self, folder: Path) -> Request:
         """Return the same request with another folder to write to."""
         return replace(self, workdir=folder)
@@ -57,8 +96,8 @@ class Request:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
-    """One check on one class; `detail` says what differed or why it could not run."""
+class CheckEvidence:
+    """The result of one check on one class; `detail` is never empty unless the status is equal."""
 
     name: str
     status: Status
@@ -67,21 +106,25 @@ class CheckResult:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassResult:
-    """All checks of one class, with the example that they ran on; `drawing` is an SVG picture.
+class ClassEvidence:
+    """The evidence for one class after the comparison.
 
-    `reason` says why the status is `not-run`; None where there is nothing to run.
+    `status` is the worst of the checks, and never better than what was really run. `example` says
+    how constructor arguments and inputs were found. `error_code` names the kind of trouble
+    (kebab-case), `line` the line of the ported file (of the original where that is at fault).
+    `drawing` is an SVG picture of the graph, where one was requested. `reason` says why the status is
+    `not-run`; None where there is nothing to run.
     """
 
     name: str
     status: Status
     detail: str
-    checks: tuple[CheckResult, ...] = ()
+    checks: tuple[CheckEvidence, ...] = ()
     example: str = ""
     error_code: str | None = None
     line: int | None = None
     drawing: str = ""
-    reason: Reason | None = None
+    reason: NotRunReason | None = None
 
 
 class Response(Protocol):
@@ -90,7 +133,7 @@ class Response(Protocol):
     def start(self, name: str, side: str) -> None:
         """Note which class and side is about to run user code."""
 
-    def add(self, result: ClassResult) -> None:
+    def add(self, result: ClassEvidence) -> None:
         """Take the result of one class, in place of an earlier one."""
 
     def need(self, seconds: float) -> None:
@@ -106,8 +149,8 @@ def request_of(fields: Mapping[str, Any]) -> Request:
     Raises:
         ValueError: they are no request of this version.
     """
-    if fields.get("version") != 2:
-        raise ValueError("not a verification request of version 2")
+    if fields.get("version") != VERSION:
+        raise ValueError(f"not a verification request of version {VERSION}")
     recording = fields["recording"]
     return Request(
         task=fields["task"],
@@ -118,7 +161,6 @@ def request_of(fields: Mapping[str, Any]) -> Request:
         search_path=tuple(Path(item) for item in fields["search_path"]),
         ported_search_path=tuple(Path(item) for item in fields["ported_search_path"]),
         drawings=bool(fields["drawings"]),
-        workdir=Path(),
         recording=None if recording is None else Path(recording),
         ported_sha256=fields["ported_sha256"],
         limit_s=float(fields["limit_s"]),

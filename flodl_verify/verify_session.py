@@ -38,7 +38,7 @@ import torch
 from flodl_verify.compare.remote import SideGoneError
 from flodl_verify.compare.rounds import examine
 from flodl_verify.compare.whole_run import run_whole
-from flodl_verify.protocol import ClassResult, Request, request_of
+from flodl_verify.protocol import ClassEvidence, Request, request_of
 from flodl_verify.sandbox.containment import contained, limit_memory
 from flodl_verify.sandbox.isolated_import import Label
 from flodl_verify.sandbox.own_modules import hide
@@ -139,7 +139,7 @@ class Reporter:
         self.running = name
         self._pipe.send({"event": "running", "name": name, "side": side})
 
-    def add(self, result: ClassResult) -> None:
+    def add(self, result: ClassEvidence) -> None:
         """Report one class, in place of an earlier report."""
         self._pipe.send({"event": "class", "result": asdict(result)})
 

@@ -1,11 +1,10 @@
 """`fdl graph`: draw the flow graph of a model, as a picture, a page, or text."""
 
-import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, final
+from typing import Annotated, final
 
 import typer
 
@@ -13,8 +12,15 @@ from fdl_cli.commands.command import Command
 from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.result import CommandResult
+from flodl_verify.render.protocol import (
+    Format,
+    Heat,
+    Request,
+    Response,
+    read_response,
+    write_request,
+)
 
-HeatMap = Literal["none", "time", "backward", "memory"]
 _FORMATS = ("svg", "html", "dot", "mermaid")
 
 
@@ -24,9 +30,9 @@ class GraphOptions:
     """The model to draw, how, and where to."""
 
     model: str
-    files: Mapping[str, Path]
+    files: Mapping[Format, Path]
     example: str
-    heat: HeatMap
+    heat: Heat
     depth: int
     fold: bool | None
     force: bool
@@ -44,7 +50,7 @@ class GraphData:
     example: str
     nodes: int
     parameters: int
-    written: Mapping[str, Path]
+    written: Mapping[Format, Path]
     text: str
 
 
@@ -66,7 +72,7 @@ def parse(
         typer.Option("--example", help='How to make and call it: "Net(10): torch.randn(2, 3)".'),
     ] = "",
     heat: Annotated[
-        HeatMap, typer.Option("--heat", help="Colour steps by what they cost in a run.")
+        Heat, typer.Option("--heat", help="Colour steps by what they cost in a run.")
     ] = "none",
     depth: Annotated[
         int, typer.Option("--depth", min=0, help="Open this many levels of nested graphs.")
@@ -87,7 +93,7 @@ def parse(
     ] = None,
 ) -> GraphOptions:
     """Draw the flow graph of a model; without a file to write, print it as text."""
-    given = {"svg": svg, "html": html, "dot": dot, "mermaid": mermaid}
+    given: dict[Format, Path | None] = {"svg": svg, "html": html, "dot": dot, "mermaid": mermaid}
     return GraphOptions(
         model=model,
         files={name: path for name, path in given.items() if path is not None},
@@ -127,15 +133,15 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
     python = user_python(context, options.python)
     require_torch(python, "drawing a model")
     answer = _ask_child(python.interpreter, file, name, options, tuple(targets) or ("text",))
-    pictures = dict(answer["pictures"])
+    pictures = dict(answer.pictures)
     for form, path in targets.items():
         write_whole(path, pictures[form].encode())
     data = GraphData(
         model=options.model,
-        title=answer["title"],
-        example=answer["example"],
-        nodes=answer["nodes"],
-        parameters=answer["parameters"],
+        title=answer.title,
+        example=answer.example,
+        nodes=answer.nodes,
+        parameters=answer.parameters,
         written=targets,
         text=pictures.get("text", ""),
     )
@@ -174,25 +180,25 @@ def _split(context: Context, model: str) -> tuple[Path, str]:
 
 
 def _ask_child(
-    python: Path, file: Path, name: str, options: GraphOptions, formats: tuple[str, ...]
-) -> dict[str, Any]:
+    python: Path, file: Path, name: str, options: GraphOptions, formats: tuple[Format, ...]
+) -> Response:
     from fdl_cli.errors import NotFoundError, OperationFailedError
     from fdl_cli.porter.verify.child import child_environment
     from fdl_cli.system.process import run as run_process
 
-    request = {
-        "file": str(file),
-        "name": name,
-        "example": options.example,
-        "formats": formats,
-        "heat": options.heat,
-        "depth": options.depth,
-        "fold": options.fold,
-    }
+    request = Request(
+        file=file,
+        name=name,
+        example=options.example,
+        formats=formats,
+        heat=options.heat,
+        depth=options.depth,
+        fold=options.fold,
+    )
     with tempfile.TemporaryDirectory(prefix="fdl-graph-") as folder:
         workdir = Path(folder)
         asked, answered = workdir / "request.json", workdir / "response.json"
-        asked.write_text(json.dumps(request), encoding="utf-8")
+        write_request(asked, request)
         completed = run_process(
             (python, "-m", "flodl_verify.render", asked, answered),
             cwd=file.parent,
@@ -208,15 +214,15 @@ def _ask_child(
                 hint=f"run the file with `{python}` first",
                 file=str(file),
             )
-        answer: dict[str, Any] = json.loads(answered.read_text(encoding="utf-8"))
-    if answer["error_id"]:
-        kind = NotFoundError if answer["error_id"] == "name-not-found" else OperationFailedError
+        answer = read_response(answered)
+    if answer.error_id:
+        kind = NotFoundError if answer.error_id == "name-not-found" else OperationFailedError
         raise kind(
-            error_id=answer["error_id"],
-            message=answer["message"],
-            hint=answer["hint"],
+            error_id=answer.error_id,
+            message=answer.message,
+            hint=answer.hint,
             file=str(file),
-            line=answer["line"] or None,
+            line=answer.line or None,
         )
     return answer
 

@@ -9,17 +9,12 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.errors import NotFoundError, UsageError
-from fdl_cli.porter.ir.evidence import (
-    NO_MODULE,
-    ClassEvidence,
-    VerifyOutcome,
-    VerifyRequest,
-    digest_of,
-)
+from fdl_cli.porter.ir.evidence import VerifyOutcome, VerifyRequest, digest_of
 from fdl_cli.porter.ir.findings import ClassOutcome, FileWarning, VerifyFinding
 from fdl_cli.porter.ir.port_data import FileData
 from fdl_cli.porter.port_loop import Verify
 from fdl_cli.porter.report.proofs import reason_words
+from flodl_verify.protocol import NO_MODULE, ClassEvidence
 
 
 @final

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from fdl_cli.porter.analyse.intents import training_blocks
 from fdl_cli.porter.ir.edits import ClassPlan
-from fdl_cli.porter.ir.evidence import NO_FORWARD, ClassEvidence
 from fdl_cli.porter.ir.findings import (
     ClassOutcome,
     FileError,
@@ -18,6 +17,7 @@ from fdl_cli.porter.pipeline import Draft
 from fdl_cli.porter.port_loop import Proof, Proving, prove_classes, prove_training
 from fdl_cli.porter.project import Project
 from fdl_cli.porter.training_report import loop_findings
+from flodl_verify.protocol import NO_FORWARD, ClassEvidence
 
 _ABSTRACT = "it has no forward of its own; it is proved with the classes that extend it"
 

@@ -7,10 +7,6 @@ from typing import final
 
 from fdl_cli.porter.affected import affected_classes
 from fdl_cli.porter.ir.evidence import (
-    NO_MODULE,
-    PLAIN_VALUE,
-    PORT_RAISES,
-    ClassEvidence,
     ScriptOutcome,
     ScriptRequest,
     VerifyOutcome,
@@ -22,6 +18,7 @@ from fdl_cli.porter.pipeline import Draft
 from fdl_cli.porter.project import Project
 from fdl_cli.porter.training_report import put_back
 from fdl_cli.porter.workspace import Placement, Workspace
+from flodl_verify.protocol import NO_MODULE, PLAIN_VALUE, PORT_RAISES, ClassEvidence
 
 Verify = Callable[[VerifyRequest], VerifyOutcome]
 ProveScript = Callable[[ScriptRequest], ScriptOutcome]

@@ -18,15 +18,19 @@ from flodl_verify.compare.remote import (
     UnusableAnswerError,
 )
 from flodl_verify.compare.results import ClassResults
-from flodl_verify.protocol import ClassResult, Reason, Request, Response
+from flodl_verify.protocol import (
+    NO_FORWARD,
+    NO_MODULE,
+    TIME_LIMIT,
+    ClassEvidence,
+    NotRunReason,
+    Request,
+    Response,
+)
 from flodl_verify.sandbox.attempt import OutOfTimeError
 from flodl_verify.sides.divergence import first_divergence
 
 MAX_TRIALS = 4
-# The code of a class that was not compared in its time.
-TIME_LIMIT = "time-limit"
-# The code of a class that is there to be extended: nothing of it can be called by itself.
-NO_FORWARD = "no-forward"
 # After this long, a class that was compared on one case is not compared on further ones, except
 # on those that the user gave.
 ENOUGH_S = 5.0
@@ -39,7 +43,7 @@ HANGING_FACTOR = 20.0
 class Late:
     """A class that did not end in its time: the seconds that it used up, and those that it seems to need."""
 
-    result: ClassResult
+    result: ClassEvidence
     had_s: float
     needs_s: float
 
@@ -93,7 +97,7 @@ class ClassVerifier:
 
     def run(
         self, name: str, book: Found, limit_s: float, *, last: bool = False
-    ) -> ClassResult | Late:
+    ) -> ClassEvidence | Late:
         """Examine one class on its first case that can be used, and on all examples that were given.
 
         A class that needs more than `limit_s` is late; it is not started if the first calls tell that,
@@ -107,7 +111,7 @@ class ClassVerifier:
             # A base may be a placeholder: then it may be one, and may not go unmentioned.
             return self._no_module(name)
         if self._sides.port_opening.kinds.get(name, "missing") == "missing":
-            return ClassResult(
+            return ClassEvidence(
                 name=name,
                 status="different",
                 detail=f"the port does not define `{name}`",
@@ -121,7 +125,7 @@ class ClassVerifier:
         state = self._states[name] = _State(name=name, cases=cases)
         return self._try_cases(name, state, limit_s, last=last)
 
-    def further(self, name: str, limit_s: float) -> ClassResult | None:
+    def further(self, name: str, limit_s: float) -> ClassEvidence | None:
         """Examine a class that was compared on one case on one more; None where there is nothing to add."""
         state = self._states.get(name)
         if state is None or not state.left or not state.is_settled or state.spent_s > ENOUGH_S:
@@ -129,21 +133,21 @@ class ClassVerifier:
         if state.class_results.differs or state.class_results.cut or state.spent_s > limit_s:
             return None
         found = self._try_cases(name, state, limit_s, last=True, most=1)
-        return found if isinstance(found, ClassResult) else None
+        return found if isinstance(found, ClassEvidence) else None
 
-    def _without_cases(self, name: str, book: Found) -> ClassResult:
+    def _without_cases(self, name: str, book: Found) -> ClassEvidence:
         found = book.reasons.get(name) or book.reasons.get("")
         text = (found or "no constructor arguments were found") + self._ended()
         if book.is_late(name):
             return not_run(name, text, TIME_LIMIT, "time")
         return not_run(name, text, "no-inputs-found", "no-inputs")
 
-    def _no_module(self, name: str) -> ClassResult:
+    def _no_module(self, name: str) -> ClassEvidence:
         text, without = "it is no torch module", self._opening.words
         if without:
             return not_run(name, f"{text} here{without}", "no-inputs-found", "does-not-run")
         # Whoever calls its forward would look for it in vain.
-        return ClassResult(name=name, status="different", detail=text, error_code="not-a-module")
+        return ClassEvidence(name=name, status="different", detail=text, error_code=NO_MODULE)
 
     def _ended(self) -> str:
         failure = self._opening.failure
@@ -151,7 +155,7 @@ class ClassVerifier:
 
     def _try_cases(
         self, name: str, state: _State, limit_s: float, *, last: bool, most: int = MAX_TRIALS
-    ) -> ClassResult | Late:
+    ) -> ClassEvidence | Late:
         started = time.monotonic()
         for case in state.left[:most]:
             if state.is_settled and most > 1 and not case.origin.startswith("--example"):
@@ -168,7 +172,7 @@ class ClassVerifier:
 
     def _try_case(
         self, state: _State, case: CaseRef, limit_s: float, allowed_s: float
-    ) -> ClassResult | Late | None:
+    ) -> ClassEvidence | Late | None:
         """Compare one case; return a result only where there is nothing more to find out."""
         class_results, name = state.class_results, state.name
         further = state.is_settled
@@ -201,7 +205,7 @@ class ClassVerifier:
             self._locate(class_results, case, limit_s)
         return None
 
-    def _result(self, name: str, state: _State) -> ClassResult:
+    def _result(self, name: str, state: _State) -> ClassEvidence:
         unusable = state.unusable
         if unusable is not None and not state.is_settled:
             reason = _REASONS.get(unusable.code, "not-compared")
@@ -212,7 +216,7 @@ class ClassVerifier:
             result = replace(result, reason="not-compared")
         return self._drawn(result, state.cases[0])
 
-    def _drawn(self, result: ClassResult, case: CaseRef) -> ClassResult:
+    def _drawn(self, result: ClassEvidence, case: CaseRef) -> ClassEvidence:
         if not self._draws or result.status not in {"equal", "close"}:
             return result
         try:
@@ -241,10 +245,10 @@ class ClassVerifier:
 
     def _out_of_time(
         self, name: str, trial: CaseComparison, case: CaseRef, limit_s: float
-    ) -> ClassResult | Late:
+    ) -> ClassEvidence | Late:
         first, second = trial.seconds["original"], trial.seconds["port"]
         if trial.running == "port" and second > HANGING_FACTOR * max(first, 0.5):
-            return ClassResult(
+            return ClassEvidence(
                 name=name,
                 status="different",
                 detail=f"the port runs for {second:.0f} s, the original took {first:.1f} s",
@@ -257,7 +261,7 @@ class ClassVerifier:
 
 
 # Of an original that runs but gives nothing to compare, other inputs may be what is missing.
-_REASONS: dict[str, Reason] = {
+_REASONS: dict[str, NotRunReason] = {
     "original-raises": "does-not-run",
     "no-tensor-output": "no-inputs",
     "nan-output": "no-inputs",
@@ -270,9 +274,9 @@ def _late(name: str, text: str, had_s: float, needs_s: float) -> Late:
 
 
 def not_run(
-    name: str, detail: str, code: str, reason: Reason | None, line: int | None = None
-) -> ClassResult:
+    name: str, detail: str, code: str, reason: NotRunReason | None, line: int | None = None
+) -> ClassEvidence:
     """Return the result of a class that was not compared."""
-    return ClassResult(
+    return ClassEvidence(
         name=name, status="not-run", detail=detail, error_code=code, reason=reason, line=line
     )

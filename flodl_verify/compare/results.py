@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import final
 
-from flodl_verify.protocol import SEVERITY, CheckResult, ClassResult, Status
+from flodl_verify.protocol import (
+    PLAIN_VALUE,
+    PORT_RAISES,
+    SEVERITY,
+    CheckEvidence,
+    ClassEvidence,
+    Status,
+)
 from flodl_verify.sandbox.attempt import Failure
 from flodl_verify.values.comparison import Grade, Mismatch, worst_of
 
@@ -97,7 +104,7 @@ class ClassResults:
         """Return True if each of the seven checks compared something, or cannot."""
         return all(check in self.entries for check in SEVEN)
 
-    def result(self, name: str, example: str) -> ClassResult:
+    def result(self, name: str, example: str) -> ClassEvidence:
         """Return the result: never equal unless something was compared in both modes."""
         checks = tuple(
             _check_result(check, self.entries.get(check, Entry(not_run="not reached")))
@@ -110,7 +117,7 @@ class ClassResults:
                 status = check.status
         if self._has("unseen") and not self.differs:
             # Never equal, nor close: the rest may be anything.
-            return ClassResult(
+            return ClassEvidence(
                 name=name,
                 status="not-run",
                 detail=self._unseen_detail(),
@@ -120,7 +127,7 @@ class ClassResults:
             )
         status_of = {check.name: check.status for check in checks}
         if status == "equal" and "not-run" in {status_of[EVAL], status_of[TRAIN]}:
-            return ClassResult(
+            return ClassEvidence(
                 name=name,
                 status="not-run",
                 detail=_first_detail(checks),
@@ -128,7 +135,7 @@ class ClassResults:
                 example=example,
                 error_code="nothing-compared",
             )
-        return ClassResult(
+        return ClassEvidence(
             name=name,
             status=status,
             detail=self._detail(checks, status),
@@ -138,7 +145,7 @@ class ClassResults:
             line=self.line,
         )
 
-    def _detail(self, checks: tuple[CheckResult, ...], status: Status) -> str:
+    def _detail(self, checks: tuple[CheckEvidence, ...], status: Status) -> str:
         if status == "equal":
             missing = [f"{c.name} not run ({c.detail})" for c in checks if c.status == "not-run"]
             unread = [f"attributes not compared: {', '.join(self.unread)}"] if self.unread else []
@@ -158,18 +165,18 @@ class ClassResults:
         if status == "equal":
             return None
         if status == "different" and self.crash:
-            return "port-asks-plain-value" if self.plain_value else "port-raises"
+            return PLAIN_VALUE if self.plain_value else PORT_RAISES
         return "rounding-differs" if status == "close" else "values-differ"
 
 
-def _check_result(name: str, entry: Entry) -> CheckResult:
+def _check_result(name: str, entry: Entry) -> CheckEvidence:
     if entry.worst is not None:
         status = _STATUS_OF[entry.worst.grade]
-        return CheckResult(name=name, status=status, detail=f"{entry.worst} [{entry.where}]")
+        return CheckEvidence(name=name, status=status, detail=f"{entry.worst} [{entry.where}]")
     if entry.num_compared == 0:
-        return CheckResult(name=name, status="not-run", detail=entry.not_run or "not reached")
-    return CheckResult(name=name, status="equal", detail="")
+        return CheckEvidence(name=name, status="not-run", detail=entry.not_run or "not reached")
+    return CheckEvidence(name=name, status="equal", detail="")
 
 
-def _first_detail(checks: tuple[CheckResult, ...]) -> str:
+def _first_detail(checks: tuple[CheckEvidence, ...]) -> str:
     return next(check.detail for check in checks if check.status == "not-run")

@@ -19,14 +19,13 @@ from typing import final
 
 from flodl_verify.compare.class_verifier import (
     ENOUGH_S,
-    TIME_LIMIT,
     ClassVerifier,
     Late,
     Sides,
     not_run,
 )
 from flodl_verify.compare.remote import MODEL_KINDS, Channel, Clock, FailedError, Found, RemoteSide
-from flodl_verify.protocol import ClassResult, Request, Response
+from flodl_verify.protocol import TIME_LIMIT, ClassEvidence, Request, Response
 from flodl_verify.sandbox.attempt import Failure
 
 SEARCH_SHARE = 0.3
@@ -110,7 +109,7 @@ class _Waiting:
     book: Found
     had_s: float
     needs_s: float
-    result: ClassResult | None
+    result: ClassEvidence | None
 
 
 @final
@@ -189,7 +188,7 @@ class _Rounds:
             if late is not None:
                 self._add(late.result or self._not_reached(name))
 
-    def _not_reached(self, name: str) -> ClassResult:
+    def _not_reached(self, name: str) -> ClassEvidence:
         text = f"not reached within {self._request.limit_s:.0f} s"
         return not_run(name, text, TIME_LIMIT, "time")
 
@@ -205,7 +204,7 @@ class _Rounds:
             self._seconds.append(time.monotonic() - started)
         self._add(found)
 
-    def _add(self, result: ClassResult) -> None:
+    def _add(self, result: ClassEvidence) -> None:
         if result.reason == "time":
             self._late.append(result.name)
         if self.draws_differ and result.status == "equal":
@@ -257,7 +256,7 @@ def _find_cases(
 def _report_broken_import(request: Request, response: Response, failure: Failure) -> None:
     for name in request.classes:
         response.add(
-            ClassResult(
+            ClassEvidence(
                 name=name,
                 status="different",
                 detail=f"importing the port raises {failure.text}",
@@ -267,8 +266,8 @@ def _report_broken_import(request: Request, response: Response, failure: Failure
         )
 
 
-def _imports_draw(result: ClassResult) -> ClassResult:
-    return ClassResult(
+def _imports_draw(result: ClassEvidence) -> ClassEvidence:
+    return ClassEvidence(
         name=result.name,
         status="different",
         detail="importing the port draws other random numbers than importing the original",

@@ -1,4 +1,7 @@
-"""Protocol between `fdl graph` and its child process: a JSON file each for request and answer."""
+"""Protocol between `fdl graph` and its child process: a JSON file each for request and answer.
+
+`fdl graph` imports this module, so it needs no torch.
+"""
 
 from __future__ import annotations
 
@@ -75,6 +78,18 @@ def read_request(path: Path) -> Request:
         depth=fields["depth"],
         fold=fields["fold"],
     )
+
+
+def write_request(path: Path, request: Request) -> None:
+    """Write the request file."""
+    path.write_text(json.dumps({**asdict(request), "file": str(request.file)}), encoding="utf-8")
+
+
+def read_response(path: Path) -> Response:
+    """Read the response file."""
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    pictures = tuple((form, text) for form, text in fields.pop("pictures"))
+    return Response(**fields, pictures=pictures)
 
 
 def write_response(path: Path, response: Response) -> None:

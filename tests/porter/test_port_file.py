@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyOutcome
+from fdl_cli.porter.ir.evidence import VerifyOutcome
 from fdl_cli.porter.port_file import port_file
 from fdl_cli.porter.port_loop import Proving
+from flodl_verify.protocol import ClassEvidence
 
 SOURCE = """\
 import torch.nn as nn

@@ -10,7 +10,6 @@ from html.parser import HTMLParser
 import pytest
 
 from fdl_cli.app import main
-from fdl_cli.porter.ir.evidence import CheckEvidence, ClassEvidence
 from fdl_cli.porter.ir.findings import (
     ClassOutcome,
     FileError,
@@ -26,6 +25,7 @@ from fdl_cli.porter.report.markdown import markdown
 from fdl_cli.porter.report.page import page
 from fdl_cli.porter.report.proofs import hints, totals
 from fdl_cli.porter.report.summary import summary_lines
+from flodl_verify.protocol import CheckEvidence, ClassEvidence
 
 SOURCE = """\
 import torch.nn as nn

@@ -17,12 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdl_cli.app import main
-from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyOutcome
+from fdl_cli.porter.ir.evidence import VerifyOutcome
 from fdl_cli.porter.module_map import imports_first
 from fdl_cli.porter.port_tree import port_tree
 from fdl_cli.porter.tree_request import TreeRequest
 from fdl_cli.porter.verify_pool import VerifyPool, comparisons_at_once
 from fdl_cli.system.facts import HostFacts
+from flodl_verify.protocol import ClassEvidence
 
 NET = """
     import torch

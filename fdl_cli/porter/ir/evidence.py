@@ -8,27 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, final
+
+from flodl_verify.protocol import ClassEvidence, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-Status = Literal["equal", "close", "different", "not-run"]
-
-STATUSES: tuple[Status, ...] = ("equal", "close", "different", "not-run")
-
-# Why nothing is proved of a class: the time was over, no inputs were found that the original takes, it
-# does not run, or what it gives cannot be compared (it is random, or of a type that cannot be looked into).
-NotRunReason = Literal["time", "no-inputs", "does-not-run", "not-compared"]
-
-NOT_RUN_REASONS: tuple[NotRunReason, ...] = ("time", "no-inputs", "does-not-run", "not-compared")
-
-# Error codes that decide about more than the words of a report.
-NO_MODULE = "not-a-module"
-NO_FORWARD = "no-forward"
-PORT_RAISES = "port-raises"
-# It raises because a value was taken for a tensor of the flow that is none at run time.
-PLAIN_VALUE = "port-asks-plain-value"
 
 
 def digest_of(data: bytes) -> str:
@@ -60,39 +45,6 @@ class VerifyRequest:
     ported_search_path: tuple[Path, ...] = ()
     drawings: bool = False
     ported_sha256: str = ""
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckEvidence:
-    """The result of one check on one class; `detail` is never empty unless the status is equal."""
-
-    name: str
-    status: Status
-    detail: str
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassEvidence:
-    """The evidence for one class after the comparison.
-
-    `status` is the worst of the checks, and never better than what was really run. `example` says
-    how constructor arguments and inputs were found. `error_code` names the kind of trouble
-    (kebab-case), `line` the line of the ported file (of the original where that is at fault).
-    `drawing` is an SVG picture of the graph, where one was requested. `reason` says why the status is
-    `not-run`; None where there is nothing to run.
-    """
-
-    name: str
-    status: Status
-    detail: str
-    checks: tuple[CheckEvidence, ...]
-    example: str
-    error_code: str | None
-    line: int | None
-    drawing: str = ""
-    reason: NotRunReason | None = None
 
 
 @final

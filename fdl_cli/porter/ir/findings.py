@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, final
 
-from fdl_cli.porter.ir.evidence import ClassEvidence
+from flodl_verify.protocol import ClassEvidence
 
 ClassStatus = Literal["graph", "partial", "kept"]
 VerifyStatus = Literal["equal", "close", "different", "not-run"]

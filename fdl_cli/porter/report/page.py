@@ -6,11 +6,11 @@ from difflib import SequenceMatcher
 from html import escape
 from importlib import resources
 
-from fdl_cli.porter.ir.evidence import ClassEvidence
 from fdl_cli.porter.ir.findings import ClassOutcome, FileOutcome, ScriptFinding, TrainingFinding
 from fdl_cli.porter.knowledge.reasons import REASONS
 from fdl_cli.porter.knowledge.training_names import KINDS
 from fdl_cli.porter.report.proofs import detail_words, example, reason_words, totals
+from flodl_verify.protocol import ClassEvidence
 
 # Lines around a change that stay visible; longer equal parts are folded.
 _CONTEXT = 3

@@ -7,23 +7,25 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, final
 
 import fdl_cli
-from fdl_cli.porter.ir.evidence import (
-    NOT_RUN_REASONS,
-    STATUSES,
-    CheckEvidence,
-    ClassEvidence,
-    NotRunReason,
-    Status,
-    VerifyRequest,
-)
+from fdl_cli.porter.ir.evidence import VerifyRequest
 from fdl_cli.porter.verify.server import (
     MAX_RECORDING_BYTES,
     Connection,
     NoAnswerError,
     server_of,
+)
+from flodl_verify.protocol import (
+    NOT_RUN_REASONS,
+    STATUSES,
+    CheckEvidence,
+    ClassEvidence,
+    NotRunReason,
+    Request,
+    Status,
+    Task,
 )
 
 MEMORY_MB = 6144
@@ -92,7 +94,7 @@ class Answer:
 
 def run_task(
     request: VerifyRequest,
-    task: Literal["check", "record", "curve"],
+    task: Task,
     names: tuple[str, ...],
     recording: Path | None,
     limits: Limits,
@@ -102,23 +104,23 @@ def run_task(
     server = server_of(request.python, proof_environment())
     connection = server.begin()
     answer = Answer()
-    connection.send({
-        "version": 2,
-        "task": task,
-        "original": str(request.original.resolve()),
-        "ported": str(request.ported.absolute()),
-        "ported_sha256": request.ported_sha256,
-        "classes": list(names),
-        "examples": list(request.examples),
-        "search_path": [str(folder.resolve()) for folder in request.search_path],
-        "ported_search_path": [str(folder.absolute()) for folder in request.ported_search_path],
-        "drawings": request.drawings,
-        "recording": None if recording is None else str(recording.resolve()),
-        "limit_s": limits.task_s,
-        "started_at": time.time(),
-        "class_limit_s": limits.class_s,
-        "memory_mb": MEMORY_MB,
-    })  # fmt: skip
+    asked = Request(
+        task=task,
+        original=request.original.resolve(),
+        ported=request.ported.absolute(),
+        ported_sha256=request.ported_sha256,
+        classes=names,
+        examples=request.examples,
+        search_path=tuple(folder.resolve() for folder in request.search_path),
+        ported_search_path=tuple(folder.absolute() for folder in request.ported_search_path),
+        drawings=request.drawings,
+        recording=None if recording is None else recording.resolve(),
+        limit_s=limits.task_s,
+        started_at=time.time(),
+        class_limit_s=limits.class_s,
+        memory_mb=MEMORY_MB,
+    )
+    connection.send(asked.fields())
     ended = False
     try:
         deadline = started + limits.task_s + GRACE_S

@@ -9,14 +9,9 @@ import math
 import time
 from pathlib import Path
 
-from fdl_cli.porter.ir.evidence import (
-    ClassEvidence,
-    NotRunReason,
-    Status,
-    VerifyOutcome,
-    VerifyRequest,
-)
+from fdl_cli.porter.ir.evidence import VerifyOutcome, VerifyRequest
 from fdl_cli.porter.verify.child import Answer, Limits, run_task
+from flodl_verify.protocol import TIME_LIMIT, ClassEvidence, NotRunReason, Status
 
 RECORD_SHARE = 0.25
 RECORD_LIMIT_S = 25.0
@@ -178,7 +173,7 @@ def _note_death(answer: Answer, pending: tuple[str, ...], found: dict[str, Class
     crashed_port = side == "port" and not answer.timed_out
     whose = "the port" if side == "port" else "the original"
     status: Status = "different" if crashed_port else "not-run"
-    code = "time-limit" if answer.timed_out else f"{side}-crashes"
+    code = TIME_LIMIT if answer.timed_out else f"{side}-crashes"
     detail = f"the process ended while it ran {whose}: {answer.trouble}"
     if answer.malformed:
         status, code = "not-run", "malformed-answer"
@@ -208,7 +203,7 @@ def _explain_missing(error: str | None, *, source_runs: bool, timeout_s: float) 
         return "source-does-not-run", text, "does-not-run"
     if error is not None:
         return "cannot-verify", error, "does-not-run"
-    return "time-limit", f"not reached within {timeout_s:.0f} s", "time"
+    return TIME_LIMIT, f"not reached within {timeout_s:.0f} s", "time"
 
 
 def _named(missing: _Missing, name: str) -> ClassEvidence:

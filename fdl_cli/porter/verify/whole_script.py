@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from fdl_cli.porter.ir.evidence import ScriptOutcome, ScriptRequest, Status, VerifyRequest
+from fdl_cli.porter.ir.evidence import ScriptOutcome, ScriptRequest, VerifyRequest
 from fdl_cli.porter.verify.child import Limits, run_task
 from fdl_cli.porter.verify.orchestrate import CURVE_SUFFIX, recording_of
+from flodl_verify.protocol import Status
 
 SCRIPT_LIMIT_S = 60.0
 # The port may take this much longer: its first calls record plans.

@@ -26,7 +26,7 @@ from flodl_verify.sides.wire import Fields, Store, Stored
 from flodl_verify.sides.worker import Worker
 
 TWINS = Path(__file__).parents[2] / "data" / "twins"
-ClassResult = dict[str, Any]
+ClassEvidence = dict[str, Any]
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "ConvBlock": ("ConvBlock(): torch.randn(2, 3, 8, 8)",),
@@ -105,7 +105,7 @@ class Answers:
     """The results of an examination."""
 
     def __init__(self) -> None:
-        self.results: dict[str, ClassResult] = {}
+        self.results: dict[str, ClassEvidence] = {}
         self.error: str | None = None
         self.source_runs = True
         self.needed_s: float | None = None
@@ -132,7 +132,7 @@ def examine_files(
     examples: tuple[str, ...] = (),
     limit_s: float = 90.0,
     class_limit_s: float | None = None,
-) -> dict[str, ClassResult]:
+) -> dict[str, ClassEvidence]:
     """Examine names of two files in this process; return the results by name."""
     workdir.mkdir(exist_ok=True)
     request = Request(
@@ -167,6 +167,6 @@ def examine_files(
     return answers.results
 
 
-def statuses(result: ClassResult) -> dict[str, str]:
+def statuses(result: ClassEvidence) -> dict[str, str]:
     """Return the status of each check by its name."""
     return {check["name"]: check["status"] for check in result["checks"]}

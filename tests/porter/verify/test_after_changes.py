@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flodl_verify.compare import case_comparison
-from tests.porter.verify.examining import ClassResult, examine_files, statuses
+from tests.porter.verify.examining import ClassEvidence, examine_files, statuses
 
 pytestmark = pytest.mark.torch
 
@@ -63,7 +63,7 @@ FORWARD = """
 KEPT = """        return KEPT.setdefault((id(self), name), value) if name == "{name}" else value"""
 
 
-def compared(folder: Path, name: str, forward: str = FORWARD) -> ClassResult:
+def compared(folder: Path, name: str, forward: str = FORWARD) -> ClassEvidence:
     """Compare a model with a twin that keeps one value of its first call."""
     original, port = folder / "net.py", folder / "port.py"
     original.write_text(HEAD + forward)

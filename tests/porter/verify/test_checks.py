@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.porter.verify.examining import ClassResult, examine_files, statuses
+from tests.porter.verify.examining import ClassEvidence, examine_files, statuses
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -70,7 +70,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-def compare(tmp_path: Path, original: str, port: str, call: str = CALL) -> ClassResult:
+def compare(tmp_path: Path, original: str, port: str, call: str = CALL) -> ClassEvidence:
     first, second = tmp_path / "net.py", tmp_path / "ported" / "net.py"
     second.parent.mkdir()
     first.write_text(original, encoding="utf-8")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.porter.verify.examining import ClassResult, examine_files
+from tests.porter.verify.examining import ClassEvidence, examine_files
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -41,7 +41,7 @@ def examined(tmp_path: Path, files: dict[str, str], main: str, ported: str | Non
     if ported is not None:
         (tmp_path / "ported" / "top" / main).write_text(ported, encoding="utf-8")
     sides = [tmp_path / side / "top" / main for side in ("original", "ported")]
-    found: dict[str, ClassResult] = examine_files(
+    found: dict[str, ClassEvidence] = examine_files(
         sides[0], sides[1], ("Net",), workdir=tmp_path / "work", limit_s=30.0
     )
     return found["Net"]

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fdl_cli.porter.ir.evidence import ClassEvidence, VerifyRequest, digest_of
+from fdl_cli.porter.ir.evidence import VerifyRequest, digest_of
 from fdl_cli.porter.verify import verify_port
+from flodl_verify.protocol import ClassEvidence
 from tests.porter.verify.forgeries import (
     BODY,
     CHANNELS,

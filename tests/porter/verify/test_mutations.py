@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.porter.verify.examining import EXAMPLES, TWINS, ClassResult, examine_files, statuses
+from tests.porter.verify.examining import EXAMPLES, TWINS, ClassEvidence, examine_files, statuses
 from tests.porter.verify.made_mutations import CLASSES, RealClass, chosen, ported_text
 from tests.porter.verify.mutations import ALL, Mutation
 
@@ -52,7 +52,7 @@ def test_the_correct_port_is_equal_in_all_checks(tmp_path: Path) -> None:
         assert len(item["checks"]) >= 7
 
 
-def examine_mutation(mutation: Mutation, tmp_path: Path) -> ClassResult:
+def examine_mutation(mutation: Mutation, tmp_path: Path) -> ClassEvidence:
     mutated = tmp_path / "museum_ported.py"
     mutated.write_text(plant(mutation, PORTED.read_text(encoding="utf-8")), encoding="utf-8")
     name = mutation.class_name

@@ -11,18 +11,18 @@ import pytest
 from flodl_verify.compare import rounds
 from flodl_verify.compare.class_verifier import Late
 from flodl_verify.compare.remote import CaseRef, Found
-from flodl_verify.protocol import ClassResult
+from flodl_verify.protocol import ClassEvidence
 from tests.porter.verify.examining import Answers
 
 pytestmark = pytest.mark.torch
 
 
-def equal(name: str, detail: str) -> ClassResult:
-    return ClassResult(name=name, status="equal", detail=detail)
+def equal(name: str, detail: str) -> ClassEvidence:
+    return ClassEvidence(name=name, status="equal", detail=detail)
 
 
 def late(name: str, needs_s: float) -> Late:
-    result = ClassResult(name=name, status="not-run", detail="late", reason="time")
+    result = ClassEvidence(name=name, status="not-run", detail="late", reason="time")
     return Late(result=result, had_s=0.0, needs_s=needs_s)
 
 
@@ -38,7 +38,7 @@ class FakeVerifier:
     def run(self, name: str, _book: Found, _limit_s: float, *, last: bool) -> Any:
         return late(name, self.needs_s) if self.needs_s and not last else equal(name, "first case")
 
-    def further(self, name: str, _limit_s: float) -> ClassResult | None:
+    def further(self, name: str, _limit_s: float) -> ClassEvidence | None:
         left = self._left.get(name)
         return equal(name, left.pop(0)) if left else None
 

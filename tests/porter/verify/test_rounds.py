@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from flodl_verify.compare.rounds import last_limit
-from tests.porter.verify.examining import ClassResult, examine_files
+from tests.porter.verify.examining import ClassEvidence, examine_files
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -65,7 +65,7 @@ def examined(
     limit_s: float,
     ported: str | None = None,
     class_limit_s: float | None = None,
-) -> dict[str, ClassResult]:
+) -> dict[str, ClassEvidence]:
     folders = [tmp_path / "original", tmp_path / "ported"]
     for folder, source in zip(folders, (text, ported or text), strict=True):
         folder.mkdir()

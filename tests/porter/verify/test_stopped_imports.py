@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.porter.verify.examining import ClassResult, examine_files
+from tests.porter.verify.examining import ClassEvidence, examine_files
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -65,7 +65,7 @@ class Second(nn.Module):
 """
 
 
-def examined(tmp_path: Path, text: str, *names: str) -> dict[str, ClassResult]:
+def examined(tmp_path: Path, text: str, *names: str) -> dict[str, ClassEvidence]:
     folders = [tmp_path / "original", tmp_path / "ported"]
     for folder in folders:
         folder.mkdir()

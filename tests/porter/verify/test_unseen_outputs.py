@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.porter.verify.examining import ClassResult, examine_files, statuses
+from tests.porter.verify.examining import ClassEvidence, examine_files, statuses
 
 pytestmark = pytest.mark.torch
 
@@ -38,7 +38,7 @@ class Net(nn.Module):
 """
 
 
-def compared(folder: Path, original: str, port: str) -> ClassResult:
+def compared(folder: Path, original: str, port: str) -> ClassEvidence:
     first, second = folder / "net.py", folder / "net_flodl.py"
     first.write_text(NET.replace("{body}", original), encoding="utf-8")
     second.write_text(NET.replace("{body}", port), encoding="utf-8")
