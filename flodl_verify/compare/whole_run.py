@@ -45,7 +45,7 @@ def _curve(value: object) -> Fields:
         "end": words(told["end"]),
         "error": words(told["error"]),
         "line": line_of(told["line"]),
-        "standins": words(told["standins"]),
+        "stubs": words(told["stubs"]),
     }
 
 

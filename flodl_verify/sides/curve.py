@@ -19,7 +19,7 @@ from flodl_verify.sandbox.containment import StopRunError, stop_after_steps
 from flodl_verify.sandbox.isolated_import import locate
 from flodl_verify.sandbox.main_module import run_main
 from flodl_verify.sandbox.memory import tensor_bytes
-from flodl_verify.stubs.install import STANDINS
+from flodl_verify.stubs.install import STUBS
 from flodl_verify.values.raw import dense_copy
 
 NUM_STEPS = 12
@@ -42,19 +42,19 @@ class Curve:
     end: str = "finished"
     error: str = ""
     line: int | None = None
-    standins: str = ""
+    stubs: str = ""
 
 
 def record_curve(request: Request, text: bytes, seconds: float) -> Curve:
     """Run a script, which is `ported` of the request, in the place of `original`."""
     curve = Curve()
-    STANDINS.install(request.original)
+    STUBS.install(request.original)
     script = request.ported
     place = locate(script)
     sys.path[:0] = [str(place.root), *(str(item) for item in request.search_path)]
     with time_limit_of(curve, seconds), noting_curve(curve):
         end_with(curve, run_main(script, place.name, request.original, text))
-    return named_standins(curve)
+    return named_stubs(curve)
 
 
 @contextlib.contextmanager
@@ -82,9 +82,9 @@ def end_with(curve: Curve, failure: Failure | None) -> None:
         curve.end, curve.error, curve.line = "error", failure.text, failure.line
 
 
-def named_standins(curve: Curve) -> Curve:
+def named_stubs(curve: Curve) -> Curve:
     """Note what was not the real thing."""
-    curve.standins = ", ".join(STANDINS.used)
+    curve.stubs = ", ".join(STUBS.used)
     return curve
 
 

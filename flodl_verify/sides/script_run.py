@@ -9,8 +9,8 @@ from flodl_verify.inputs.recorder import Recorder, dump_cases
 from flodl_verify.protocol import Request
 from flodl_verify.sandbox.isolated_import import locate
 from flodl_verify.sandbox.main_module import run_main
-from flodl_verify.sides.curve import Curve, end_with, named_standins, noting_curve, time_limit_of
-from flodl_verify.stubs.install import STANDINS
+from flodl_verify.sides.curve import Curve, end_with, named_stubs, noting_curve, time_limit_of
+from flodl_verify.stubs.install import STUBS
 
 
 def record_script(request: Request, text: bytes, seconds: float) -> tuple[Curve, bytes]:
@@ -23,14 +23,14 @@ def record_script(request: Request, text: bytes, seconds: float) -> tuple[Curve,
             module not in installed and _is_inside(module, (place.root, *request.search_path))
         )
 
-    STANDINS.install(request.original)
+    STUBS.install(request.original)
     curve = Curve()
     recorder = Recorder(is_local, origin="a recorded run of the script", keep_live=False)
     sys.path[:0] = [str(place.root), *(str(item) for item in request.search_path)]
     with time_limit_of(curve, seconds), recorder.watching(), noting_curve(curve):
         end_with(curve, run_main(request.original, place.name, request.original, text))
-    recorder.add_to_origins(STANDINS.words())
-    return named_standins(curve), dump_cases(recorder)
+    recorder.add_to_origins(STUBS.words())
+    return named_stubs(curve), dump_cases(recorder)
 
 
 def _is_inside(module: str, folders: tuple[Path, ...]) -> bool:

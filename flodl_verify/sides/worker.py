@@ -48,7 +48,7 @@ from flodl_verify.sides.tried_changes import ChangeSearch
 from flodl_verify.sides.wire import Fields, Store, Stored, add_tensor, encoded
 from flodl_verify.sides.world_changes import Undo, as_fields, of_fields
 from flodl_verify.sources.literals import ExampleSyntaxError
-from flodl_verify.stubs.install import STANDINS
+from flodl_verify.stubs.install import STUBS
 from flodl_verify.values import raw
 from flodl_verify.values.recipes import Packed, UntransferableError
 from flodl_verify.values.snapshot import Snapshot
@@ -131,7 +131,7 @@ class Worker:
 
     def _open(self, question: Fields) -> Fields:
         request = self._request
-        STANDINS.install(request.original)
+        STUBS.install(request.original)
         if self._label == "original":
             self._opened, settings = open_original(request, self._text)
         else:

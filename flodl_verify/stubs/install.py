@@ -40,7 +40,7 @@ _BOARD = "torch.utils.tensorboard"
 
 
 @final
-class Standins:
+class Stubs:
     """The stand-ins of this process; `used` names those in use."""
 
     def __init__(self) -> None:
@@ -79,15 +79,15 @@ class Standins:
         self._library = library
 
 
-STANDINS = Standins()
+STUBS = Stubs()
 
 
 @final
 class _Watcher(importlib.abc.MetaPathFinder):
     """Looks after packages that are installed and may not work here."""
 
-    def __init__(self, standins: Standins) -> None:
-        self._standins = standins
+    def __init__(self, stubs: Stubs) -> None:
+        self._stubs = stubs
         self._busy: set[str] = set()
 
     def find_spec(
@@ -101,7 +101,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
             "datasets": self._mend_hub,
         }.get(fullname)
         if fullname == _BOARD and PathFinder.find_spec("tensorboard") is None:
-            self._standins.note("tensorboard")
+            self._stubs.note("tensorboard")
             return importlib.machinery.ModuleSpec(fullname, _Maker(make_module), is_package=True)
         if mend is None or fullname in self._busy:
             return None
@@ -123,7 +123,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
                 raise
             for name in [name for name in sys.modules if name.startswith("torchvision.")]:
                 del sys.modules[name]
-            self._standins.declare_vision_operators()
+            self._stubs.declare_vision_operators()
             run()
 
     def _mend_datasets(self, module: ModuleType, run: Callable[[], None]) -> None:
@@ -144,14 +144,14 @@ class _Watcher(importlib.abc.MetaPathFinder):
                 return real(path, *args, **kwargs)
             except (OSError, ValueError, RuntimeError):
                 found = load_dataset(path, *args, **kwargs)
-            self._standins.note(f"the data set {path}")
+            self._stubs.note(f"the data set {path}")
             return found
 
         vars(module)["load_dataset"] = load
 
     def _with_fallback(self, name: str, real: type) -> type:
         make = synthetic_vision(name, pillow_image)
-        note = self._standins.note
+        note = self._stubs.note
 
         def new(cls: type, *args: Any, **kwargs: Any) -> Any:
             if cls is not fallback:
@@ -172,8 +172,8 @@ class _Watcher(importlib.abc.MetaPathFinder):
 class _LastResort(importlib.abc.MetaPathFinder):
     """Answers for known packages that are not installed."""
 
-    def __init__(self, standins: Standins) -> None:
-        self._standins = standins
+    def __init__(self, stubs: Stubs) -> None:
+        self._stubs = stubs
 
     def find_spec(
         self, fullname: str, path: object = None, target: object = None
@@ -184,7 +184,7 @@ class _LastResort(importlib.abc.MetaPathFinder):
         make = make_module if top in SHOWING else _COMPUTING.get(top)
         if make is None or asked_by_library():
             return None
-        self._standins.note(top)
+        self._stubs.note(top)
         return importlib.machinery.ModuleSpec(fullname, _Maker(make), is_package=True)
 
 

@@ -31,7 +31,7 @@ class _Curve:
     end: str
     error: str
     line: int | None
-    standins: str
+    stubs: str
 
 
 def prove_script(request: ScriptRequest) -> ScriptOutcome:
@@ -95,7 +95,7 @@ def _curve_of(fields: Mapping[str, Any]) -> _Curve:
         end=fields["end"],
         error=fields["error"],
         line=fields["line"],
-        standins=fields["standins"],
+        stubs=fields["stubs"],
     )
 
 
@@ -108,7 +108,7 @@ def _died(trouble: str) -> _Curve:
         end="error",
         error=trouble,
         line=None,
-        standins="",
+        stubs="",
     )
 
 
@@ -152,7 +152,7 @@ def _equal_words(first: _Curve, second: _Curve | None) -> str:
     assert second is not None
     steps = min(first.steps, second.steps)
     word = "step" if steps == 1 else "steps"
-    with_what = f", with stand-ins for {first.standins}" if first.standins else ""
+    with_what = f", with stand-ins for {first.stubs}" if first.stubs else ""
     return f"{steps} optimizer {word}: losses and weights equal bit for bit{with_what}"
 
 

@@ -137,11 +137,11 @@ PARSER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from flodl_verify.stubs.install import STANDINS
-STANDINS.install(Path({script!r}))
+from flodl_verify.stubs.install import STUBS
+STUBS.install(Path({script!r}))
 sys.argv = [{script!r}]
 exec(Path({script!r}).read_text())
-print(STANDINS.words())
+print(STUBS.words())
 """
 SCRIPT = """
 import argparse

@@ -80,7 +80,7 @@ def test_anything_accepts_everything() -> None:
 
 SCRIPT = """
     import sys
-    from flodl_verify.stubs.install import STANDINS
+    from flodl_verify.stubs.install import STUBS
     class Hide:
         def find_spec(self, name, path=None, target=None):
             if name.partition(".")[0] in {hidden!r}:
@@ -90,9 +90,9 @@ SCRIPT = """
     def find(name, path=None, target=None):
         return None if name.partition(".")[0] in {hidden!r} else finder(name, path, target)
     importlib.machinery.PathFinder.find_spec = find
-    STANDINS.install(__import__('pathlib').Path('script.py'))
+    STUBS.install(__import__('pathlib').Path('script.py'))
     {body}
-    print("used", *STANDINS.used)
+    print("used", *STUBS.used)
     """
 
 
@@ -144,8 +144,8 @@ WEIGHTS = """
 import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from flodl_verify.stubs.install import STANDINS
-STANDINS.install(Path("train.py"))
+from flodl_verify.stubs.install import STUBS
+STUBS.install(Path("train.py"))
 import torch
 from torch import nn
 
@@ -163,7 +163,7 @@ with torch.no_grad():
     net.weight.zero_()
 net.load_state_dict(torch.load("real.pth"))
 assert torch.equal(net.weight, before)
-print(STANDINS.words())
+print(STUBS.words())
 """
 
 
@@ -182,10 +182,10 @@ ON_GPU = """
 import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from flodl_verify.stubs.install import STANDINS
-STANDINS.install(Path(sys.argv[1]))
+from flodl_verify.stubs.install import STUBS
+STUBS.install(Path(sys.argv[1]))
 exec(Path(sys.argv[1]).read_text())
-print(STANDINS.words())
+print(STUBS.words())
 """
 GPU_SCRIPT = """
 import torch
