@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from flodl import Flow, FlowBuilder, FlowModule, Graph, SoftmaxRouter
+from flodl import Flow, FlowBuilder, FlowModule, Graph, SoftmaxRouter, view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -167,7 +167,7 @@ def asking(model: nn.Module) -> tuple[Callable[[], object], Callable[[], object]
     """Return what asks all guards of all plans, the same loop without guards, and their number."""
     asked, bare, count = [], [], 0
     for module in model.modules():
-        for plans in getattr(module, "_plans", {}).values():
+        for plans in getattr(module, "_flodl_plans", {}).values():
             for program in plans.programs:
                 namespace = program.namespace()
                 checks = " and ".join(program.spec.checks) or "True"
@@ -249,9 +249,9 @@ def observation(rounds: int, repeats: int) -> None:
     plain, tagged = chain(tagged=False), chain(tagged=True)
     profiled = chain(tagged=False)
     profiled(x)
-    profiled.enable_profiling()
+    view(profiled).enable_profiling()
     profiled(x)
-    profiled.disable_profiling()
+    view(profiled).disable_profiling()
     times = measure(
         {"plain": lambda: plain(x), "tagged": lambda: tagged(x), "profiled": lambda: profiled(x)},
         rounds,

@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from flodl import Flow, FlowModule
-from flodl.graph.drawing import part_of
-from flodl.graph.observation import observe_tags
-from flodl.graph.paths import tag_names
-from flodl.graph.timing import disable_profiling, enable_profiling
+from flodl.inspect.drawing import part_of
+from flodl.inspect.observation import observe_tags
+from flodl.inspect.paths import tag_names
+from flodl.inspect.timing import disable_profiling, enable_profiling
 from flodl.ir.graph import node_refs
 from flodl.visual.assemble import View
 from flodl.visual.page import html_text

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from flodl import AdamW, DataLoader, Flow, FlowBuilder, FlowModule, Graph
+from flodl import AdamW, DataLoader, Flow, FlowBuilder, FlowModule, Graph, view
 
 GLYPHS = {
     "A": ".###. #...# ##### #...# #...#",
@@ -132,16 +132,16 @@ def main() -> None:
 
         word = WordReader()
         print("letter.fdl into the word reader:", end=" ")
-        print(word.load_subgraph_checkpoint("letter", folder / "letter.fdl"))
-        word.freeze("letter")
+        print(view(word).load_subgraph_checkpoint("letter", folder / "letter.fdl"))
+        view(word).freeze("letter")
         train(word, word_task(2000), epochs=6)
-        word.save_checkpoint(folder / "word.fdl")
+        view(word).save_checkpoint(folder / "word.fdl")
         print(f"word reader: {right(word, word_task(1000)):.1%}")
 
         line = LineReader()
         print("word.fdl into the line reader:", end=" ")
-        print(line.load_subgraph_checkpoint("word", folder / "word.fdl"))
-        line.freeze("word")
+        print(view(line).load_subgraph_checkpoint("word", folder / "word.fdl"))
+        view(line).freeze("word")
         frozen = [each for each in line.parameters() if not each.requires_grad]
         before = [each.clone() for each in frozen]
         train(line, line_task(4000), epochs=20)
@@ -151,7 +151,7 @@ def main() -> None:
     print(f"{len(frozen)} of {len(list(line.parameters()))} tensors frozen, unchanged: {same}")
     # The parts are still there under their paths, and what they saw has a name.
     line(draw(letters_of(["SET", "ONE", "ANT", "TEN"])).unsqueeze(0))
-    seen = line.tagged_at("word.letters").argmax(dim=-1)[0]
+    seen = view(line).tagged_at("word.letters").argmax(dim=-1)[0]
     print("read:", " ".join("".join(LETTERS[each] for each in word) for word in seen))
 
 

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import flodl
 from flodl import DataLoader, Flow, FlowModule
 
 
@@ -35,6 +36,7 @@ def main() -> None:
     label = (x[:, :3] + 0.3 * torch.randn(1500, 3)).argmax(dim=1)
     training = DataLoader([x[:1200], label[:1200]], batch_size=60)
     model = Net()
+    view = flodl.view(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
     for epoch in range(60):
@@ -45,20 +47,20 @@ def main() -> None:
             loss.backward()
             optimizer.step()
             # What was tagged is there after the forward, cut off from autograd.
-            alive = (model.tagged("hidden") > 0).float().mean()
-            model.record_scalar("loss", loss.item())
-            model.record_scalar("alive", alive.item())
-            model.end_step()
+            alive = (view.tagged("hidden") > 0).float().mean()
+            view.record_scalar("loss", loss.item())
+            view.record_scalar("alive", alive.item())
+            view.end_step()
         with torch.no_grad():
             right = (model(x[1200:]).argmax(dim=1) == label[1200:]).float().mean()
-        model.record_scalar("accuracy", right.item())
-        model.end_epoch()
+        view.record_scalar("accuracy", right.item())
+        view.end_epoch()
 
-        loss_course, accuracy_course = model.trend("loss"), model.trend("accuracy")
+        loss_course, accuracy_course = view.trend("loss"), view.trend("accuracy")
         if epoch % 3 == 2:
             print(
                 f"epoch {epoch + 1}: loss {loss_course.latest:.4f} (slope {loss_course.slope(5):+.4f}), "
-                f"accuracy {accuracy_course.latest:.3f}, {model.trend('alive').latest:.0%} alive"
+                f"accuracy {accuracy_course.latest:.3f}, {view.trend('alive').latest:.0%} alive"
             )
         if loss_course.stalled(5, 1e-3):
             for group in optimizer.param_groups:
@@ -69,8 +71,8 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        model.export_trends(folder / "trends.csv")
-        model.plot_html(folder / "curves.html", ["loss", "accuracy", "alive"])
+        view.export_trends(folder / "trends.csv")
+        view.plot_html(folder / "curves.html", ["loss", "accuracy", "alive"])
         print((folder / "trends.csv").read_text().splitlines()[0])
 
 

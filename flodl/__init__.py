@@ -10,6 +10,7 @@ from flodl.autograd import is_grad_enabled as is_grad_enabled
 from flodl.autograd import no_grad as no_grad
 from flodl.builder.flow_builder import FlowBuilder as FlowBuilder
 from flodl.builder.flow_builder import call as call
+from flodl.builder.graph import Graph as Graph
 from flodl.checkpoint.background import CpuWorker as CpuWorker
 from flodl.checkpoint.background import ModelSnapshot as ModelSnapshot
 from flodl.checkpoint.background import snapshot_cpu as snapshot_cpu
@@ -55,10 +56,11 @@ from flodl.errors import NonFiniteError as NonFiniteError
 from flodl.errors import RunError as RunError
 from flodl.errors import TrainingError as TrainingError
 from flodl.errors import UnknownNameError as UnknownNameError
-from flodl.graph.graph import Graph as Graph
-from flodl.graph.observation import Reduce as Reduce
-from flodl.graph.paths import PathKind as PathKind
-from flodl.graph.tree import walk_modules as walk_modules
+from flodl.inspect.observation import Reduce as Reduce
+from flodl.inspect.paths import PathKind as PathKind
+from flodl.inspect.tree import walk_modules as walk_modules
+from flodl.inspect.view import View as View
+from flodl.inspect.view import view as view
 from flodl.log import Verbosity as Verbosity
 from flodl.log import set_verbosity as set_verbosity
 from flodl.module.flow_module import FlowModule as FlowModule

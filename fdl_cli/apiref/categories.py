@@ -12,6 +12,8 @@ CATEGORIES: Final[tuple[tuple[str, str], ...]] = (
     ("Building blocks", "flodl.nodes"),
     ("Building blocks", "flodl.nn.routers"),
     ("Graphs", "flodl.graph"),
+    ("Graphs", "flodl.builder.graph"),
+    ("Graphs", "flodl.inspect"),
     ("Descriptions", "flodl.ir"),
     ("Pictures", "flodl.visual"),
     ("Layers", "flodl.nn"),

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from flodl import log
+from flodl.builder.graph import Graph
 from flodl.builder.lowering import assemble
 from flodl.builder.word_checks import name_misfit
 from flodl.errors import BuildError, FlowError
-from flodl.graph.graph import Graph
 from flodl.ir.graph import Problem
 from flodl.tracing.callsite import call_site
 

@@ -103,7 +103,7 @@ def _flow(module: nn.Module, path: str, numbers: dict[str, int]) -> tuple[str, .
 
 def _spec(module: nn.Module) -> GraphSpec | None:
     # Looked up by name: graphs live in a room that this one must not know.
-    recorded = inspect.getattr_static(type(module), "_programs", None)
+    recorded = inspect.getattr_static(type(module), "_flodl_programs", None)
     programs = recorded(module) if callable(recorded) else ()
     # A flow may be described at its first call only, which need not have happened.
     spec = programs[-1].spec if programs else None

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from flodl import Reduce as Reduce
     from flodl import Stack as Stack
     from flodl import TraceEmit as TraceEmit
+    from flodl import View as View
     from flodl import call as call
     from flodl import on_forward as on_forward
     from flodl import subflow as subflow
+    from flodl import view as view
     from flodl import walk_modules as walk_modules
 
 __all__ = [
@@ -46,9 +48,11 @@ __all__ = [
     "Reduce",
     "Stack",
     "TraceEmit",
+    "View",
     "call",
     "on_forward",
     "subflow",
+    "view",
     "walk_modules",
 ]
 

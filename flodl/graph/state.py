@@ -77,7 +77,7 @@ def read_state(graph: Any, name: str, like: torch.Tensor, initial: Any = None) -
     Raises:
         GraphError: the state belongs to a batch of another size.
     """
-    memory: Memory = graph._memory
+    memory: Memory = graph._flodl_memory
     value = memory.values.get(name)
     if value is None:
         return _initial(memory, name, like, initial)
@@ -104,7 +104,7 @@ def _initial(memory: Memory, name: str, like: torch.Tensor, initial: Any) -> tor
 
 def write_state(graph: Any, name: str, value: torch.Tensor) -> None:
     """Keep the value of a tag for the next call."""
-    memory: Memory = graph._memory
+    memory: Memory = graph._flodl_memory
     memory.shapes[name] = value.shape
     if value.requires_grad:
         memory.history[name] = memory.history.get(name, 0) + 1
@@ -125,19 +125,19 @@ def _warn(name: str) -> None:
 
 def graphs_below(module: nn.Module) -> list[Any]:
     """Return the module and all modules below it that carry states."""
-    return [each for each in module.modules() if "_memory" in vars(each)]
+    return [each for each in module.modules() if "_flodl_memory" in vars(each)]
 
 
 def has_state(module: nn.Module) -> bool:
     """Return True if any state is held."""
-    return any(each._memory.values for each in graphs_below(module))
+    return any(each._flodl_memory.values for each in graphs_below(module))
 
 
 def detach_state(module: nn.Module) -> None:
     """Cut the gradient history of all states, of nested graphs and of modules with `detach_state`."""
     for each in module.modules():
-        if "_memory" in vars(each):
-            each._memory.detach()  # type: ignore[operator]
+        if "_flodl_memory" in vars(each):
+            each._flodl_memory.detach()  # type: ignore[operator]
         elif each is not module and "detach_state" in dir(type(each)):
             each.detach_state()  # type: ignore[operator]
 
@@ -145,7 +145,7 @@ def detach_state(module: nn.Module) -> None:
 def reset_state(module: nn.Module) -> None:
     """Forget all states, of nested graphs and of modules with `reset`."""
     for each in module.modules():
-        if "_memory" in vars(each):
-            each._memory.clear()  # type: ignore[operator, union-attr]
+        if "_flodl_memory" in vars(each):
+            each._flodl_memory.clear()  # type: ignore[operator, union-attr]
         elif each is not module and "reset" in dir(type(each)):
             each.reset()  # type: ignore[operator]

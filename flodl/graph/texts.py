@@ -47,11 +47,16 @@ def dot_of(graph: Any) -> str:
     Raises:
         GraphError: the flow has not been recorded yet.
     """
-    return dot_text(spec_of(graph), type(graph).__name__, graph._kinds())
+    return dot_text(spec_of(graph), type(graph).__name__, kinds_of(graph))
+
+
+def kinds_of(module: Any) -> dict[str, str]:
+    """Map each submodule path to its class name."""
+    return {path: type(each).__name__ for path, each in module.named_modules() if path}
 
 
 def _recorded(graph: Any) -> tuple[CompiledPlan, ...]:
-    programs: tuple[CompiledPlan, ...] = graph._programs()
+    programs: tuple[CompiledPlan, ...] = graph._flodl_programs()
     if not programs:
         message = (
             f"the flow of {type(graph).__name__} is recorded at its first call; call the module once, "

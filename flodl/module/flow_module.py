@@ -6,6 +6,7 @@ import copy
 from abc import ABCMeta
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 
@@ -14,11 +15,12 @@ from torch import nn
 
 from flodl.errors import FlowError, GraphError
 from flodl.graph.compiled_plan import CompiledPlan
-from flodl.graph.graph import Graph
 from flodl.graph.plan_cache import PlanCache
+from flodl.graph.planned_module import Offered, PlannedModule, set_plans
 from flodl.graph.side_exits import NOTHING, Replay, SideExit
+from flodl.inspect.pictures import notebook_svg
+from flodl.inspect.view import NAMES
 from flodl.module.generate_forward import install_definitions, layer_behind
-from flodl.module.plan_methods import PlanMixin
 from flodl.tracing.active import current_tracer
 from flodl.tracing.call_inputs import Definition, admit, describe_parameter
 from flodl.tracing.context_managers import recorded_scopes
@@ -67,7 +69,7 @@ class FlowMeta(ABCMeta):
         return module
 
 
-class FlowModule(PlanMixin, Graph, metaclass=FlowMeta):
+class FlowModule(PlannedModule, metaclass=FlowMeta):
     """A module that describes its forward: subclass it, build submodules in `__init__`, write `flow`.
 
     `forward` is generated, with the parameters of `flow`.  Values that `flow` tests in plain Python
@@ -92,12 +94,12 @@ class FlowModule(PlanMixin, Graph, metaclass=FlowMeta):
         torch.Size([3, 2])
     """
 
-    _definitions: dict[str, Definition] = {}
+    _flodl_definitions: dict[str, Definition] = {}
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Make the object with its plans: a constructor may call what it builds."""
         made = super().__new__(cls)
-        made._set_plans({key: _new_plans(each) for key, each in cls._definitions.items()})
+        set_plans(made, {key: _new_plans(each) for key, each in cls._flodl_definitions.items()})
         return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -107,19 +109,51 @@ class FlowModule(PlanMixin, Graph, metaclass=FlowMeta):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Generate `forward` from `flow`, and prepare every `@subflow` method."""
         super().__init_subclass__(**kwargs)
-        cls._definitions = install_definitions(cls, FlowModule)
+        cls._flodl_definitions = install_definitions(cls, FlowModule)
 
     # ---- recording ----------------------------------------------------------------------------
 
-    def _main(self) -> Definition | None:
-        """Return the definition that `forward` runs, `None` where a subclass wrote its own forward."""
-        forward = type(self).forward
-        marker = vars(forward).get("__flodl_definition__") if isfunction(forward) else None
-        return marker if isinstance(marker, Definition) else None
+    def _flodl_programs(self) -> tuple[CompiledPlan, ...]:
+        definition = main_definition(self)
+        return self._flodl_plans[definition.key].programs if definition is not None else ()
 
-    def _programs(self) -> tuple[CompiledPlan, ...]:
-        definition = self._main()
-        return self._plans[definition.key].programs if definition is not None else ()
+    @Offered
+    def describe(self) -> Callable[[], bool]:
+        """Describe the flow without values, in training and evaluation mode; return whether that is possible.
+
+        If it is not, the first call records the flow.
+        """
+        return partial(describe, self)
+
+    @Offered
+    def build(self) -> Callable[..., Self]:
+        """Record the flow for example inputs, given as for a call, and return the module.
+
+        Needed only before `torch.compile(fullgraph=True)` or `torch.export` is the first to call a flow
+        that needs sizes or other values. Runs one forward under `torch.no_grad()`.
+
+        Example:
+            >>> import torch
+            >>> from flodl import FlowModule
+            >>> class Rows(FlowModule):
+            ...     def flow(self, x):
+            ...         return x.reshape(len(x), -1)
+            >>> rows = Rows()
+            >>> rows.describe()
+            False
+            >>> "reshape" in rows.build(torch.ones(2, 3, 4)).code
+            True
+        """
+        return partial(build, self)
+
+    @Offered
+    def rebuild(self) -> Callable[[], Self]:
+        """Forget all recorded plans, and return the module; the next call records again."""
+        return partial(_rebuilt, self)
+
+    def _repr_svg_(self) -> str | None:
+        """Return the picture for notebooks, nothing before the flow is recorded."""
+        return notebook_svg(self)
 
     # ---- attributes ---------------------------------------------------------------------------
 
@@ -134,47 +168,69 @@ class FlowModule(PlanMixin, Graph, metaclass=FlowMeta):
         if name in _live(type(self)):
             return
         if isinstance(value, nn.Module) or isinstance(before, nn.Module):
-            self._forget()
+            _forget(self)
         elif not _is_same_kind(before, value):
             # Guards tell values of one kind apart; nodes were made for the kind that was read.
-            for plans in self._plans.values():
+            for plans in self._flodl_plans.values():
                 if name in plans.names:
                     plans.clear()
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
-        self._forget()
+        _forget(self)
 
-    def _forget(self) -> None:
-        for plans in self.__dict__.get("_plans", {}).values():
-            plans.clear()
+    def __getattr__(self, name: str) -> Any:
+        """Find a parameter, buffer or submodule; name the view for a method that only graphs have."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name in NAMES:
+                message = (
+                    f"{type(self).__name__!r} object has no attribute {name!r}: write "
+                    f"flodl.view(module).{name}"
+                )
+                raise AttributeError(message, name=name, obj=self) from None
+            raise
 
     def add_module(self, name: str, module: nn.Module | None) -> None:
         """Add a child module; plans recorded without it are forgotten."""
         super().add_module(name, module)
-        self._forget()
+        _forget(self)
 
     # ---- copying ------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        state.pop("_plans", None)
+        state.pop("_flodl_plans", None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         nn.Module.__setstate__(self, state)  # type: ignore[no-untyped-call]
-        self._set_plans({key: _new_plans(each) for key, each in type(self)._definitions.items()})
+        definitions = type(self)._flodl_definitions
+        set_plans(self, {key: _new_plans(each) for key, each in definitions.items()})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FlowModule:
         """Copy the module; plans that mention no object of the original come along."""
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         made.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        for key, plans in self._plans.items():
+        for key, plans in self._flodl_plans.items():
             for program in plans.programs:
                 if program.portable:
-                    made._plans[key].add(program)
+                    made._flodl_plans[key].add(program)
         return made
+
+
+def main_definition(module: FlowModule) -> Definition | None:
+    """Return the definition that `forward` runs, `None` where a subclass wrote its own forward."""
+    forward = type(module).forward
+    marker = vars(forward).get("__flodl_definition__") if isfunction(forward) else None
+    return marker if isinstance(marker, Definition) else None
+
+
+def _forget(module: FlowModule) -> None:
+    for plans in vars(module).get("_flodl_plans", {}).values():
+        plans.clear()
 
 
 def subflow(method: Method) -> Method:
@@ -218,7 +274,7 @@ def _is_same_kind(before: Any, value: Any) -> bool:
 def _new_plans(definition: Definition) -> PlanCache:
     def record(module: FlowModule, *inputs: Any) -> Any:
         if is_symbolic(inputs):
-            programs = module._plans[definition.key].programs
+            programs = module._flodl_plans[definition.key].programs
             return run_symbolically(module, definition, programs, inputs)
         return record_call(module, definition, inputs)
 
@@ -243,11 +299,11 @@ def _for_mode(spec: GraphSpec, training: bool) -> GraphSpec:
 
 def _live(kind: type[FlowModule]) -> frozenset[str]:
     """Return the attributes that the flows of a class change: no plan knows their values."""
-    own = kind.__dict__.get("_live_names")
+    own = kind.__dict__.get("_flodl_live_names")
     if own is None:
-        definitions = kind._definitions.values()
+        definitions = kind._flodl_definitions.values()
         own = frozenset().union(*(live_names(each.function, kind) for each in definitions))
-        type.__setattr__(kind, "_live_names", own)
+        type.__setattr__(kind, "_flodl_live_names", own)
     return own
 
 
@@ -275,8 +331,8 @@ def _tracing(tracer: Tracer, definition: Definition) -> Iterator[None]:
 
 def describe(module: Any) -> bool:
     """Describe the flow of a module without values, where that is possible; see `FlowModule.describe`."""
-    definition = module._main()
-    if definition is None or module._plans[definition.key].programs:
+    definition = main_definition(module)
+    if definition is None or module._flodl_plans[definition.key].programs:
         return definition is not None
     kind = type(module)
     owners = tuple(dict.fromkeys(map(type, module.modules())))
@@ -286,7 +342,7 @@ def describe(module: Any) -> bool:
     both = [each for each in described if each is not None]
     if len(both) != 2:
         return False
-    plans = module._plans[definition.key]
+    plans = module._flodl_plans[definition.key]
     if both[0][0] == both[1][0]:
         both = both[:1]
     for training, (spec, constants, names) in zip((True, False), both, strict=False):
@@ -297,11 +353,22 @@ def describe(module: Any) -> bool:
     return True
 
 
+def build(module: Any, *example: Any, **named: Any) -> Any:
+    """Record the flow of a module for example inputs, and return the module."""
+    with torch.no_grad():
+        module(*example, **named)
+    return module
+
+
 def rebuild(module: Any) -> None:
     """Forget all recorded plans of a flow module."""
-    for plans in module._plans.values():
-        plans.clear()
+    _forget(module)
     describe(module)
+
+
+def _rebuilt(module: Any) -> Any:
+    rebuild(module)
+    return module
 
 
 def _described(
@@ -335,7 +402,7 @@ def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, .
     Raises:
         FlowError: the flow needs something that a description cannot give.
     """
-    plans = module._plans[definition.key]  # part of the same class's machinery
+    plans = module._flodl_plans[definition.key]  # part of the same class's machinery
     is_tied = len(plans.programs) < MANY_PLANS
     program, result = _record(module, definition, inputs, NOTHING, is_tied)
     plans.add(program)
@@ -404,7 +471,7 @@ def _record(
     program.entry = tracer.attributes.entry
     program.names = frozenset(tracer.sources.names)
     program.is_tied = is_tied
-    watch = module._plans[definition.key].watch
+    watch = module._flodl_plans[definition.key].watch
     watch.keep({name: unwrap(flow) for name, (_, flow) in tracer.tags.items()})
     result = map_leaves(output, unwrap)
     tracer.release()

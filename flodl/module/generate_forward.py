@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from functools import wraps
-from types import FunctionType
+from functools import partial, wraps
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from flodl.graph.error_notes import explain
+from flodl.graph.planned_module import Offered
 from flodl.nodes.fast_path import must_run_plainly
 from flodl.tracing.active import current_tracer
 from flodl.tracing.call_inputs import Definition
@@ -33,7 +34,7 @@ def install_definitions(cls: type[nn.Module], base: type[nn.Module]) -> dict[str
     own = dict(cls.__dict__)
     definitions: dict[str, Definition] = {}
     for above in reversed(cls.__mro__[1:]):
-        definitions |= above.__dict__.get("_definitions", {})
+        definitions |= above.__dict__.get("_flodl_definitions", {})
     for name, value in own.items():
         static = isinstance(value, staticmethod)
         function = value.__func__ if isinstance(value, staticmethod) else value
@@ -50,6 +51,12 @@ def install_definitions(cls: type[nn.Module], base: type[nn.Module]) -> dict[str
             definition = _define(cls, value)
             definitions[definition.key] = definition
             _set_class_attribute(cls, name, _generate_subflow(definition))
+    described = cls.__dict__.get("flow")
+    if isinstance(described, FunctionType):
+        # A member may be called `flow` too: `self.flow = nn.Linear(4, 4)`.
+        offered = Offered(partial(MethodType, described), described)
+        offered.__set_name__(cls, "flow")
+        _set_class_attribute(cls, "flow", offered)
     inherited = _forward_of_layer(cls, base)
     if inherited is not None:
         definition = _define(cls, inherited)
@@ -107,7 +114,7 @@ def _generate_forward(definition: Definition) -> Callable[..., Any]:
         f"        _answer = _recorded(self, _definition, {inputs})\n"
         f"        if _answer is not _with_values:\n"
         f"            return _answer\n"
-        f"    _plans = self._plans[{definition.key!r}]\n"
+        f"    _plans = self._flodl_plans[{definition.key!r}]\n"
         f"    if _must_run_plainly():\n"
         f"        return _plans.dispatch_plainly({names})\n"
         f"    try:\n"

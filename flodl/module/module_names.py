@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from flodl.errors import FlowError
-from flodl.graph.graph import Graph
+from flodl.graph.planned_module import PlannedModule
 from flodl.graph.texts import spec_of
 from flodl.ir.graph import Problem, Site
 from flodl.tracing.naming import Names
@@ -113,7 +113,7 @@ def _wanted(
 
 
 def _label(module: nn.Module) -> str:
-    if not isinstance(module, Graph) or not module._programs():  # may be unrecorded
+    if not isinstance(module, PlannedModule) or not module._flodl_programs():  # may be unrecorded
         return ""
     label = spec_of(module).label
     return label if label.isidentifier() else ""

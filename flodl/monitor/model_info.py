@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from flodl.checkpoint.topology import structural_hash, unwrapped
 from flodl.errors import FlodlError
-from flodl.graph.drawing import part_of
-from flodl.graph.graph import Graph
-from flodl.graph.heat import profiled_part
+from flodl.graph.planned_module import PlannedModule
+from flodl.graph.texts import spec_of
+from flodl.inspect.drawing import part_of
+from flodl.inspect.heat import profiled_part
 from flodl.visual.assemble import View
 from flodl.visual.svg import svg_text
 
@@ -21,9 +22,9 @@ def identity_of(model: nn.Module) -> dict[str, Any]:
     """Return the name, the structural hash and the number of parameters of a model."""
     inner = unwrapped(model)
     label = type(inner).__name__
-    if isinstance(inner, Graph):
+    if isinstance(inner, PlannedModule):
         with contextlib.suppress(FlodlError):
-            label = inner.spec.label or label
+            label = spec_of(inner).label or label
     sizes = [(each.numel(), each.requires_grad) for each in inner.parameters()]
     total = sum(size for size, _ in sizes)
     trainable = sum(size for size, trains in sizes if trains)

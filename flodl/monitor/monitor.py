@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, final
 from torch import nn
 
 from flodl import log
-from flodl.graph.timing import enable_profiling
+from flodl.inspect.timing import enable_profiling
 from flodl.monitor.access import Access
 from flodl.monitor.addresses import address_lines
 from flodl.monitor.alerts import AlertRules

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from torch import distributed, nn
 
-from flodl.graph.observation import latest_metrics
+from flodl.inspect.observation import latest_metrics
 from flodl.monitor.storage import METRICS_FOLDER
 from flodl.nn.devices import hardware_summary
 from flodl.runs.directory import RunDirectory

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, final
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from flodl.graph.graph import Graph
 from flodl.graph.instrumentation import Watch
+from flodl.graph.planned_module import PlannedModule
 from flodl.graph.state import has_state
 from flodl.step.refusal import RefusedStepError
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def _plans(model: nn.Module) -> list[PlanCache]:
-    graphs = [each for each in model.modules() if isinstance(each, Graph)]
-    return [plans for graph in graphs for plans in graph._plans.values()]
+    graphs = [each for each in model.modules() if isinstance(each, PlannedModule)]
+    return [plans for graph in graphs for plans in graph._flodl_plans.values()]
 
 
 @final

@@ -93,7 +93,7 @@ def _attributes(
 @lru_cache(maxsize=1024)
 def _set_by_class(kind: type) -> frozenset[str]:
     forward = getattr_static(kind, "forward", None)
-    definitions = getattr_static(kind, "_definitions", {})
+    definitions = getattr_static(kind, "_flodl_definitions", {})
     functions = [forward, *(each.function for each in definitions.values())]
     found = (live_names(each, kind) for each in functions if isinstance(each, FunctionType))
     return frozenset().union(*found)

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from flodl.checkpoint.restore import random_state, set_random_state
 from flodl.errors import CheckpointError, TrainingError
-from flodl.graph.graph import Graph
-from flodl.graph.observation import flush as flush_graph
 from flodl.graph.state import detach_state, graphs_below, has_state
+from flodl.inspect.observation import flush as flush_graph
+from flodl.inspect.steps import end_epoch
 from flodl.runs.checkpoints import Saved
 from flodl.step.step import TrainStep
 from flodl.train.checkpointing import Checkpointing
@@ -291,7 +291,7 @@ class Loop:
         """Go on to the next epoch, tell everybody, and save."""
         it, training = self._it, self._it.training
         for graph in graphs_below(training.model):
-            Graph.end_epoch(graph)  # a ported class may define its own `end_epoch`
+            end_epoch(graph)
         training.epoch, training.position, training.phase = training.epoch + 1, 0, "train"
         it.progress.end(metrics, it.settings.epochs, self._left())
         if it.monitor is not None:

@@ -73,6 +73,7 @@ class RunHandle:
 
     def architecture_svg(self) -> str | None:
         """Return the drawing of the model, if it is a graph."""
-        from flodl.graph.graph import Graph
+        from flodl.graph.planned_module import PlannedModule
+        from flodl.inspect.pictures import svg
 
-        return self._model.svg() if isinstance(self._model, Graph) else None
+        return svg(self._model) if isinstance(self._model, PlannedModule) else None

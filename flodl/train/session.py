@@ -13,9 +13,10 @@ from torch import Tensor, nn, optim
 from flodl.checkpoint.restore import HasState
 from flodl.checkpoint.training import Resumed, resume, save_training
 from flodl.errors import TrainingError
-from flodl.graph.graph import Graph
+from flodl.graph.planned_module import PlannedModule
 from flodl.graph.state import detach_state, graphs_below, has_state
-from flodl.graph.training_methods import attach_training
+from flodl.inspect.steps import end_epoch
+from flodl.inspect.training_methods import attach_training
 from flodl.nn.optimizers import require_trains
 from flodl.nn.parameters import clip_grad_norm
 from flodl.nn.torch_schedules import apply_rate
@@ -36,7 +37,7 @@ _ASKED_EVERY = 32
 class HasGraph(Protocol):
     """A task head around a graph."""
 
-    def graph(self) -> Graph:
+    def graph(self) -> PlannedModule:
         """Return the graph inside."""
         ...
 
@@ -206,8 +207,8 @@ class TrainingSession:
     def end_epoch(self, epoch: int, metrics: Mapping[str, float] | None = None) -> None:
         """End an epoch: schedules that move by epochs move on."""
         self._schedule.after_epoch(epoch, self._lr_scale, metrics or {})
-        if isinstance(self.model, Graph):
-            Graph.end_epoch(self.model)
+        if isinstance(self.model, PlannedModule):
+            end_epoch(self.model)
 
     # ---- rates -------------------------------------------------------------------------------
 
@@ -319,7 +320,7 @@ def set_up(model: Any, factories: tuple[Any, ...], options: Mapping[str, Any]) -
     if not isinstance(model, nn.Module):
         raise TrainingError(f"setup prepares a module, this is a {type(model).__name__}")
     session = TrainingSession(model, _optimizer(model, factories), SessionOptions(**options))
-    if isinstance(model, Graph):
+    if isinstance(model, PlannedModule):
         attach_training(model, session)
     return session
 
@@ -333,7 +334,7 @@ def set_up_head(
     `session.step()`.
     """
     inner = head.graph() if isinstance(head, HasGraph) else None
-    graph = inner if isinstance(inner, Graph) else None
+    graph = inner if isinstance(inner, PlannedModule) else None
     if not isinstance(head, nn.Module) and graph is None:
         raise TrainingError(
             f"setup_head prepares a module, or an object whose graph() is one; this is a "

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from flodl.errors import GraphError
-from flodl.graph.drawing import part_of
-from flodl.graph.heat import measured_part, profiled_part, shaped_part
-from flodl.graph.timing import enable_profiling
+from flodl.inspect.drawing import part_of
+from flodl.inspect.heat import measured_part, profiled_part, shaped_part
+from flodl.inspect.timing import enable_profiling
 from flodl.visual.assemble import View
 from flodl.visual.dot import dot_of
 from flodl.visual.mermaid import mermaid_text

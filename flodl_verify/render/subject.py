@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from flodl.errors import GraphError
-from flodl.graph.graph import Graph
+from flodl.graph.planned_module import PlannedModule
 from flodl.graph.texts import spec_of
 from flodl_verify.inputs.rules.constructor_guesses import guess_constructor_arguments
 from flodl_verify.inputs.rules.layer_shapes import guess_arguments
@@ -33,7 +33,7 @@ SEED = 555
 class Subject:
     """A graph whose flow is described, with arguments for a call if any are known."""
 
-    graph: Graph
+    graph: PlannedModule
     arguments: Arguments | None
     example: str
 
@@ -47,7 +47,7 @@ def find_subject(request: Request) -> Subject:
     torch.manual_seed(SEED)
     module = _import(request.file)
     made, inputs, how = _make(module, request)
-    if not isinstance(made, Graph):
+    if not isinstance(made, PlannedModule):
         raise _no_graph(request, made)
     arguments = _given_arguments(module, request, inputs) if inputs is not None else None
     if arguments is None and (request.heat != "none" or not _is_described(made)):
@@ -92,7 +92,9 @@ def _make(module: ModuleType, request: Request) -> tuple[Any, str | None, str]:
     names = vars(module)
     if request.name not in names:
         models = [
-            n for n, each in names.items() if _is_graph_class(each) or isinstance(each, Graph)
+            n
+            for n, each in names.items()
+            if _is_graph_class(each) or isinstance(each, PlannedModule)
         ]
         listed = ", ".join(f"`{each}`" for each in models) or "none"
         raise RenderError(
@@ -130,7 +132,7 @@ def _given_arguments(module: ModuleType, request: Request, inputs: str) -> Argum
     return arguments
 
 
-def _guessed_arguments(graph: Graph, request: Request) -> Arguments:
+def _guessed_arguments(graph: PlannedModule, request: Request) -> Arguments:
     problem: Exception | None = None
     for arguments in _guesses(graph):
         try:
@@ -148,14 +150,14 @@ def _guessed_arguments(graph: Graph, request: Request) -> Arguments:
     )
 
 
-def _guesses(graph: Graph) -> Iterator[Arguments]:
+def _guesses(graph: PlannedModule) -> Iterator[Arguments]:
     for number, (args, kwargs) in enumerate(guess_arguments(graph)):
         if number == 60:
             return
         yield args, kwargs
 
 
-def _is_described(graph: Graph) -> bool:
+def _is_described(graph: PlannedModule) -> bool:
     try:
         return bool(spec_of(graph).nodes)
     except GraphError:
@@ -165,7 +167,7 @@ def _is_described(graph: Graph) -> bool:
 def _is_graph_class(value: object) -> bool:
     return (
         isinstance(value, type)
-        and issubclass(value, Graph)
+        and issubclass(value, PlannedModule)
         and not value.__module__.startswith("flodl.")
     )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from flodl.graph.graph import Graph
+from flodl.graph.planned_module import PlannedModule
+from flodl.inspect.pictures import svg
 from flodl_verify.inputs.recorder import Case
 from flodl_verify.sandbox.attempt import Failure, OutOfTimeError, attempt, time_limit
 from flodl_verify.sandbox.isolated_import import Side
@@ -26,7 +27,7 @@ def draw(port: Side, case: Case) -> str:
         seed_all(1)
         with torch.no_grad():
             model(*args, **kwargs)
-        return model.svg() if isinstance(model, Graph) else ""
+        return svg(model) if isinstance(model, PlannedModule) else ""
 
     try:
         with time_limit(DRAWING_LIMIT_S), port.active():

@@ -6,7 +6,7 @@ changed.
 
 Example:
     >>> import torch
-    >>> from flodl_verify import raw
+    >>> from flodl_verify.values import raw
     >>> before, torch.Tensor.detach = torch.Tensor.detach, lambda self: torch.zeros(1)
     >>> raw.dense(torch.ones(2))
     tensor([1., 1.])

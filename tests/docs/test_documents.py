@@ -164,7 +164,7 @@ def test_the_map_of_rooms_is_complete():
     drawn = set(re.findall(r"\w+", rooms))
     missing = [
         name(path)
-        for package in ("fdl_cli", "flodl")
+        for package in ("fdl_cli", "flodl", "flodl_verify")
         for path in sorted((ROOT / package).iterdir())
         if (path / "__init__.py").exists() or path.suffix == ".py"
         if not path.stem.startswith("__") and path.stem not in drawn

@@ -21,7 +21,7 @@ def entries():
 
 
 def docstrings():
-    for package in ("fdl_cli", "flodl"):
+    for package in ("fdl_cli", "flodl", "flodl_verify"):
         for path in sorted((ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, _DOCUMENTED):

@@ -81,7 +81,7 @@ def test_a_loop_over_a_length_that_only_a_run_knows():
     for length in (7, 8, 9, 7, 8):
         x = torch.rand(2, length, 3)
         assert torch.equal(flow(x), x * 2)
-    plans = next(iter(flow._plans.values()))
+    plans = next(iter(flow._flodl_plans.values()))
     assert len(plans.programs) == 1, "one plan, and a way on for each length"
 
 
@@ -103,7 +103,7 @@ def test_what_is_not_needed_after_the_fork_is_dropped():
     flow = Scan()
     for length in (2, 3, 3):
         flow(torch.rand(2, length, 3))
-    plans = next(iter(flow._plans.values()))
+    plans = next(iter(flow._flodl_plans.values()))
     source = plans.programs[0].code.source
     assert "if length != 2:" in source
     assert "del y" in source

@@ -95,7 +95,7 @@ def test_state_follows_a_plain_module():
         if turn == 5:
             plain.memory = flow.memory = None
             plain.count = flow.count = 7
-    assert len(flow._plans[next(iter(flow._plans))].programs) < 9
+    assert len(flow._flodl_plans[next(iter(flow._flodl_plans))].programs) < 9
 
 
 def test_copies_have_a_state_of_their_own():

@@ -341,9 +341,9 @@ def test_is_traced_by_fx_where_the_twin_is(pair, called):
 
 def test_a_trace_is_no_plan():
     flow = ChainFlow().eval()
-    before = flow._programs()
+    before = flow._flodl_programs()
     torch.fx.symbolic_trace(flow)
-    assert flow._programs() == before
+    assert flow._flodl_programs() == before
 
 
 def test_parts_of_a_traced_module_may_be_flows():

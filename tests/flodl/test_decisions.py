@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402 - torch may be missing
 
-from flodl import FlowError, FlowModule, call  # noqa: E402
+from flodl import FlowError, FlowModule, call, view  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -143,9 +143,9 @@ def test_tags_and_profiles_follow_the_way():
     tagged = Tagged()
     for value, name, expected in ((1.0, "late", 4.0), (-9.0, "other", -24.0)) * 2:
         assert tagged(torch.full((1,), value)).item() == expected
-        assert tagged.tagged(name).item() == expected
-        assert tagged.tagged("early").item() == value + 1
-    tagged.enable_profiling()
+        assert view(tagged).tagged(name).item() == expected
+        assert view(tagged).tagged("early").item() == value + 1
+    view(tagged).enable_profiling()
     assert tagged(torch.full((1,), -9.0)).item() == -24
 
 
@@ -191,7 +191,7 @@ def test_many_shapes_do_not_make_a_plan_each():
     for length in (*range(1, 40), *range(1, 40)):
         x = torch.ones(2, length)
         assert torch.equal(asks(x), x.sum(1) if length > 3 else x * 2)
-    (plans,) = asks._plans.values()
+    (plans,) = asks._flodl_plans.values()
     assert len(plans.programs) + len(plans._paths) < 20
 
 

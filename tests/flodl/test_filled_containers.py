@@ -140,7 +140,7 @@ def test_step_that_changes_a_global_list_keeps_its_plan() -> None:
     net = Net()
     for _ in range(4):
         net(torch.ones(3))
-    assert sum(len(plans.programs) for plans in net._plans.values()) == 1
+    assert sum(len(plans.programs) for plans in net._flodl_plans.values()) == 1
 
 
 def test_list_that_random_shuffles_is_shuffled_in_every_call() -> None:
@@ -170,5 +170,5 @@ def test_step_that_changes_no_container_has_no_guard() -> None:
 
     net = Net()
     net(torch.ones(2))
-    (plans,) = (each for each in net._plans.values() if each.programs)
+    (plans,) = (each for each in net._flodl_plans.values() if each.programs)
     assert not any("arrangement" in node.target for node in plans.programs[0].spec.nodes)

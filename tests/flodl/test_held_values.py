@@ -222,4 +222,4 @@ def test_flow_that_makes_an_object_without_changes_keeps_its_plan():
     with torch.no_grad():
         net.parameter.fill_(4.0)
     assert factor(net) == 4.0
-    assert len(net._programs()) == 1
+    assert len(net._flodl_programs()) == 1

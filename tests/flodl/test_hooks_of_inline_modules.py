@@ -67,5 +67,5 @@ def test_module_called_in_place_with_unchanged_hooks_keeps_its_plan() -> None:
     counts = []
     for _ in range(3):
         assert torch.equal(net(x), expected(net, x))
-        counts.append(sum(len(plans.programs) for plans in net._plans.values()))
+        counts.append(sum(len(plans.programs) for plans in net._flodl_plans.values()))
     assert len(set(counts)) == 1

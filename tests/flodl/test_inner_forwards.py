@@ -54,7 +54,7 @@ def test_what_the_block_reads_is_read_in_every_call():
     net.block(x)  # with a plan of its own, too
     x = torch.randn(5, 4)
     assert torch.equal(net(x), net.block.plain(x).relu())
-    (plan,) = next(iter(net._plans.values())).programs
+    (plan,) = next(iter(net._flodl_plans.values())).programs
     assert [node.kind for node in plan.spec.nodes] == ["input", "function", "method"]
     assert plan.spec.nodes[1].site.file == __file__
 
@@ -90,5 +90,5 @@ def test_the_forward_above_is_described_in_place():
     for rows in (2, 3):
         x = torch.randn(rows, 4)
         assert torch.equal(net(x), net.plain(x).relu())
-    nodes = net._plans[next(reversed(net._plans))].programs[0].spec.nodes
+    nodes = net._flodl_plans[next(reversed(net._flodl_plans))].programs[0].spec.nodes
     assert "fc" in [node.target for node in nodes]

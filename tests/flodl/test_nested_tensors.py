@@ -23,7 +23,7 @@ class FromJagged(FlowModule):
 
 def test_flow_that_builds_a_nested_tensor_equals_the_plain_module():
     net = FromJagged()
-    plain = type("Plain", (nn.Module,), {"forward": vars(FromJagged)["flow"]})()
+    plain = type("Plain", (nn.Module,), {"forward": FromJagged.flow})()
     plain.lin = net.lin
     for ends in ([0, 2, 6], [0, 1, 6], [0, 3]):
         values = torch.randn(ends[-1], 4)

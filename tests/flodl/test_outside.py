@@ -116,4 +116,4 @@ def test_what_a_flow_counts_itself_is_no_reason_to_record_again():
     module = Counting()
     for n in range(1, 6):
         assert torch.equal(module(X), X * n)
-    assert len(module._programs()) == 1
+    assert len(module._flodl_programs()) == 1

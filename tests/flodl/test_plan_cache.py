@@ -39,7 +39,8 @@ def test_forward_has_the_signature_of_flow():
     assert list(parameters) == ["self", "x", "mask", "mode", "times"]
     assert parameters["mask"].default is None
     assert parameters["mode"].default == "mul"
-    assert isinstance(Plain(), Graph)
+    assert isinstance(Plain(), nn.Module)
+    assert not isinstance(Plain(), Graph)
 
 
 def test_each_combination_of_answers_is_a_plan_of_its_own():
@@ -55,7 +56,7 @@ def test_each_combination_of_answers_is_a_plan_of_its_own():
         assert torch.equal(module(x), base * 2.0 * 1)
         assert torch.equal(module(x, times=5), base * 2.0 * 5)
     # times is a number: it stays symbolic, so 1, 3 and 5 share plans.
-    assert len(module._programs()) == 4
+    assert len(module._flodl_programs()) == 4
 
 
 def test_setting_an_attribute_records_anew():
@@ -90,7 +91,7 @@ def test_code_is_readable_and_known_to_linecache():
         "    hidden = hidden.view(B, 2, C // 2)\n"
         "    return hidden\n"
     )
-    filename = module._programs()[0].run.__code__.co_filename
+    filename = module._flodl_programs()[0].run.__code__.co_filename
     linecache.checkcache()
     assert linecache.getlines(filename)[2].strip() == 'hidden = run(m["fc"], x)'
 
@@ -107,7 +108,7 @@ def test_sizes_stay_symbolic_until_python_branches_on_them():
         x = torch.randn(n, 4)
         expected = x.reshape(n * 2, -1)
         assert torch.equal(module(x), expected + 1 if n > 3 else expected - 1)
-    assert len(module._programs()) == 2
+    assert len(module._flodl_programs()) == 2
 
 
 def test_a_size_from_inside_ties_the_plan_to_its_shapes():
@@ -138,8 +139,8 @@ def test_description_of_a_parameter_that_a_comprehension_reads_needs_no_call():
             mask = torch.relu(x)
             return sum(y if mask is None else y * mask for y in (x, x + 1))
 
-    assert Masked()._programs()
-    assert not Replaced()._programs()
+    assert Masked()._flodl_programs()
+    assert not Replaced()._flodl_programs()
 
 
 @pytest.mark.slow
@@ -152,7 +153,7 @@ def test_described_at_construction_where_nothing_is_asked():
         def flow(self, x):
             return x.split(self.a, (self.b, torch.relu)).merge(Add())
 
-    assert Branches()._programs()
+    assert Branches()._flodl_programs()
     assert "def forward" in Branches().code
 
     class Asks(FlowModule):
@@ -160,12 +161,12 @@ def test_described_at_construction_where_nothing_is_asked():
             return x if x.dim() == 2 else x.flatten(1)
 
     module = Asks()
-    assert not module._programs()
+    assert not module._flodl_programs()
     with pytest.raises(GraphError, match=r"build\(example_input\)"):
         _ = module.code
     assert "first call" in str(module)
     module.build(torch.randn(2, 3))
-    assert module._programs()
+    assert module._flodl_programs()
     assert torch.compile(module, fullgraph=True, backend="eager")(torch.randn(2, 3)).shape == (
         2,
         3,
@@ -183,7 +184,7 @@ def test_recording_in_threads_does_not_disturb_others():
             x = torch.randn(2, 8)
             if not torch.equal(mine(x), mine.fc(x) * 2.0 * 1) or other(x).shape != (2, 8):
                 failures.append(f"thread {seed}")
-            mine._forget()
+            mine.rebuild()
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
     for thread in threads:
@@ -276,7 +277,7 @@ def test_plans_are_bounded():
     module, x = Flags(), torch.ones(1)
     for n in range(1, 101):
         assert module(x, "a" * n).item() == n
-    assert len(module._programs()) <= 64
+    assert len(module._flodl_programs()) <= 64
 
 
 @pytest.mark.parametrize("make", [torch.zeros, torch.ones, torch.rand, torch.empty])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from flodl import FlowModule
+from flodl import FlowModule, view
 
 pytestmark = pytest.mark.torch
 
@@ -29,7 +29,7 @@ def profiled(*signs):
     with torch.no_grad():
         net.body.weight.copy_(torch.eye(4))
         net.body.bias.zero_()
-    net.enable_profiling()
+    view(net).enable_profiling()
     for sign in signs:
         net(sign * torch.ones(2, 4))
     return net
@@ -39,17 +39,17 @@ def profiled(*signs):
 def test_profile_after_a_side_exit_has_the_nodes_before_it(signs):
     net = profiled(*signs)
     taken = "large" if signs[-1] > 0 else "small"
-    names = [node.id for node in net.profile().nodes]
+    names = [node.id for node in view(net).profile().nodes]
     assert names[:2] == ["body", "sum_1"]
     assert taken in names
     assert len(names) == len(set(names))
 
 
 def test_profile_after_a_new_branch_was_traced_is_none():
-    assert profiled(1, 1, -1).profile() is None
+    assert view(profiled(1, 1, -1)).profile() is None
 
 
 def test_heat_map_after_a_side_exit_shows_the_nodes_before_it():
-    text = profiled(1, -1, -1).svg_with_profile()
+    text = view(profiled(1, -1, -1)).svg_with_profile()
     assert "body" in text
     assert "small" in text

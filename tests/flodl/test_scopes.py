@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402 - torch may be missing
 
-from flodl import FlowModule  # noqa: E402
+from flodl import FlowModule, view  # noqa: E402 - torch may be missing
 
 pytestmark = pytest.mark.torch
 
@@ -36,7 +36,7 @@ def test_scopes_hold_again(is_training):
         assert w.dtype == (torch.bfloat16 if is_training else torch.float32)
         assert torch.is_grad_enabled()
     assert "    with torch.no_grad():\n        y = run" in modes.code
-    assert len(modes._programs()) == 1
+    assert len(modes._flodl_programs()) == 1
 
 
 def test_a_block_that_is_left_by_an_error_is_left():
@@ -68,7 +68,7 @@ def test_the_mode_of_a_call_is_a_question():
 
 def test_profiles_and_taps_of_a_block():
     modes = Modes()
-    modes.enable_profiling()
+    view(modes).enable_profiling()
     modes(torch.ones(1, 3))
     modes(torch.ones(1, 3))
     assert "no_grad" in str(modes)

@@ -48,7 +48,7 @@ def test_flow_with_many_side_exits_follows_the_values_of_each_call() -> None:
         for each in x:
             expected = expected + each * 2 if each > 0 else expected - each
         assert torch.equal(net(x), expected)
-    for plans in net._plans.values():
+    for plans in net._flodl_plans.values():
         for program in plans.programs:
             frames = program.code.frames
             # A frame at each of 60 side exits would hold 60 times as much.

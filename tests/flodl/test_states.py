@@ -109,9 +109,9 @@ def test_end_step_cuts_history_in_nested_graphs_too():
     )
     outer = FlowBuilder.from_(inner).through(nn.Linear(3, 3)).build()
     outer(torch.randn(2, 3))
-    assert inner._memory.values["m"].requires_grad
+    assert inner._flodl_memory.values["m"].requires_grad
     outer.end_step()
-    assert not inner._memory.values["m"].requires_grad
+    assert not inner._flodl_memory.values["m"].requires_grad
     assert (outer.step_count, outer.epoch_count) == (1, 0)
     outer.end_epoch()
     assert (outer.step_count, outer.epoch_count) == (0, 1)
@@ -137,7 +137,7 @@ def test_memory_is_bounded_when_end_step_is_forgotten():
     def run() -> None:
         for _ in range(200):
             module(torch.randn(2, 3))
-            value = module._memory.values["memory"]
+            value = module._flodl_memory.values["memory"]
             lengths.append(history(value) if value.requires_grad else 0)
 
     with pytest.warns(UserWarning, match="call end_step"):
@@ -153,7 +153,9 @@ def test_state_travels_with_copies_and_moves_but_is_no_weight():
     assert list(module.state_dict()) == ["cell.weight", "cell.bias"]
     for made in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
         assert torch.equal(made(x), copy.deepcopy(module)(x))
-        assert not torch.equal(made._memory.values["memory"], module._memory.values["memory"])
+        assert not torch.equal(
+            made._flodl_memory.values["memory"], module._flodl_memory.values["memory"]
+        )
     assert module.double()(x.double()).dtype == torch.float64
 
 

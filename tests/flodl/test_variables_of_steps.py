@@ -78,7 +78,7 @@ def test_method_of_a_parameter_compiles_without_graph_breaks() -> None:
 
     net, x = Net(), torch.ones(3)
     net(x)
-    assert not any("__self__" in check for plans in net._plans.values() for each in plans.programs
+    assert not any("__self__" in check for plans in net._flodl_plans.values() for each in plans.programs
                    for check in each.spec.checks)  # fmt: skip
     net.weight = nn.Parameter(torch.full((3,), 2.0))
     assert torch.equal(net(x), torch.full((3,), 2.0))

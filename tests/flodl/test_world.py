@@ -837,7 +837,7 @@ def test_object_with_unseen_state_is_read_by_one_plan(case):
     module = module_of(FlowModule, "flow", flow, make)
     for _ in range(3):
         module(X)
-    (plans,) = module._plans.values()
+    (plans,) = module._flodl_plans.values()
     assert len(plans.programs) == 1
 
 
@@ -914,7 +914,7 @@ def test_items_that_are_made_when_they_are_read_are_traced_once():
     module = module_of(FlowModule, "flow", flow, make)
     for _ in range(3):
         module(X)
-    (plans,) = module._plans.values()
+    (plans,) = module._flodl_plans.values()
     assert len(plans.programs) == 1
 
 

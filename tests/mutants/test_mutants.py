@@ -23,7 +23,7 @@ CLASSES = {
     "bound-method-captured", "exception-path", "guard-dropped", "hook-order", "memory-format",
     "nested-constructor", "operands-swapped", "plan-key-shortened", "property-cached", "side-exit",
 }  # fmt: skip
-COPIED = ("flodl", "fdl_cli")
+COPIED = ("flodl", "fdl_cli", "flodl_verify")
 FAILED = 1  # pytest's exit code for failed tests; 2 to 5 say that none ran
 
 

@@ -31,11 +31,6 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
         "the base class was kept",
         "see the reason given for the base class",
     ),
-    (
-        "FDL205",
-        "a name used by the class is taken on a graph",
-        "rename the attribute or method in both programs; old checkpoints need the same renaming",
-    ),
     ("FDL206", "the class is defined inside a function or class", "move it to the module's level"),
     (
         "FDL207",
@@ -46,6 +41,11 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
         "FDL209",
         "the file could not be checked as a whole",
         "send the file with a bug report; the class was left as it was",
+    ),
+    (
+        "FDL210",
+        "a method or class attribute is called `flow`, as the description would be",
+        "give it another name in both programs",
     ),
     (
         "FDL301",
@@ -216,6 +216,7 @@ RETIRED: Final[dict[str, ReasonCode]] = {
         code=code, title=title, advice=f"run `fdl port` again: it ports this since {version}"
     )
     for code, title, version in (
+        ("FDL205", "a name used by the class is taken on a graph", "0.1.0"),
         ("FDL208", "a layer is created inside `forward`", "0.1.0"),
         ("FDL302", "a `while` loop on a value that may be a tensor", "0.1.0"),
         ("FDL307", "printing or logging in forward", "0.1.0"),

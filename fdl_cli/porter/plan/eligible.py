@@ -5,12 +5,10 @@ from typing import final
 
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ClassFacts, ModelIR, ScriptIR
-from fdl_cli.porter.knowledge.reserved import RESERVED
 from fdl_cli.porter.knowledge.torch_names import (
     FOREIGN_BASES,
     FORWARDLESS,
     MIXINS,
-    MODULE_METHODS,
     NOT_EXTENDED,
     is_foreign_module,
 )
@@ -83,18 +81,14 @@ def _is_harmless(base: BaseFact) -> bool:
 
 
 def _taken_names(facts: ClassFacts) -> list[Reason]:
-    names = dict.fromkeys(facts.members, facts.span.line)
-    names |= {fact.name: fact.line for fact in facts.attributes}
     assigned = facts.attribute("forward")
     if assigned is not None and "forward" not in facts.members:
         message = "`forward` is an attribute of the object"
         return [Reason(line=assigned.line, code="FDL207", message=message)]
-    taken = sorted((line, name) for name, line in names.items() if name in RESERVED)
-    return [
-        Reason(line=line, code="FDL205", message=f"`{name}` is a name of every graph")
-        for line, name in taken
-        if name not in MODULE_METHODS
-    ]
+    if "flow" in facts.members:
+        message = "`flow` is a name of the class, and that of the description"
+        return [Reason(line=facts.span.line, code="FDL210", message=message)]
+    return []
 
 
 def _base_obstacles(

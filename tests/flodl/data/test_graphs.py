@@ -7,7 +7,16 @@ import pytest
 import torch
 from torch import nn
 
-from flodl import Batch, DataLoader, Flow, FlowBuilder, FlowModule, GraphError, UnknownNameError
+from flodl import (
+    Batch,
+    DataLoader,
+    Flow,
+    FlowBuilder,
+    FlowModule,
+    GraphError,
+    UnknownNameError,
+    view,
+)
 
 
 class Masked(FlowModule):
@@ -39,8 +48,8 @@ X, MASK, LABEL = torch.arange(6.0), torch.ones(6) * 2, torch.zeros(6)
 
 def fed(graph, names, part=None):
     loader = DataLoader([X, MASK, LABEL], 3, names=names, shuffle=False)
-    graph.set_data_loader(loader, part)
-    return [graph.forward_batch(batch).tolist() for batch in graph.epoch(0)]
+    view(graph).set_data_loader(loader, part)
+    return [view(graph).forward_batch(batch).tolist() for batch in view(graph).epoch(0)]
 
 
 @pytest.mark.parametrize(
@@ -64,24 +73,24 @@ def test_a_graph_of_a_builder():
 
 def test_what_is_missing_is_named():
     with pytest.raises(UnknownNameError, match=r"no part .* memory \(its parts: x, label\)"):
-        Needy().forward_batch(Batch([X, LABEL], ["x", "label"]))
+        view(Needy()).forward_batch(Batch([X, LABEL], ["x", "label"]))
     with pytest.raises(GraphError, match="set_data_loader"):
-        Needy().epoch(0)
+        view(Needy()).epoch(0)
 
 
 def test_an_epoch_goes_on_from_a_position():
     graph = Masked()
-    graph.set_data_loader(DataLoader(X, 2))
-    whole = [batch[0].tolist() for batch in graph.epoch(3)]
-    assert [batch[0].tolist() for batch in graph.epoch(3, 1)] == whole[1:]
+    view(graph).set_data_loader(DataLoader(X, 2))
+    whole = [batch[0].tolist() for batch in view(graph).epoch(3)]
+    assert [batch[0].tolist() for batch in view(graph).epoch(3, 1)] == whole[1:]
 
 
 def test_the_loader_is_no_part_of_the_model():
     graph = Masked()
-    graph.set_data_loader(DataLoader(X, 2))
+    view(graph).set_data_loader(DataLoader(X, 2))
     twin = copy.deepcopy(graph)
     with pytest.raises(GraphError, match="no loader"):
-        twin.epoch(0)
+        view(twin).epoch(0)
     torch.save(graph.state_dict(), io.BytesIO())
 
 

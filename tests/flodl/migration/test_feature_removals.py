@@ -120,14 +120,14 @@ REMOVALS = (
     ),
     Removal(
         "step/epoch counters",
-        "flodl/graph/state_methods.py",
-        'vars(self)["step_count"] += 1',
+        "flodl/inspect/steps.py",
+        "counts_of(module).steps += 1",
         "pass",
     ),
     Removal(
         "`tagged_at(path)` Option",
-        "flodl/graph/tree_methods.py",
-        "return observation.tagged_at(self, path)",
+        "flodl/inspect/tree_methods.py",
+        "return observation.tagged_at(self._viewed, path)",
         "return None",
     ),
     Removal(
@@ -168,8 +168,8 @@ REMOVALS = (
     ),
     Removal(
         "forward references (using before tag) = state across calls",
-        "flodl/graph/state_methods.py",
-        "        state.reset_state(self)\n",
+        "flodl/inspect/state_methods.py",
+        "        state.reset_state(self._viewed)\n",
         "",
     ),
 )

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from flodl import Flow, FlowModule
+from flodl import Flow, FlowModule, view
 from flodl.nn.optimizers import SGD, Adagrad, Adam, AdamW, NAdam, RAdam, RMSprop
 from flodl.step import tiering as tiering_module
 from flodl.step.binding import Binding
@@ -153,21 +153,21 @@ def test_tagged_values_are_those_of_the_compiled_step():
         expected = model.inner(x)
     step((x, y))
     assert step.mode == "compiled"
-    torch.testing.assert_close(model.tagged("hidden"), expected)
-    torch.testing.assert_close(model.tagged("bent"), expected.tanh())
+    torch.testing.assert_close(view(model).tagged("hidden"), expected)
+    torch.testing.assert_close(view(model).tagged("bent"), expected.tanh())
     assert step.gradient_norm.numel() == 1
-    model.observe_tags("bent")
+    view(model).observe_tags("bent")
     step((x, y))
     assert "eager: other tags are observed" in said
-    assert model.tagged("hidden") is None
+    assert view(model).tagged("hidden") is None
     step((x, y))
     assert step.mode == "compiled"
-    assert model.tagged("bent") is not None
+    assert view(model).tagged("bent") is not None
 
 
 def test_a_graph_that_is_profiled_runs_eagerly():
     model = Tagged()
-    model.enable_profiling()
+    view(model).enable_profiling()
     _, said = compiled_step(model)
     assert said[-1] == "eager: the graph is being profiled"
 

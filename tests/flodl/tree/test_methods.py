@@ -1,4 +1,4 @@
-"""The methods of graphs: a life of a model through them, and names that make way for members."""
+"""The methods of graphs and views: a life of a model through them, and what a user's class is left with."""
 
 import copy
 import csv
@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from flodl import Flow, FlowBuilder, FlowModule, Graph
+from flodl import Flow, FlowBuilder, FlowModule, Graph, GraphError, View, view
 from flodl.errors import UnknownNameError
-from flodl.graph.picture_methods import PictureMixin
-from flodl.graph.tree_methods import TreeMixin
+from flodl.inspect.picture_methods import PictureMixin
+from flodl.inspect.tree_methods import TreeMixin
 
 pytestmark = pytest.mark.torch
 
@@ -135,20 +135,29 @@ class Taken(FlowModule):
         self.register_parameter("svg", None)
         self.add_module("record", nn.Tanh())
         self.html = "a plain value"
+        self.code = nn.Linear(2, 2)
+        self.build = nn.Parameter(torch.ones(2))
+        self.register_buffer("spec", torch.zeros(2))
+        self.rebuild = "another"
 
     def flow(self, x: Flow) -> Flow:
-        return x.through(self.freeze).through(self.record) * self.eta + self.trend
+        x = x.through(self.freeze).through(self.record) * self.eta + self.trend
+        return x.through(self.code) * self.build + self.spec
 
 
 def test_members_take_the_names_of_methods():
     net, x = Taken(), torch.randn(3, 2)
-    expected = torch.tanh(net.freeze(x)) * net.eta + net.trend
+    expected = net.code(torch.tanh(net.freeze(x)) * net.eta + net.trend)
     assert torch.equal(net(x), expected)
     assert isinstance(net.freeze, nn.Linear)
     assert net.svg is None
-    assert net.html == "a plain value"
-    assert [name for name, _ in net.named_parameters()] == ["eta", "freeze.weight", "freeze.bias"]
-    assert list(net.state_dict()) == ["eta", "trend", "freeze.weight", "freeze.bias"]
+    assert (net.html, net.rebuild) == ("a plain value", "another")
+    assert [name for name, _ in net.named_parameters()] == [
+        "eta", "build", "freeze.weight", "freeze.bias", "code.weight", "code.bias",
+    ]  # fmt: skip
+    assert list(net._buffers) == ["trend", "spec"]
+    assert 'run(m["code"]' in view(net).code
+    assert view(net).spec.nodes
     twin = copy.deepcopy(net).to(torch.float64)
     assert twin.eta.dtype == twin.trend.dtype == torch.float64
     assert twin(x.double()).dtype == torch.float64
@@ -158,8 +167,50 @@ def test_members_take_the_names_of_methods():
 def test_other_classes_and_other_names_keep_their_methods():
     Taken()
     assert model().freeze("head") == 2
-    assert Taken().thaw("freeze") == 2, "methods that nobody took still work"
+    assert view(Taken()).thaw("freeze") == 2
     assert inspect.isfunction(Graph.freeze)
+
+
+def test_flow_module_adds_few_public_names_to_a_class():
+    added = {name for name in dir(FlowModule) if not name.startswith("_")} - set(dir(nn.Module))
+    assert added == {"build", "code", "describe", "rebuild", "spec"}
+    private = set(dir(FlowModule)) - set(dir(nn.Module)) - added
+    theirs = ("_flodl_", "__", "_abc_", "_repr_svg_")
+    assert [name for name in private if not name.startswith(theirs)] == []
+    assert not isinstance(Taken(), Graph)
+
+
+def test_flow_module_read_by_a_name_of_the_view_names_the_view():
+    class Plain(FlowModule):
+        def flow(self, x: Flow) -> Flow:
+            return x + 1
+
+    with pytest.raises(AttributeError, match=r"flodl\.view\(module\)\.freeze"):
+        Plain().freeze("head")
+    with pytest.raises(AttributeError, match=r"no attribute 'frieze'$"):
+        Plain().frieze("head")
+    assert not hasattr(Plain(), "svg")
+
+
+def test_view_of_any_module_shows_the_same_as_another_view():
+    net = nn.Sequential(nn.Linear(4, 2), nn.ReLU())
+    view(net).record("loss", 2.0)
+    view(net).end_epoch()
+    assert view(net).trend("loss").values == (2.0,)
+    assert view(net).epoch_count == 1
+    assert view(copy.deepcopy(net)).latest_metrics() == {"loss": 2.0}
+    assert repr(view(net)) == "view of Sequential"
+    with pytest.raises(GraphError, match="no graph"):
+        _ = view(net).code
+    with pytest.raises(TypeError, match=r"takes a torch\.nn\.Module, not a dict"):
+        view({})
+
+
+def test_view_of_a_graph_is_the_graph():
+    net = FlowBuilder.from_(nn.Linear(4, 2)).tag("head").build()
+    assert view(net) is net
+    assert view(model()).code.startswith("def forward"), "a part of it is called `code`"
+    assert {name for name in dir(View) if not name.startswith("_")} <= set(dir(Graph))
 
 
 def test_a_class_may_define_such_methods_itself():
@@ -182,7 +233,7 @@ def test_builder_graphs_may_have_tags_named_like_methods():
     x = torch.ones(1, 2)
     assert torch.equal(net(x), net.tagged("svg"))
     assert isinstance(net.svg, nn.Tanh)
-    assert Graph.svg(net).startswith("<svg")
+    assert view(net).svg().startswith("<svg")
     assert net.freeze("profile") == 2
     assert list(net.state_dict()) == ["profile.weight", "profile.bias"]
     net.replace("svg", nn.ReLU())

@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from flodl import Flow, FlowBuilder, FlowModule, GraphError
+from flodl import Flow, FlowBuilder, FlowModule, GraphError, view
 from flodl.errors import UnknownNameError
-from flodl.graph import observation as obs
-from flodl.graph import profiling, timing
+from flodl.graph import profiling
+from flodl.inspect import observation as obs
+from flodl.inspect import timing
 
 pytestmark = pytest.mark.torch
 
@@ -310,7 +311,7 @@ def test_profiling_off_runs_the_same_code_as_before():
     def running():
         return [
             plans.watch.runs(program)[0].__code__.co_names
-            for plans in net._plans.values()
+            for plans in net._flodl_plans.values()
             for program in plans.programs
         ]
 
@@ -455,17 +456,17 @@ def test_profile_stats_of_two_plans_are_kept_apart(ticks):
     net, x = Modes(), torch.ones(2)
     for mode in (True, False):
         net.train(mode)(x)
-    net.enable_profiling()
+    view(net).enable_profiling()
     ticks(*[(each,) for each in (9, 9, 9, 1, 3)], *[(each,) for each in (9, 9, 9, 5)])
     for mode, times in ((True, 5), (False, 4)):
         net.train(mode)
         for _ in range(times):
             net(x)
-    evaluated = net.profile_stats()
+    evaluated = view(net).profile_stats()
     assert [(node.tags, node.min, node.mean) for node in evaluated.nodes] == [(("out",), 5, 5)]
     ticks((5,))
     net.train()(x)
-    (trained,) = net.profile_stats().nodes
+    (trained,) = view(net).profile_stats().nodes
     assert (trained.min, trained.mean, trained.passes) == (1, 3, 3)
 
 

@@ -7,8 +7,8 @@ from torch import nn
 
 from flodl import Flow, FlowBuilder, FlowModule, GraphError
 from flodl.errors import UnknownNameError
-from flodl.graph import tree
-from flodl.graph.paths import PathKind, tag_names, tree_children
+from flodl.inspect import tree
+from flodl.inspect.paths import PathKind, tag_names, tree_children
 
 pytestmark = pytest.mark.torch
 

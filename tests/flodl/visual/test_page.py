@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from flodl import Flow, FlowModule
-from flodl.graph.drawing import part_of
+from flodl.inspect.drawing import part_of
 from flodl.visual.assemble import View
 from flodl.visual.page import html_text
 

@@ -22,9 +22,9 @@ from flodl import (
     StateAdd,
     ThresholdHalt,
 )
-from flodl.graph import timing
-from flodl.graph.drawing import part_of
-from flodl.graph.heat import measured_part, profiled_part, shaped_part
+from flodl.inspect import timing
+from flodl.inspect.drawing import part_of
+from flodl.inspect.heat import measured_part, profiled_part, shaped_part
 from flodl.visual.assemble import View, assemble
 from flodl.visual.carried import corners
 from flodl.visual.dot import dot_of

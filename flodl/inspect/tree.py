@@ -8,7 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flodl.errors import GraphError
-from flodl.graph.paths import PathKind, Place, find, module_at, specs_of, tag_names, tree_children
+from flodl.inspect.paths import (
+    PathKind,
+    Place,
+    find,
+    module_at,
+    specs_of,
+    tag_names,
+    tree_children,
+)
 from flodl.ir.graph import Attr
 from flodl.visual.wording import submodules
 

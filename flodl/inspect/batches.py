@@ -93,7 +93,7 @@ def forward_batch(graph: nn.Module, batch: NamedBatch) -> Any:
 
 def _inputs(graph: nn.Module) -> Mapping[str, bool]:
     """Return the names of the inputs, each with whether it must be given."""
-    from flodl.graph.graph import Graph
+    from flodl.graph.planned_module import PlannedModule
 
     asked = inspect.signature(graph.forward).parameters.values()
     single = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -102,6 +102,6 @@ def _inputs(graph: nn.Module) -> Mapping[str, bool]:
         for each in asked
         if each.kind not in single
     }
-    if found or not isinstance(graph, Graph):
+    if found or not isinstance(graph, PlannedModule):
         return found
-    return {each.name: True for each in graph._programs()[-1].spec.inputs}
+    return {each.name: True for each in graph._flodl_programs()[-1].spec.inputs}

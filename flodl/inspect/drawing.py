@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flodl.errors import GraphError
-from flodl.graph.graph import Graph
+from flodl.graph.planned_module import PlannedModule
 from flodl.graph.shape_nodes import metadata_nodes
 from flodl.graph.texts import spec_of
 from flodl.visual.part import Part
@@ -25,7 +25,7 @@ def part_of(module: nn.Module) -> Part:
     Raises:
         GraphError: the module is no graph, or its flow has not been recorded yet.
     """
-    if not isinstance(module, Graph):
+    if not isinstance(module, PlannedModule):
         message = (
             f"{type(module).__name__} is no graph: draw a Graph, a FlowModule or one inside it"
         )
@@ -33,7 +33,7 @@ def part_of(module: nn.Module) -> Part:
     return _part(module, spec_of(module))
 
 
-def _part(module: Graph, spec: GraphSpec) -> Part:
+def _part(module: PlannedModule, spec: GraphSpec) -> Part:
     # A module at two places is drawn at both.
     modules = dict(module.named_modules(remove_duplicate=False))
     return Part(
@@ -56,7 +56,7 @@ def _part(module: Graph, spec: GraphSpec) -> Part:
 
 def _inner(module: nn.Module) -> Part | None:
     """Return the part of a nested graph, `None` for one whose flow has never run."""
-    if not isinstance(module, Graph):
+    if not isinstance(module, PlannedModule):
         return None
     try:
         spec = spec_of(module)

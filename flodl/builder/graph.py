@@ -7,40 +7,26 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from flodl.errors import GraphError
-from flodl.graph.batch_methods import BatchMixin
-from flodl.graph.checkpoint_methods import CheckpointMixin
 from flodl.graph.compiled_plan import CompiledPlan
 from flodl.graph.error_notes import explain
-from flodl.graph.picture_methods import PictureMixin
 from flodl.graph.plan_cache import PlanCache
-from flodl.graph.state import Memory
-from flodl.graph.state_methods import StateMixin
-from flodl.graph.text_methods import TextMixin
-from flodl.graph.training_methods import TrainingMixin
-from flodl.graph.tree_methods import TreeMixin
+from flodl.graph.planned_module import PlannedModule, set_plans
+from flodl.inspect.view import NAMES, ViewMixin
 from flodl.ir.graph import GraphSpec, InputSpec, NodeSpec, Ref
-from flodl.ir.pretty import flow_text
 from flodl.nodes.fast_path import must_run_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAIN = "flow"
+_METHODS = NAMES | {"from_sequential"}
 
 
-class Graph(
-    TextMixin,
-    StateMixin,
-    TreeMixin,
-    PictureMixin,
-    CheckpointMixin,
-    BatchMixin,
-    TrainingMixin,
-    nn.Module,
-):
+class Graph(ViewMixin, PlannedModule):
     """A flow graph; as a torch module it can be trained, saved, copied, compiled and exported like any.
 
-    Graphs are made by `FlowBuilder.build()`, `Graph.from_sequential`, or by subclassing `FlowModule`.
+    Graphs are made by `FlowBuilder.build()` and `Graph.from_sequential`. A graph is its own view: it has the
+    methods that `flodl.view` offers for other modules.
 
     Example:
         >>> import torch
@@ -68,8 +54,7 @@ class Graph(
         super().__init__()
         for name, module in modules.items():
             self.add_module(name, module)
-        self._set_plans({MAIN: PlanCache(_no_plan, tuple(each.name for each in spec.inputs))})
-        self._plans[MAIN].add(CompiledPlan(spec, constants or {}, _title(spec)))
+        self._add_plan(CompiledPlan(spec, constants or {}, _title(spec)))
 
     @classmethod
     def from_sequential(cls, modules: nn.Sequential) -> Graph:
@@ -98,22 +83,34 @@ class Graph(
         )
         return Graph(spec, dict(modules._modules))
 
-    _plans: dict[str, PlanCache]
+    @property
+    def _viewed(self) -> nn.Module:
+        return self
 
-    _memory: Memory
-    step_count: int
-    epoch_count: int
+    def _add_plan(self, program: CompiledPlan) -> None:
+        names = tuple(each.name for each in program.spec.inputs)
+        set_plans(self, {MAIN: PlanCache(_no_plan, names)})
+        self._flodl_plans[MAIN].add(program)
 
-    def _set_plans(self, plans: dict[str, PlanCache]) -> None:
-        # Not through nn.Module.__setattr__: plans and memory are neither weights nor structure.
-        object.__setattr__(self, "_plans", plans)
-        if "_memory" not in vars(self):
-            object.__setattr__(self, "_memory", Memory())
-            vars(self).update(step_count=0, epoch_count=0)
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, nn.Module):
+            self.add_module(name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def add_module(self, name: str, module: nn.Module | None) -> None:
+        """Add a submodule; one that is named after a tag may have the name of a method."""
+        if name in _METHODS:
+            self._modules[name] = module
+            vars(self)[name] = module
+        elif module is not None and name in self._modules:
+            super().__setattr__(name, module)
+        else:
+            super().add_module(name, module)
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """Run the graph on its inputs, in the order in which they were declared."""
-        plans = self._plans[MAIN]
+        plans = self._flodl_plans[MAIN]
         if must_run_plainly():
             return plans.dispatch_plainly(self, *inputs, **named)
         try:
@@ -122,33 +119,14 @@ class Graph(
             explain(error, self)
             raise
 
-    # ---- what was described -------------------------------------------------------------------
-
-    def _programs(self) -> tuple[CompiledPlan, ...]:
-        return self._plans[MAIN].programs
-
-    def __str__(self) -> str:
-        """Return the flow as text; of a class that brings a `__repr__`, what that says."""
-        if type(self).__repr__ is not nn.Module.__repr__:
-            return repr(self)
-        programs = self._programs()
-        if not programs:
-            return f"{type(self).__name__}: the flow is recorded at the first call"
-        return flow_text(programs[-1].spec, type(self).__name__, self._kinds())
-
-    def _kinds(self) -> dict[str, str]:
-        """Map each submodule path to its class name."""
-        return {path: type(module).__name__ for path, module in self.named_modules() if path}
-
-    def _apply(self, fn: Any, recurse: bool = True) -> Any:  # torch's signature
-        self._memory.move(fn)
-        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+    def _flodl_programs(self) -> tuple[CompiledPlan, ...]:
+        return self._flodl_plans[MAIN].programs
 
     # ---- copying ------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        program = state.pop("_plans")[MAIN].programs[0]
+        program = state.pop("_flodl_plans")[MAIN].programs[0]
         state["_description"] = (program.spec, program.constants)
         return state
 
@@ -156,8 +134,7 @@ class Graph(
         state = dict(state)
         spec, constants = state.pop("_description")
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._set_plans({MAIN: PlanCache(_no_plan, tuple(each.name for each in spec.inputs))})
-        self._plans[MAIN].add(CompiledPlan(spec, constants, _title(spec)))
+        self._add_plan(CompiledPlan(spec, constants, _title(spec)))
 
 
 def _title(spec: GraphSpec) -> str:

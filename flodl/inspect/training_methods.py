@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from flodl.errors import GraphError
-from flodl.graph.yielding import YieldingNamesMixin
+from flodl.inspect.viewer import AbstractViewer
 
 if TYPE_CHECKING:
     from torch import nn
 
-_KEY = "_training_session"
+_KEY = "_flodl_training"
 
 
 class Session(Protocol):
@@ -67,7 +67,7 @@ def session_of(module: nn.Module) -> Session:
     return session
 
 
-class TrainingMixin(YieldingNamesMixin):
+class TrainingMixin(AbstractViewer):
     """Methods of a graph for a custom training loop, after `Trainer.setup`."""
 
     def step(self) -> bool:
@@ -82,12 +82,12 @@ class TrainingMixin(YieldingNamesMixin):
             >>> model.step()
             True
         """
-        return session_of(self).step()
+        return session_of(self._viewed).step()
 
     def set_lr(self, lr: float) -> None:
         """Set the learning rate of the optimizer's first group, the others in proportion."""
-        session_of(self).set_lr(lr)
+        session_of(self._viewed).set_lr(lr)
 
     def set_scheduler(self, scheduler: Any) -> None:
         """Let a schedule set the learning rate from the next step on."""
-        session_of(self).set_scheduler(scheduler)
+        session_of(self._viewed).set_scheduler(scheduler)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, final
 
 from flodl.errors import GraphError, UnknownNameError
-from flodl.graph.graph import Graph
+from flodl.graph.planned_module import PlannedModule
 from flodl.observe.metrics import unknown
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class PathKind(StrEnum):
     Example:
         >>> import torch
         >>> from flodl import FlowBuilder
-        >>> from flodl.graph.paths import PathKind
+        >>> from flodl.inspect.paths import PathKind
         >>> graph = FlowBuilder.from_(torch.relu).tag("active").build()
         >>> graph.validate_path("active") is PathKind.TAG
         True
@@ -86,16 +86,16 @@ def find(module: nn.Module, path: str, prefer: PathKind | None = None) -> Place:
     return _last(here, last, path, prefer)
 
 
-def tree_children(module: nn.Module) -> dict[str, Graph]:
+def tree_children(module: nn.Module) -> dict[str, PlannedModule]:
     """Return the labelled graphs below a module that are not inside another labelled graph.
 
     Args:
         module: any module.
     """
-    found: dict[str, Graph] = {}
+    found: dict[str, PlannedModule] = {}
     for child in module.children():
         label = _label(child)
-        if label and isinstance(child, Graph):
+        if label and isinstance(child, PlannedModule):
             found.setdefault(label, child)
         else:
             for name, graph in tree_children(child).items():
@@ -122,8 +122,8 @@ def tag_names(module: nn.Module, *, internal: bool = False) -> tuple[str, ...]:
 
 def specs_of(module: nn.Module) -> Iterator[GraphSpec]:
     """Return the descriptions of everything a graph does, newest first; none for other modules."""
-    if isinstance(module, Graph):
-        for plans in module._plans.values():
+    if isinstance(module, PlannedModule):
+        for plans in module._flodl_plans.values():
             for program in reversed(plans.programs):
                 yield program.spec
 
@@ -132,7 +132,7 @@ def _last(here: nn.Module, segment: str, path: str, prefer: PathKind | None) -> 
     child = _child(here, segment)
     if segment in tag_names(here, internal="." not in path):
         is_tag = prefer is PathKind.TAG or child is None
-        if prefer is None and not isinstance(child, Graph):
+        if prefer is None and not isinstance(child, PlannedModule):
             is_tag = is_tag or here._modules.get(segment) in _tagged_parts(here, segment)
         if is_tag:
             return Place(path=path, module=here, tag=segment)
@@ -162,7 +162,7 @@ def _unknown_segment(here: nn.Module, segment: str, path: str) -> UnknownNameErr
     known = {*tree_children(here), *here._modules, *tag_names(here, internal="." not in path)}
     error = unknown("label, submodule or tag", segment, known)
     message = f"path `{path}` ends at {type(here).__name__}: {error}"
-    if isinstance(here, Graph) and not any(True for _ in specs_of(here)):
+    if isinstance(here, PlannedModule) and not any(True for _ in specs_of(here)):
         message += "; its flow has not run yet, so its tags are not known: call it once"
     return UnknownNameError(message)
 
@@ -188,7 +188,7 @@ def module_at(module: nn.Module, path: str, prefer: PathKind | None = None) -> n
     return place.module
 
 
-def graph_only(module: nn.Module) -> Graph:
+def graph_only(module: nn.Module) -> PlannedModule:
     """Return a module that must be a graph.
 
     Args:
@@ -197,7 +197,7 @@ def graph_only(module: nn.Module) -> Graph:
     Raises:
         GraphError: the module is no graph.
     """
-    if isinstance(module, Graph):
+    if isinstance(module, PlannedModule):
         return module
     message = f"{type(module).__name__} is no graph: this needs a Graph or a FlowModule"
     raise GraphError(message)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, final
 import torch
 
 from flodl.errors import GraphError
-from flodl.graph.drawing import part_of
-from flodl.graph.graph import Graph
 from flodl.graph.instrumentation import Watch
-from flodl.graph.paths import graph_only
+from flodl.graph.planned_module import PlannedModule
+from flodl.inspect.drawing import part_of
+from flodl.inspect.paths import graph_only
 from flodl.observe.duration import short_time
 from flodl.visual.part import Heat, Part
 
@@ -100,8 +100,8 @@ def shaped_part(module: nn.Module, *inputs: Any, **named: Any) -> Part:
 # ---- times ---------------------------------------------------------------------------------------
 
 
-def _times(graph: Graph) -> tuple[GraphSpec, Mapping[int, float]] | None:
-    for plans in graph._plans.values():
+def _times(graph: PlannedModule) -> tuple[GraphSpec, Mapping[int, float]] | None:
+    for plans in graph._flodl_plans.values():
         profiler = plans.watch.profiler
         found = profiler.times() if profiler is not None else None
         if found is not None:
@@ -109,13 +109,13 @@ def _times(graph: Graph) -> tuple[GraphSpec, Mapping[int, float]] | None:
     return None
 
 
-def _with_times(graph: Graph, part: Part) -> Part:
+def _with_times(graph: PlannedModule, part: Part) -> Part:
     found = _times(graph)
     modules = dict(graph.named_modules(remove_duplicate=False))
     inner = {
         path: _with_times(nested, each)
         for path, each in part.inner.items()
-        if isinstance(nested := modules[path], Graph)
+        if isinstance(nested := modules[path], PlannedModule)
     }
     if found is None:
         return replace(part, inner=inner)
@@ -152,10 +152,10 @@ class _Runs:
                 yield from _tensors(value)
 
 
-def _watch(graph: Graph, runs: _Runs) -> None:
+def _watch(graph: PlannedModule, runs: _Runs) -> None:
     for each in graph.modules():
-        if isinstance(each, Graph):
-            for plans in each._plans.values():
+        if isinstance(each, PlannedModule):
+            for plans in each._flodl_plans.values():
                 plans.watched(Watch(inspect=_note(runs, id(each))))
 
 
@@ -176,13 +176,13 @@ class _Measured:
     text: Callable[[float], str]
 
 
-def _decorated(graph: Graph, part: Part, runs: _Runs, measured: _Measured) -> Part:
+def _decorated(graph: PlannedModule, part: Part, runs: _Runs, measured: _Measured) -> Part:
     """Return a part with shapes and amounts; a nested graph costs what its nodes cost together."""
     modules = dict(graph.named_modules(remove_duplicate=False))
     inner = {
         path: _decorated(nested, each, runs, measured)
         for path, each in part.inner.items()
-        if isinstance(nested := modules[path], Graph)
+        if isinstance(nested := modules[path], PlannedModule)
     }
     spec = runs.specs.get(id(graph), part.spec)
     values = runs.values.get(id(graph), {})
@@ -218,7 +218,7 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _new_bytes(
-    graph: Graph, runs: _Runs, inputs: tuple[Any, ...], named: Mapping[str, Any]
+    graph: PlannedModule, runs: _Runs, inputs: tuple[Any, ...], named: Mapping[str, Any]
 ) -> dict[tuple[int, int], float]:
     """Count the bytes of storage that each node made; views and values that came in count as none."""
     known = {
@@ -244,7 +244,7 @@ def bytes_text(count: float) -> str:
     """Return a number of bytes as people read it.
 
     Example:
-        >>> from flodl.graph.heat import bytes_text
+        >>> from flodl.inspect.heat import bytes_text
         >>> bytes_text(512), bytes_text(3 << 20)
         ('512 B', '3.0 MiB')
     """
@@ -259,7 +259,9 @@ def bytes_text(count: float) -> str:
 # ---- backward ------------------------------------------------------------------------------------
 
 
-def _backward_seconds(graph: Graph, runs: _Runs, output: Any) -> dict[tuple[int, int], float]:
+def _backward_seconds(
+    graph: PlannedModule, runs: _Runs, output: Any
+) -> dict[tuple[int, int], float]:
     """Time the backward pass of each node: from the arrival of its gradient to the next arrival."""
     losses = [each.float().sum() for each in _tensors(output) if each.requires_grad]
     if not losses:

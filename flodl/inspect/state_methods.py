@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from flodl.graph.yielding import YieldingNamesMixin
+from flodl.graph import state
+from flodl.graph.planned_module import Offered
+from flodl.inspect import steps
+from flodl.inspect.viewer import AbstractViewer
 
 
-class StateMixin(YieldingNamesMixin):
+class StateMixin(AbstractViewer):
     """Methods of a graph for values that it holds for the next call.
 
     Example:
@@ -19,42 +22,36 @@ class StateMixin(YieldingNamesMixin):
         False
     """
 
+    @Offered
+    def step_count(self) -> int:
+        """How often `end_step` was called in this epoch."""
+        return steps.counts_of(self._viewed).steps
+
+    @Offered
+    def epoch_count(self) -> int:
+        """How often `end_epoch` was called."""
+        return steps.counts_of(self._viewed).epochs
+
     def has_state(self) -> bool:
         """Return True if values are held for the next call, here or in a nested graph."""
-        from flodl.graph import state
-
-        return state.has_state(self)
+        return state.has_state(self._viewed)
 
     def detach_state(self) -> None:
         """Keep all held values and cut their gradient history, in nested graphs too."""
-        from flodl.graph import state
-
-        state.detach_state(self)
+        state.detach_state(self._viewed)
 
     def reset_state(self) -> None:
         """Forget all held values, in nested graphs too."""
-        from flodl.graph import state
-
-        state.reset_state(self)
+        state.reset_state(self._viewed)
 
     def end_step(self) -> None:
         """End a training step: cut the history of held values, count the step, note its times."""
-        from flodl.graph import state, timing
-
-        state.detach_state(self)
-        timing.note_step(self)
-        vars(self)["step_count"] += 1
+        steps.end_step(self._viewed)
 
     def end_sequence(self) -> None:
         """End a sequence: the next call starts without memory."""
-        from flodl.graph import state
-
-        state.reset_state(self)
+        state.reset_state(self._viewed)
 
     def end_epoch(self) -> None:
         """End an epoch: count it, reset the step count, take the means of metrics and noted times."""
-        from flodl.graph import observation, timing
-
-        observation.flush(self)
-        timing.note_epoch(self)
-        vars(self).update(step_count=0, epoch_count=vars(self)["epoch_count"] + 1)
+        steps.end_epoch(self._viewed)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flodl.errors import GraphError
-from flodl.graph.graph import Graph
 from flodl.graph.instrumentation import Watch
-from flodl.graph.observation import log_of
-from flodl.graph.paths import graph_only, tag_names
+from flodl.graph.planned_module import PlannedModule
 from flodl.graph.profiling import Profiler
+from flodl.inspect.observation import log_of
+from flodl.inspect.paths import graph_only, tag_names
 from flodl.observe.metrics import unknown
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ def is_profiling(module: nn.Module) -> bool:
     Raises:
         GraphError: the module is no graph.
     """
-    return any(plans.watch.profiler is not None for plans in graph_only(module)._plans.values())
+    return any(
+        plans.watch.profiler is not None for plans in graph_only(module)._flodl_plans.values()
+    )
 
 
 def profile(module: nn.Module) -> Profile | None:
@@ -73,7 +75,7 @@ def profile(module: nn.Module) -> Profile | None:
     Raises:
         GraphError: the module is no graph.
     """
-    for plans in graph_only(module)._plans.values():
+    for plans in graph_only(module)._flodl_plans.values():
         profiler = plans.watch.profiler
         found = profiler.profile() if profiler is not None else None
         if found is not None:
@@ -93,7 +95,7 @@ def profile_stats(module: nn.Module) -> ProfileStats | None:
     Raises:
         GraphError: the module is no graph.
     """
-    for plans in graph_only(module)._plans.values():
+    for plans in graph_only(module)._flodl_plans.values():
         profiler = plans.watch.profiler
         found = profiler.stats() if profiler is not None else None
         if found is not None:
@@ -184,5 +186,5 @@ def timing_trend(module: nn.Module, tag: str) -> Trend:
 
 def _all_plans(module: nn.Module) -> Iterator[PlanCache]:
     for graph in graph_only(module).modules():
-        if isinstance(graph, Graph):
-            yield from graph._plans.values()
+        if isinstance(graph, PlannedModule):
+            yield from graph._flodl_plans.values()

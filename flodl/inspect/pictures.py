@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flodl.graph.drawing import part_of
-from flodl.graph.heat import measured_part, profiled_part
-from flodl.graph.observation import log_of
-from flodl.graph.paths import specs_of
+from flodl.inspect.drawing import part_of
+from flodl.inspect.heat import measured_part, profiled_part
+from flodl.inspect.observation import log_of
+from flodl.inspect.paths import specs_of
 from flodl.observe.export import csv_text, log_text, plot_text, write_text
 from flodl.visual.assemble import View
 from flodl.visual.dot import dot_of
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from flodl.graph.heat import Measure
-    from flodl.graph.observation import Kind
+    from flodl.inspect.heat import Measure
+    from flodl.inspect.observation import Kind
 
     Target = str | Path | None
 

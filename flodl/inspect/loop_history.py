@@ -34,7 +34,7 @@ def read_traces(graph: Any, name: str) -> list[Tensor]:
         for path, traces in _bodies(graph)
         if name in traces and name != _UNNAMED
     }
-    for program in graph._programs()[-1:]:
+    for program in graph._flodl_programs()[-1:]:
         found.update(_of_tag(graph, program.spec, name))
     if len(found) > 1:
         message = (

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, final
 import torch
 
 from flodl.errors import GraphError, UnknownNameError
-from flodl.graph.graph import Graph
 from flodl.graph.instrumentation import Watch
-from flodl.graph.paths import (
+from flodl.graph.planned_module import PlannedModule
+from flodl.inspect.paths import (
     PathKind,
     find,
     graph_only,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from flodl.observe.trend import Mode, Trend, TrendGroup
 
-_KEYS = {"metrics": "_metric_log", "times": "_timing_log"}
+_KEYS = {"metrics": "_flodl_metrics", "times": "_flodl_times"}
 Kind = Literal["metrics", "times"]
 
 
@@ -43,7 +43,7 @@ class Reduce(StrEnum):
     Example:
         >>> import torch
         >>> from flodl import FlowBuilder
-        >>> from flodl.graph.observation import Reduce
+        >>> from flodl.inspect.observation import Reduce
         >>> graph = FlowBuilder.from_(torch.nn.Identity()).tag("values").build()
         >>> _ = graph(torch.tensor([3.0, 4.0]))
         >>> graph.collect(["values"], Reduce.NORM)
@@ -94,7 +94,7 @@ def observe_tags(module: nn.Module, *tags: str) -> None:
     for tag in tags:
         if tag not in known:
             raise unknown("tag", tag, known)
-    for plans in graph._plans.values():
+    for plans in graph._flodl_plans.values():
         plans.watched(Watch(frozenset(tags), plans.watch.profiler))
 
 
@@ -143,8 +143,8 @@ def tagged_at(module: nn.Module, path: str) -> Any:
 
 def _kept(module: nn.Module) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if isinstance(module, Graph):
-        for plans in module._plans.values():
+    if isinstance(module, PlannedModule):
+        for plans in module._flodl_plans.values():
             found |= plans.watch.kept.values
     return found
 

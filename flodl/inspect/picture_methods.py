@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flodl.graph.yielding import YieldingNamesMixin
+from flodl.graph.texts import dot_of
+from flodl.inspect import timing
+from flodl.inspect.loop_history import read_traces
+from flodl.inspect.viewer import AbstractViewer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from flodl.graph.heat import Measure
+    from flodl.inspect.heat import Measure
     from flodl.observe.profile import Profile, ProfileStats
     from flodl.observe.trend import Trend
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     Target = str | Path
 
 
-class PictureMixin(YieldingNamesMixin):
+class PictureMixin(AbstractViewer):
     """Methods of a graph for traces, times, pictures and the history of its metrics.
 
     Example:
@@ -48,9 +51,7 @@ class PictureMixin(YieldingNamesMixin):
             GraphError: two loops have that name.
             UnknownNameError: nothing was published under it.
         """
-        from flodl.graph.loop_history import read_traces
-
-        return read_traces(self, name)
+        return read_traces(self._viewed, name)
 
     def last_trace(self, name: str) -> Tensor:
         """Return the last of `traces(name)`."""
@@ -60,77 +61,67 @@ class PictureMixin(YieldingNamesMixin):
 
     def enable_profiling(self) -> None:
         """Time every node of every forward from now on."""
-        from flodl.graph import timing
-
-        timing.enable_profiling(self)
+        timing.enable_profiling(self._viewed)
 
     def disable_profiling(self) -> None:
         """Stop timing, and forget the last profile."""
-        from flodl.graph import timing
-
-        timing.disable_profiling(self)
+        timing.disable_profiling(self._viewed)
 
     def profiling(self) -> bool:
         """Return True if forwards are timed."""
-        from flodl.graph import timing
-
-        return timing.is_profiling(self)
+        return timing.is_profiling(self._viewed)
 
     def profile(self) -> Profile | None:
         """Return the times of the last forward."""
-        from flodl.graph import timing
-
-        return timing.profile(self)
+        return timing.profile(self._viewed)
 
     def profile_stats(self) -> ProfileStats | None:
         """Return minimum and mean time per node over the forwards after warm-up."""
-        from flodl.graph import timing
-
-        return timing.profile_stats(self)
+        return timing.profile_stats(self._viewed)
 
     def timing(self, tag: str) -> float | None:
         """Return the seconds of a tagged step in the last forward."""
-        from flodl.graph import timing
-
-        return timing.timing_of(self, tag)
+        return timing.timing_of(self._viewed, tag)
 
     def collect_timings(self, tags: Names = ()) -> None:
         """Record the times of tagged steps."""
-        from flodl.graph import timing
-
-        timing.collect_timings(self, tags)
+        timing.collect_timings(self._viewed, tags)
 
     def flush_timings(self) -> None:
         """End the epoch of times."""
-        from flodl.graph import timing
-
-        timing.flush_timings(self)
+        timing.flush_timings(self._viewed)
 
     def timing_trend(self, tag: str) -> Trend:
         """Return the course of the time of a tagged step."""
-        from flodl.graph import timing
-
-        return timing.timing_trend(self, tag)
+        return timing.timing_trend(self._viewed, tag)
 
     # ---- pictures -------------------------------------------------------------------------------
 
+    def dot(self) -> str:
+        """Return the flow as a Graphviz `digraph`.
+
+        Raises:
+            GraphError: the flow has not been recorded yet.
+        """
+        return dot_of(self._viewed)
+
     def svg(self, path: Target | None = None, *, depth: int = 0, fold: bool | None = None) -> str:
         """Return the picture of the graph as SVG; write it too if a path is given."""
-        from flodl.graph import pictures
+        from flodl.inspect import pictures
 
-        return pictures.svg(self, path, depth=depth, fold=fold)
+        return pictures.svg(self._viewed, path, depth=depth, fold=fold)
 
     def svg_with_profile(self, path: Target | None = None, *, depth: int = 0) -> str:
         """Return the picture coloured by the times of the last forward."""
-        from flodl.graph import pictures
+        from flodl.inspect import pictures
 
-        return pictures.svg_with_profile(self, path, depth=depth)
+        return pictures.svg_with_profile(self._viewed, path, depth=depth)
 
     def dot_with_profile(self) -> str:
         """Return the graph with the times of the last forward in the DOT language."""
-        from flodl.graph import pictures
+        from flodl.inspect import pictures
 
-        return pictures.dot_with_profile(self)
+        return pictures.dot_with_profile(self._viewed)
 
     def heat_map(
         self,
@@ -141,56 +132,56 @@ class PictureMixin(YieldingNamesMixin):
         **named: Any,
     ) -> str:
         """Run a copy and return the picture coloured by `backward` time or by `memory`."""
-        from flodl.graph import pictures
+        from flodl.inspect import pictures
 
-        return pictures.heat_map(self, measure, *inputs, path=path, depth=depth, **named)
+        return pictures.heat_map(self._viewed, measure, *inputs, path=path, depth=depth, **named)
 
     def html(self, path: Target | None = None, *, depth: int = 0, fold: bool | None = None) -> str:
         """Return a page in which nested graphs open and close."""
-        from flodl.graph import pictures
+        from flodl.inspect import pictures
 
-        return pictures.html(self, path, depth=depth, fold=fold)
+        return pictures.html(self._viewed, path, depth=depth, fold=fold)
 
     def mermaid(self, *, depth: int = 0, fold: bool | None = None) -> str:
         """Return the picture as a Mermaid flowchart."""
-        from flodl.graph import pictures
+        from flodl.inspect import pictures
 
-        return pictures.mermaid(self, depth=depth, fold=fold)
+        return pictures.mermaid(self._viewed, depth=depth, fold=fold)
 
     def _repr_svg_(self) -> str | None:
         """Return the picture for notebooks, nothing before the flow is recorded."""
-        from flodl.graph import pictures
+        from flodl.inspect import pictures
 
-        return pictures.notebook_svg(self)
+        return pictures.notebook_svg(self._viewed)
 
     # ---- the history of metrics as files --------------------------------------------------------
 
     def plot_html(self, path: Target, names: Names = ()) -> Path:
         """Write a page with a chart of metrics."""
-        from flodl.graph import pictures
+        from flodl.inspect import pictures
 
-        return pictures.plot_html(self, path, names)
+        return pictures.plot_html(self._viewed, path, names)
 
     def plot_timings_html(self, path: Target, tags: Names = ()) -> Path:
         """Write a page with a chart of the times of tagged steps."""
-        from flodl.graph import pictures
+        from flodl.inspect import pictures
 
-        return pictures.plot_html(self, path, tags, "times")
+        return pictures.plot_html(self._viewed, path, tags, "times")
 
     def export_trends(self, path: Target, names: Names = ()) -> Path:
         """Write metrics as CSV."""
-        from flodl.graph import pictures
+        from flodl.inspect import pictures
 
-        return pictures.export_trends(self, path, names)
+        return pictures.export_trends(self._viewed, path, names)
 
     def export_timing_trends(self, path: Target, tags: Names = ()) -> Path:
         """Write the times of tagged steps as CSV."""
-        from flodl.graph import pictures
+        from flodl.inspect import pictures
 
-        return pictures.export_trends(self, path, tags, "times")
+        return pictures.export_trends(self._viewed, path, tags, "times")
 
     def write_log(self, path: Target, total_epochs: int = 0, names: Names = ()) -> Path:
         """Write a line per epoch: metrics, duration, remaining time."""
-        from flodl.graph import pictures
+        from flodl.inspect import pictures
 
-        return pictures.write_log(self, path, total_epochs, names)
+        return pictures.write_log(self._viewed, path, total_epochs, names)

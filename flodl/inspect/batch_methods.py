@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flodl.graph.yielding import YieldingNamesMixin
+from flodl.inspect import batches
+from flodl.inspect.viewer import AbstractViewer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from flodl.graph.batches import Loader, NamedBatch
+    from flodl.inspect.batches import Loader, NamedBatch
 
 
-class BatchMixin(YieldingNamesMixin):
+class BatchMixin(AbstractViewer):
     """Batch methods of a graph.
 
     Example:
@@ -34,9 +35,7 @@ class BatchMixin(YieldingNamesMixin):
             part: the name of the part that goes to the first input. Parts with the names of inputs go
                 to these; the rest are targets.
         """
-        from flodl.graph import batches
-
-        batches.set_data_loader(self, loader, part)
+        batches.set_data_loader(self._viewed, loader, part)
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Any]:
         """Return the batches of an epoch of the loader, without the first `start`.
@@ -44,9 +43,7 @@ class BatchMixin(YieldingNamesMixin):
         Raises:
             GraphError: there is no loader.
         """
-        from flodl.graph import batches
-
-        return batches.epoch(self, number, start)
+        return batches.epoch(self._viewed, number, start)
 
     def forward_batch(self, batch: NamedBatch) -> Any:
         """Run the graph on the parts of a batch that are its inputs.
@@ -54,6 +51,4 @@ class BatchMixin(YieldingNamesMixin):
         Raises:
             UnknownNameError: the batch lacks an input.
         """
-        from flodl.graph import batches
-
-        return batches.forward_batch(self, batch)
+        return batches.forward_batch(self._viewed, batch)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flodl.graph.yielding import YieldingNamesMixin
+from flodl.inspect import tree
+from flodl.inspect.viewer import AbstractViewer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from flodl.checkpoint.store import LoadReport, Target
 
 
-class CheckpointMixin(YieldingNamesMixin):
+class CheckpointMixin(AbstractViewer):
     """Checkpoint methods of a graph.
 
     Example:
@@ -38,7 +39,7 @@ class CheckpointMixin(YieldingNamesMixin):
         """
         from flodl.checkpoint.store import save
 
-        save(self, target, config=config)
+        save(self._viewed, target, config=config)
 
     def load_checkpoint(
         self,
@@ -55,7 +56,7 @@ class CheckpointMixin(YieldingNamesMixin):
         """
         from flodl.checkpoint.store import load
 
-        return load(self, source, prefix=prefix, rename=rename, strict_hash=strict_hash)
+        return load(self._viewed, source, prefix=prefix, rename=rename, strict_hash=strict_hash)
 
     def load_subgraph_checkpoint(
         self, path: str, source: Source, *, strict_hash: bool = True
@@ -68,9 +69,8 @@ class CheckpointMixin(YieldingNamesMixin):
             GraphError: a tag whose step calls no module, or several.
         """
         from flodl.checkpoint.store import load
-        from flodl.graph import tree
 
-        return load(tree.loadable(self, path), source, strict_hash=strict_hash)
+        return load(tree.loadable(self._viewed, path), source, strict_hash=strict_hash)
 
     def snapshot_cpu(
         self, *, metrics: Mapping[str, float] | None = None, epoch: int = 0
@@ -78,13 +78,13 @@ class CheckpointMixin(YieldingNamesMixin):
         """Copy all values to the host, to be saved while training continues."""
         from flodl.checkpoint.background import snapshot_cpu
 
-        return snapshot_cpu(self, metrics=metrics, epoch=epoch)
+        return snapshot_cpu(self._viewed, metrics=metrics, epoch=epoch)
 
     def structural_hash(self) -> str:
         """Return 64 hexadecimal digits that change when the architecture does, and not when names do."""
         from flodl.checkpoint.topology import structural_hash
 
-        return structural_hash(self)
+        return structural_hash(self._viewed)
 
     def short_hash(self) -> str:
         """Return the first eight digits of the structural hash."""

@@ -1,0 +1,1 @@
+"""Trees, tags, metrics, times, pictures and checkpoints of any module."""
