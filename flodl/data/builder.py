@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
-from flodl.data.loader import DataLoader
 from flodl.errors import DataError
 
 if TYPE_CHECKING:
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     import torch
 
     from flodl.data.collating import Collate
+    from flodl.data.loader import DataLoader
 
 
 @final
@@ -27,7 +27,8 @@ class DataLoaderBuilder:
         [[0, 1, 2], [3, 4, 5]]
     """
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, loader: type[DataLoader], dataset: Any) -> None:
+        self._loader = loader
         self._dataset = dataset
         self._batch_size: int | None = None
         self._settings: dict[str, Any] = {}
@@ -93,7 +94,7 @@ class DataLoaderBuilder:
         """
         if self._batch_size is None:
             raise DataError("the batch size is missing: call .batch_size(32) before .build()")
-        return DataLoader(self._dataset, self._batch_size, **self._settings)
+        return self._loader(self._dataset, self._batch_size, **self._settings)
 
     def _with(self, **settings: Any) -> DataLoaderBuilder:
         self._settings.update(settings)

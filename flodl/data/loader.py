@@ -20,6 +20,7 @@ from flodl.data.arguments import (
     require_mode,
     require_share,
 )
+from flodl.data.builder import DataLoaderBuilder
 from flodl.data.choosing import Choice, Mode, choose
 from flodl.data.collating import Collate, Names, checked_names
 from flodl.data.iterators import AbstractBatches, DirectBatches, ResidentBatches, StreamedBatches
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from flodl.data.batch import Batch
-    from flodl.data.builder import DataLoaderBuilder
     from flodl.data.protocols import Sampler
     from flodl.data.sources import Tensors
 
@@ -129,12 +129,10 @@ class DataLoader:
     _epoch = 0
     _start = 0
 
-    @staticmethod
-    def builder(dataset: Any) -> DataLoaderBuilder:
+    @classmethod
+    def builder(cls, dataset: Any) -> DataLoaderBuilder:
         """Return a builder, for those who prefer one call per setting."""
-        from flodl.data.builder import DataLoaderBuilder
-
-        return DataLoaderBuilder(dataset)
+        return DataLoaderBuilder(cls, dataset)
 
     def _check(self) -> None:
         tensors = None if isinstance(self._source, StreamSource) else self._source.tensors

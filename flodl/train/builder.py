@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 import torch
-from torch import nn, optim
+from torch import nn
 
 from flodl.data.loader import DataLoader
 from flodl.errors import TrainingError
@@ -17,12 +17,12 @@ from flodl.nn.rng import seed_all
 from flodl.observe.trend import Mode, Trend
 from flodl.runs.checkpoints import Keep
 from flodl.train.hooks import Hook, Hooks
+from flodl.train.optimizers import optimizer_of
 from flodl.train.outcome import RunHandle
 from flodl.train.protocols import MonitorLike
 from flodl.train.schedules import Every, Wanted
 from flodl.train.settings import OnSignal, chosen_device, require_one_device
 from flodl.train.stopping import NoBetter, StopRule, TrendRule
-from flodl.train.trainer import Trainer
 
 if TYPE_CHECKING:
     from flodl.runs.directory import RunDirectory
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from flodl.step.step import Mode as StepMode
     from flodl.train.checkpointing import ResumeFrom
     from flodl.train.evaluation import EvalFn
+    from flodl.train.trainer import Trainer
 
 
 @final
@@ -55,7 +56,10 @@ class TrainerBuilder:
         3.0
     """
 
-    def __init__(self, model_factory: Any, optim_factory: Any, train_fn: TrainFn) -> None:
+    def __init__(
+        self, trainer: type[Trainer], model_factory: Any, optim_factory: Any, train_fn: TrainFn
+    ) -> None:
+        self._trainer = trainer
         self._model_factory = model_factory
         self._optim_factory = optim_factory
         self._train_fn = train_fn
@@ -311,7 +315,7 @@ class TrainerBuilder:
         hooks = self._hooks
         if self._checkpoint_fn is not None:
             hooks.add("on_epoch", _CheckpointHook(self._checkpoint_fn, self._checkpoint_every))
-        trainer = Trainer(
+        trainer = self._trainer(
             model,
             optimizer,
             self._train_fn,
@@ -371,19 +375,3 @@ def _needs_argument(factory: Callable[..., Any]) -> bool:
         and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
         for each in parameters
     )
-
-
-def optimizer_of(factory: Any, model: nn.Module) -> optim.Optimizer:
-    """Return the optimizer of a factory that takes parameters; an optimizer is its own factory."""
-    if isinstance(factory, optim.Optimizer):
-        return factory
-    if not callable(factory):
-        raise TrainingError(
-            f"{type(factory).__name__} makes no optimizer: give a function of the parameters"
-        )
-    made = factory(list(model.parameters()))
-    if not isinstance(made, optim.Optimizer):
-        raise TrainingError(
-            f"the optimizer factory returned {type(made).__name__}, not an optimizer"
-        )
-    return made

@@ -24,8 +24,8 @@ from flodl.observe.stored_values import require_count, require_number
 from flodl.step.ema import Ema
 from flodl.step.fusing import fuse
 from flodl.step.recipe import Precision, require_one_number
-from flodl.train.builder import optimizer_of
 from flodl.train.evaluation import autocast_of
+from flodl.train.optimizers import optimizer_of
 from flodl.train.schedules import Every, Schedule, Wanted, schedule_of
 from flodl.train.sources import moved, source_of
 

@@ -13,6 +13,7 @@ from flodl.errors import TrainingError
 from flodl.runs.directory import RunDirectory
 from flodl.step.ema import Ema
 from flodl.step.step import TrainStep, make_step
+from flodl.train.builder import TrainerBuilder
 from flodl.train.checkpointing import Checkpointing, ResumeFrom, config_of, find_differences
 from flodl.train.evaluation import EvalFn, Evaluation
 from flodl.train.hooks import Hook, Hooks
@@ -23,6 +24,7 @@ from flodl.train.outcome import Interrupted
 from flodl.train.progress import Progress, progress_for
 from flodl.train.protocols import MonitorLike, Source
 from flodl.train.schedules import Every, schedule_of
+from flodl.train.session import TrainingSession, set_up, set_up_head
 from flodl.train.settings import Settings, chosen_device, require_one_process
 from flodl.train.sources import evaluation_source_of, source_of
 from flodl.train.state import TrainedState, weights_of
@@ -33,9 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flodl.step.recipe import TrainFn
-    from flodl.train.builder import TrainerBuilder
     from flodl.train.schedules import Wanted
-    from flodl.train.session import TrainingSession
 
 
 @final
@@ -115,9 +115,7 @@ class Trainer:
             optim_factory: makes the optimizer: `f(parameters)`; or the optimizer itself.
             train_fn: `f(model, batch)` returns the loss, or `(loss, {"name": tensor})`.
         """
-        from flodl.train.builder import TrainerBuilder
-
-        return TrainerBuilder(model_factory, optim_factory, train_fn)
+        return TrainerBuilder(cls, model_factory, optim_factory, train_fn)
 
     @classmethod
     def setup(cls, model: nn.Module, *factories: Any, **options: Any) -> TrainingSession:
@@ -129,8 +127,6 @@ class Trainer:
                 that makes the model on a device, which several devices will need.
             **options: see `TrainingSession`.
         """
-        from flodl.train.session import set_up
-
         return set_up(model, factories, options)
 
     @classmethod
@@ -143,8 +139,6 @@ class Trainer:
             *factories: as for `setup`.
             **options: see `TrainingSession`.
         """
-        from flodl.train.session import set_up_head
-
         return set_up_head(head, factories, options)
 
     def on(self, event: str, hook: Hook) -> None:
