@@ -11,8 +11,8 @@ from flodl.builder.word_checks import without_misfits
 from flodl.errors import FlowError
 from flodl.ir.graph import GraphSpec, InputSpec, Problem, Site
 from flodl.module.module_names import instantiated, named_modules, strip_site
-from flodl.tracing.guards import NeedsValueError
-from flodl.tracing.proxy import UNKNOWN, Flow
+from flodl.tracing.flow_value import UNKNOWN, NeedsValueError
+from flodl.tracing.proxy import Flow
 from flodl.tracing.tracer import Tracer
 from flodl.vocabulary.branches import Branches
 from flodl.vocabulary.control_flow import MapBody, halting_loop, previous, route

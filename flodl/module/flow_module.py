@@ -24,14 +24,13 @@ from flodl.module.generate_forward import install_definitions, layer_behind
 from flodl.tracing.active import current_tracer
 from flodl.tracing.call_inputs import Definition, admit, describe_parameter
 from flodl.tracing.context_managers import recorded_scopes
+from flodl.tracing.flow_value import NeedsValueError, unwrap
 from flodl.tracing.fx_interop import is_symbolic, run_symbolically
-from flodl.tracing.guards import NeedsValueError
 from flodl.tracing.mutated_attributes import live_names
 from flodl.tracing.patching import intercept_calls
 from flodl.tracing.process_state import traced_process_state
 from flodl.tracing.purity import is_describable
 from flodl.tracing.pytrees import leaves, map_leaves
-from flodl.tracing.readings import unwrap
 from flodl.tracing.sources import traced_reads
 from flodl.tracing.tracer import Tracer
 

@@ -137,6 +137,6 @@ def describe_parameter(tracer: Tracer, each: inspect.Parameter) -> Any:
     if each.default is not each.empty:
         return admit(tracer, each.name, each.default)
     tracer.inputs.append(InputSpec(name=each.name, check=f"isinstance({each.name}, torch.Tensor)"))
-    from flodl.tracing.proxy import UNKNOWN
+    from flodl.tracing.flow_value import UNKNOWN
 
     return tracer.input(each.name, UNKNOWN, torch.Tensor)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, final
 
+from flodl.tracing.flow_value import unwrap
 from flodl.tracing.guard_values import is_same, kept_items, same_array, same_items
 from flodl.tracing.opaque_objects import facts_of, has_facts
 from flodl.tracing.pytrees import map_leaves
-from flodl.tracing.readings import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -31,9 +31,9 @@ from flodl.errors import FlowError
 from flodl.ir.graph import Ref
 from flodl.tracing.callsite import call_site
 from flodl.tracing.containers import DICTS, LISTS, origin_of
+from flodl.tracing.flow_value import unwrap
 from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import map_leaves
-from flodl.tracing.readings import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

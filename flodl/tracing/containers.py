@@ -6,6 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, final
 
 from flodl.errors import FlowError
+from flodl.tracing.active import current_tracer
 from flodl.tracing.callsite import call_site
 
 if TYPE_CHECKING:
@@ -17,12 +18,9 @@ if TYPE_CHECKING:
 
 
 def _through(value: Any, stage: Stage, extra: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    from flodl.tracing.active import current_tracer
-    from flodl.vocabulary.stages import run_stage
-
     tracer = current_tracer()
     assert tracer is not None
-    return run_stage(tracer, stage, value, extra, named)
+    return tracer.through(stage, value, extra, named)
 
 
 @final

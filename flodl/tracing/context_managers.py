@@ -19,10 +19,10 @@ from torch.amp.autocast_mode import autocast
 from flodl.errors import FlowError
 from flodl.graph.entered import swallowing
 from flodl.tracing.active import current_tracer
-from flodl.tracing.guards import NeedsValueError
-from flodl.tracing.proxy import UNKNOWN, Flow
+from flodl.tracing.flow_value import UNKNOWN, NeedsValueError, flow_value, unwrap
+from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import map_leaves, tracer_of
-from flodl.tracing.readings import flow_value, grad_modes, unwrap
+from flodl.tracing.readings import grad_modes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,14 +13,15 @@ from flodl.errors import FlowError
 from flodl.graph.shape_nodes import entry_nodes, metadata_nodes, shaped_nodes
 from flodl.ir.graph import GraphSpec, Guard, InputSpec, Literally, Ref, node_refs
 from flodl.tracing.callsite import site_of, user_frame
+from flodl.tracing.flow_value import UNKNOWN, NeedsValueError, flow_node, flow_value
 from flodl.tracing.none_checks import is_asked, is_dropped
-from flodl.tracing.proxy import UNKNOWN, Flow
-from flodl.tracing.readings import flow_node, flow_value, instruction_of, tensor_question
+from flodl.tracing.readings import instruction_of, tensor_question
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from flodl.ir.graph import Site
+    from flodl.tracing.proxy import Flow
     from flodl.tracing.tracer import Tracer
 
 
@@ -29,11 +30,6 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "bool": bool, "int": int, "float": float, "operator.index": operator.index,
 }  # fmt: skip
 _KEEPING = frozenset({"operator", "item", "unpack"})
-
-
-@final
-class NeedsValueError(BaseException):
-    """A description without values needs one; internal, hence not an `Exception`."""
 
 
 @final

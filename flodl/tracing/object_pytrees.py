@@ -19,6 +19,7 @@ from torch import nn
 from flodl.errors import FlowError
 from flodl.nodes.restoring import CONTAINERS, LAYOUTS, layout_of, restored
 from flodl.tracing.callsite import call_site
+from flodl.tracing.flow_value import FlowValueMixin
 
 # The function to call, and the parts that it gets by name.
 Shell: TypeAlias = tuple[Callable[..., Any], dict[str, Any]]
@@ -106,10 +107,9 @@ def _slots(kind: type) -> set[str]:
 
 
 def _holds_flow(value: Any, depth: int, seen: set[int]) -> bool:
-    from flodl.tracing.proxy import Flow
 
     kind = type(value)
-    if kind is Flow:
+    if issubclass(kind, FlowValueMixin):
         return True
     container = issubclass(kind, CONTAINERS)
     if depth == 0 or id(value) in seen or not (container or _may_hold(kind)):

@@ -14,7 +14,9 @@ from flodl.errors import FlowError
 from flodl.graph.shape_nodes import METADATA_ATTRIBUTES
 from flodl.nodes.iteration import advance
 from flodl.tracing.callsite import assigned_names, call_site, unpack_size, user_frame
+from flodl.tracing.flow_value import UNKNOWN, FlowValueMixin, NeedsValueError
 from flodl.tracing.isinstance_checks import answers_class
+from flodl.tracing.method_call import Method
 from flodl.tracing.operators import install_operators
 from flodl.tracing.pytrees import PLAIN_KINDS
 from flodl.vocabulary import control_flow as composites
@@ -29,15 +31,6 @@ if TYPE_CHECKING:
     from flodl.vocabulary.stages import Stage
 
 
-@final
-class _Unknown:
-    """The value of a flow that is only described."""
-
-    def __repr__(self) -> str:
-        return "UNKNOWN"
-
-
-UNKNOWN = _Unknown()
 _TENSOR_ATTRIBUTES = METADATA_ATTRIBUTES | {
     "T", "mT", "H", "mH", "data", "grad", "real", "imag", "grad_fn",
 }  # fmt: skip
@@ -46,7 +39,7 @@ _AMBIGUOUS = frozenset({"values", "indices", "names"})
 
 
 @final
-class Flow:
+class Flow(FlowValueMixin):
     """One value of a flow graph.
 
     Flow words (`through`, `also`, `split`, `tag`, ...) and tensor expressions (operators, indexing,
@@ -66,16 +59,10 @@ class Flow:
         torch.Size([2, 4])
     """
 
-    __slots__ = ("__weakref__", "_known", "_node", "_tracer", "_value")
+    __slots__ = ()
 
     # Numbers and arrays of numpy leave their operators to us, as they do to a tensor.
     __array_priority__ = 1000
-
-    def __init__(self, tracer: Tracer, node: int, value: Any, known: type | None) -> None:
-        object.__setattr__(self, "_tracer", tracer)
-        object.__setattr__(self, "_node", node)
-        object.__setattr__(self, "_value", value)
-        object.__setattr__(self, "_known", known)
 
     # ---- flow words ---------------------------------------------------------------------------
 
@@ -300,7 +287,7 @@ class Flow:
 
     def __len__(self) -> int:
         kind = type(object.__getattribute__(self, "_value"))
-        if kind is not _Unknown and not issubclass(kind, Sized):
+        if kind is not type(UNKNOWN) and not issubclass(kind, Sized):
             # `list(values)` calls this for a hint first; without a length there is no step.
             message = f"object of type {kind.__name__!r} has no len()"
             raise TypeError(message)
@@ -354,27 +341,6 @@ class Flow:
         return f"<Flow {node.name}: {text}>"
 
 
-@final
-class Method:
-    """A method of a flow's value, waiting to be called."""
-
-    __slots__ = ("_flow", "_name")
-
-    def __init__(self, flow: Flow, name: str) -> None:
-        self._flow = flow
-        self._name = name
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Record the call of the method."""
-        flow, name = self._flow, self._name
-        tracer: Tracer = object.__getattribute__(flow, "_tracer")
-        stages.refuse_value_method(flow, name)
-        return tracer.step(
-            "method", name, (flow, *args), kwargs,
-            compute=lambda owner, /, *rest, **named: getattr(owner, name)(*rest, **named),
-        )  # fmt: skip
-
-
 # Candidates for a misspelt word; operators and tensor methods are torch's to explain.
 _FLOW_WORDS = [name for name in vars(Flow) if not name.startswith("_")]
 
@@ -417,8 +383,6 @@ def next_item(iterator: Flow, *default: Any) -> Any:
 
 
 def _need_value() -> None:
-    from flodl.tracing.guards import NeedsValueError
-
     raise NeedsValueError
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flodl.tracing.containers import DICTS, LISTS, TUPLES, written_flow
+from flodl.tracing.flow_value import is_flow
 from flodl.tracing.object_pytrees import shell_of
 
 if TYPE_CHECKING:
@@ -49,11 +50,9 @@ def map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
 
 def _mapped_key(key: Any, leaf: Callable[[Any], Any]) -> Any:
     """Return the key of a dict: a flow, such as a key of a step's result or a part of a tuple, is a leaf."""
-    from flodl.tracing.proxy import Flow
-
     if type(key) is tuple:
         return tuple(_mapped_key(part, leaf) for part in key)
-    return leaf(key) if type(key) is Flow else key
+    return leaf(key) if is_flow(key) else key
 
 
 def is_named_tuple(value: object) -> bool:

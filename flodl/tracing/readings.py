@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flodl.tracing.proxy import Flow
+from flodl.tracing.flow_value import flow_node, flow_value, is_flow
 from flodl.tracing.pytrees import map_leaves
 
 if TYPE_CHECKING:
@@ -15,28 +15,12 @@ if TYPE_CHECKING:
     from flodl.ir.graph import NodeKind, Site
 
 
-def flow_node(flow: Flow) -> int:
-    """Return the node index of a flow."""
-    index: int = object.__getattribute__(flow, "_node")
-    return index
-
-
-def flow_value(flow: Flow) -> Any:
-    """Return the value that a flow carries, or `UNKNOWN`."""
-    return object.__getattribute__(flow, "_value")
-
-
-def unwrap(leaf: Any) -> Any:
-    """Return the value of a flow, and anything else as it is."""
-    return flow_value(leaf) if type(leaf) is Flow else leaf
-
-
 def input_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, Any]:
     """Return the values of the flows among some arguments, by node."""
     known: dict[int, Any] = {}
 
     def note(leaf: Any) -> Any:
-        if type(leaf) is Flow:
+        if is_flow(leaf):
             known[flow_node(leaf)] = flow_value(leaf)
         return leaf
 

@@ -37,6 +37,7 @@ from flodl.errors import FlowError
 from flodl.tracing.attribute_hooks import Hooks, is_ours
 from flodl.tracing.callsite import call_site
 from flodl.tracing.changed_contents import ChangedContents
+from flodl.tracing.flow_value import NeedsValueError
 from flodl.tracing.global_reads import (
     class_reads,
     global_reads,
@@ -67,7 +68,6 @@ from flodl.tracing.guard_values import (
     simple_text,
     static_read,
 )
-from flodl.tracing.guards import NeedsValueError
 from flodl.tracing.identity_checks import Comparisons
 from flodl.tracing.mutated_attributes import attributes_set_by
 from flodl.tracing.opaque_objects import (

@@ -32,28 +32,24 @@ from flodl.tracing.callsite import assigned_names, site_of, user_frame
 from flodl.tracing.closures import Closures
 from flodl.tracing.container_changes import may_change
 from flodl.tracing.container_mutation import Handed, follow, handed, replayed, step_of
+from flodl.tracing.flow_value import UNKNOWN, flow_node, flow_value, unwrap
 from flodl.tracing.guards import Guards
 from flodl.tracing.live_attributes import MISSING, LiveAttributes
 from flodl.tracing.naming import Names
 from flodl.tracing.node_args import Encoder
 from flodl.tracing.object_mutation import OwnObjects
-from flodl.tracing.proxy import UNKNOWN, Flow
+from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import PLAIN_KINDS, map_leaves
-from flodl.tracing.readings import (
-    flow_node,
-    flow_value,
-    grad_modes,
-    input_values,
-    kind_name,
-    unwrap,
-    without_place,
-)
+from flodl.tracing.readings import grad_modes, input_values, kind_name, without_place
 from flodl.tracing.sources import Sources
 from flodl.tracing.torch_function import record_torch_call
 from flodl.vocabulary.control_flow import keep
+from flodl.vocabulary.stages import run_stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from flodl.vocabulary.stages import Stage
 
 # Torch's stack of modes has no public way to leave one for a while, and no types.
 _MODES: Any = overrides
@@ -124,6 +120,12 @@ class Tracer(TorchFunctionMode):
             yield
         finally:
             self.listening = before
+
+    def through(
+        self, stage: Stage, value: Any, extra: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        """Run a stage on a value of the flow, as `Flow.through` does for a single one."""
+        return run_stage(self, stage, value, extra, named)
 
     def release(self) -> None:
         """Let go of every flow and value, which refer to the tracer: memory is freed at once."""

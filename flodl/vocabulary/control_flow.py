@@ -15,6 +15,7 @@ from flodl.nodes.mapping import map_along, map_each, map_slices
 from flodl.nodes.routing import gate, switch
 from flodl.nodes.scanning import scan_along, scan_last
 from flodl.tracing.callsite import call_site
+from flodl.tracing.flow_value import is_flow
 from flodl.tracing.pytrees import tracer_of
 
 if TYPE_CHECKING:
@@ -55,8 +56,6 @@ def route(
     Raises:
         FlowError: fewer than two stages are given, or tagged values for weights that are there.
     """
-    from flodl.tracing import proxy as handle
-
     # How long a list of modules is, is a setting of the model.
     listed = len(stages) == 1 and issubclass(type(stages[0]), nn.ModuleList)
     grouped = len(stages) == 1 and not callable(stages[0]) and isinstance(stages[0], Iterable)
@@ -64,7 +63,7 @@ def route(
     if len(found) < (1 if listed else 2):
         message = f"{call_site()}: {kind} needs at least two stages"
         raise FlowError(message)
-    if refs and type(router) is handle.Flow:
+    if refs and is_flow(router):
         message = (
             f"{call_site()}: {kind} by a value takes no further values; they are for a router"
         )

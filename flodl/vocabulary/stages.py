@@ -14,6 +14,8 @@ from flodl.errors import FlowError
 from flodl.ir.graph import Branch
 from flodl.tracing.callsite import call_site
 from flodl.tracing.containers import DICTS, LISTS
+from flodl.tracing.flow_value import NeedsValueError, is_flow
+from flodl.tracing.method_call import Method
 from flodl.tracing.pytrees import PLAIN_KINDS, leaves, tracer_of
 from flodl.tracing.torch_call_names import VALUE_METHODS
 
@@ -53,7 +55,7 @@ def is_module_list(stage: Any) -> bool:
 
 def call_stage(tracer: Tracer, stage: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Record one call of a module or callable."""
-    if _is_flow(stage) or tracer.closures.is_lifted(stage):
+    if is_flow(stage) or tracer.closures.is_lifted(stage):
         # A layer or function that a step has made: whatever it is in the call at hand is called.
         return tracer.step(
             "function", "operator.call", (stage, *args), named, compute=operator.call
@@ -93,7 +95,7 @@ def call_stage(tracer: Tracer, stage: Any, args: tuple[Any, ...], named: dict[st
 
 def _takes_values(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
     found = (leaf for each in (*args, *named.values()) for leaf in leaves(each))
-    return any(_is_flow(leaf) or isinstance(leaf, torch.Tensor) for leaf in found)
+    return any(is_flow(leaf) or isinstance(leaf, torch.Tensor) for leaf in found)
 
 
 def _call_of_tensor(
@@ -114,8 +116,6 @@ def _need_values_to_fill(tracer: Tracer, args: tuple[Any, ...], named: dict[str,
     """End a recording without values where a step is given a container: it may change it."""
     if tracer.valued or not any(type(x) in (*LISTS, *DICTS) for x in (*args, *named.values())):
         return
-    from flodl.tracing.guards import NeedsValueError
-
     raise NeedsValueError
 
 
@@ -158,15 +158,13 @@ def _is_of_no_tensor(tracer: Tracer, stage: Any, args: tuple[Any, ...]) -> bool:
         NeedsValueError: that is not known yet; a step before made something else than tensors.
     """
     name = getattr(stage, "__name__", "")
-    if name not in VALUE_METHODS or not args or not _is_flow(args[0]):
+    if name not in VALUE_METHODS or not args or not is_flow(args[0]):
         return False
     if getattr(torch.Tensor, name, None) is not stage:
         return False
     if tracer.valued:
         return not isinstance(object.__getattribute__(args[0], "_value"), torch.Tensor)
     if any(node.target == "torch.Tensor.numpy" for node in tracer.nodes):
-        from flodl.tracing.guards import NeedsValueError
-
         raise NeedsValueError
     return False
 
@@ -194,7 +192,7 @@ def call_module(
 
 
 def _holds_flow(value: Any) -> bool:
-    return any(_is_flow(leaf) for leaf in leaves(value))
+    return any(is_flow(leaf) for leaf in leaves(value))
 
 
 def instantiate(kind: type[nn.Module]) -> nn.Module:
@@ -255,28 +253,20 @@ def are_stages(parts: tuple[Any, ...]) -> bool:
         and all(
             callable(part) or isinstance(part, nn.ModuleList) or _is_chain(part) for part in parts
         )
-        and not any(_is_flow(part) for part in parts)
+        and not any(is_flow(part) for part in parts)
     )
 
 
 def _is_one_module_list(parts: tuple[Any, ...]) -> bool:
-    return len(parts) == 1 and not _is_flow(parts[0]) and is_module_list(parts[0])
+    return len(parts) == 1 and not is_flow(parts[0]) and is_module_list(parts[0])
 
 
 def _is_chain(part: Any) -> bool:
     return type(part) in (tuple, list) and all(callable(each) or _is_chain(each) for each in part)
 
 
-def _is_flow(part: Any) -> bool:
-    from flodl.tracing.proxy import Flow
-
-    return type(part) is Flow
-
-
 def _is_method(stage: Any) -> bool:
     """Return True if a stage is a method of a Flow, such as `getattr(x, "exp")`: it records itself."""
-    from flodl.tracing.proxy import Method
-
     return type(stage) is Method
 
 
@@ -365,23 +355,6 @@ class Using:
         """Add the result of a stage that gets the tagged values: `x + stage(x, ...)`."""
         total: Flow = self._value() + self.through(stage, *extra, **named)
         return total
-
-
-def refuse_value_method(flow: Flow, name: str) -> None:
-    """Refuse a method that needs the value of a tensor.
-
-    Raises:
-        FlowError: the method is one of `item`, `tolist`, `numpy` and the like.
-    """
-    from flodl.tracing.proxy import UNKNOWN
-
-    value = object.__getattribute__(flow, "_value")
-    if name in VALUE_METHODS and (value is UNKNOWN or isinstance(value, torch.Tensor)):
-        message = (
-            f"{call_site()}: `.{name}()` asks for the value of a tensor, which only a run can know; "
-            "keep the part as a callable: x.through(function)"
-        )
-        raise FlowError(message)
 
 
 def short(value: Any) -> str:
