@@ -182,23 +182,24 @@ def refused_or_taken(data, bounds=None):
 
 
 def mutated_runs(count, seed):
-    """Resume from mutated trainings; return how many were refused."""
+    """Resume from mutated trainings; return the bounds of all."""
     data = run_file()
     text = metadata_of(data)["fdl.train"]
     generator = random.Random(seed)
     model, optimizer, parts = trained(1)
     bounds = Bounds(lambda: resume(io.BytesIO(data), model, optimizer, parts=parts))
-    refused = 0
     for _ in range(count):
         changed = resealed(data, **{"fdl.train": mutated_document(text, generator)})
-        refused += not refused_or_taken(changed, bounds)
+        bounds.outcomes["accepted" if refused_or_taken(changed, bounds) else "refused"] += 1
     bounds.check()
-    return refused
+    return bounds
 
 
-@pytest.mark.campaign
-def test_resume_campaign_of_ten_thousand_mutations():
-    assert mutated_runs(10_000, 7) > 5_000
+@pytest.mark.campaign("resume", covers=("flodl/checkpoint",))
+def test_resume_campaign_of_ten_thousand_mutations(campaign):
+    bounds = mutated_runs(10_000, 7)
+    assert bounds.outcomes["refused"] > 5_000
+    campaign.write(seed=7, cases=10_000, outcomes=bounds.outcomes, worst=bounds.worst)
 
 
 # ---- loading -----------------------------------------------------------------------------------------
@@ -245,29 +246,30 @@ def mutated_file(data, generator):
 
 
 def mutated_loads(count, seed):
-    """Load mutated files; return how many were refused."""
+    """Load mutated files; return the bounds of all."""
     data = saved(net())
     generator = random.Random(seed)
     bounds = Bounds(lambda: load(net(), io.BytesIO(data)))
-    refused = 0
     for _ in range(count):
         changed = mutated_file(data, generator)
-        refused += loaded_or_refused(changed, bounds)
+        bounds.outcomes["refused" if loaded_or_refused(changed, bounds) else "accepted"] += 1
     bounds.check()
-    return refused
+    return bounds
 
 
 def test_load_of_mutated_files_is_refused_whole_or_taken():
-    assert mutated_loads(300, 8) > 200
+    assert mutated_loads(300, 8).outcomes["refused"] > 200
 
 
-@pytest.mark.campaign
-def test_load_campaign_of_ten_thousand_mutations():
-    assert mutated_loads(10_000, 9) > 7_000
+@pytest.mark.campaign("load", covers=("flodl/checkpoint",))
+def test_load_campaign_of_ten_thousand_mutations(campaign):
+    bounds = mutated_loads(10_000, 9)
+    assert bounds.outcomes["refused"] > 7_000
+    campaign.write(seed=9, cases=10_000, outcomes=bounds.outcomes, worst=bounds.worst)
 
 
 def test_resume_from_resealed_mutations_is_refused_whole_or_taken():
-    assert mutated_runs(50, 5) > 25
+    assert mutated_runs(50, 5).outcomes["refused"] > 25
 
 
 def changed(data, *steps):
