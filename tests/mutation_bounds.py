@@ -8,8 +8,8 @@ from typing import final
 
 SECONDS = 5.0
 FACTOR = 2
-# Below this size the memory of an input is that of Python objects around it.
-SLACK = 2_000_000
+# Below this size the memory of an input is that of buffers and Python objects around it.
+SLACK = 500_000
 
 
 @final

@@ -8,6 +8,7 @@ import pytest
 
 from tests.campaigns import FOLDER, ROOT, Campaign, campaigns, command
 from tests.code_digest import digest
+from tests.mutation_bounds import FACTOR, SECONDS, SLACK
 
 CAMPAIGNS = campaigns()
 NAMES = [each.name for each in CAMPAIGNS]
@@ -24,7 +25,7 @@ def test_every_marked_test_is_a_campaign_with_a_result():
     marked = sum(
         len(re.findall(r"^\s*@pytest\.mark\.campaign\b", text, re.MULTILINE)) for text in texts
     )
-    assert len(CAMPAIGNS) == marked >= 8
+    assert len(CAMPAIGNS) == marked >= 7
     assert len(set(NAMES)) == len(NAMES)
     assert sorted(path.stem for path in FOLDER.glob("*")) == sorted(NAMES)
 
@@ -49,8 +50,8 @@ def test_campaign_result_is_whole(name):
 def test_campaign_of_mutations_kept_the_bounds(name):
     result = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     assert result["cases"] == 10_000
-    assert result["worst"]["seconds"] <= 5
-    assert result["worst"]["bytes"] <= 2 * result["worst"]["honest_bytes"] + 2_000_000
+    assert result["worst"]["seconds"] <= SECONDS
+    assert result["worst"]["bytes"] <= FACTOR * result["worst"]["honest_bytes"] + SLACK
 
 
 # ---- when a result is stale -----------------------------------------------------------------------

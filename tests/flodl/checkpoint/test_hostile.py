@@ -205,13 +205,13 @@ def test_resume_campaign_of_ten_thousand_mutations(campaign):
 # ---- loading -----------------------------------------------------------------------------------------
 
 
-def loaded_or_refused(data, bounds):
+def loaded_or_refused(data, bounds, width=4):
     """Load; return True if it was refused, and require that nothing has changed then."""
-    model = net(seed=9)
+    model = net(seed=9, width=width)
     try:
         bounds.run(lambda: load(model, io.BytesIO(data)))
     except CheckpointError:
-        assert same(model, net(seed=9))
+        assert same(model, net(seed=9, width=width))
         return True
     return False
 
@@ -245,20 +245,28 @@ def mutated_file(data, generator):
     return data
 
 
-def mutated_loads(count, seed):
+def mutated_loads(count, seed, width=4):
     """Load mutated files; return the bounds of all."""
-    data = saved(net())
+    data = saved(net(width=width))
     generator = random.Random(seed)
-    bounds = Bounds(lambda: load(net(), io.BytesIO(data)))
+    honest = net(width=width)
+    bounds = Bounds(lambda: load(honest, io.BytesIO(data)))
     for _ in range(count):
         changed = mutated_file(data, generator)
-        bounds.outcomes["refused" if loaded_or_refused(changed, bounds) else "accepted"] += 1
+        refused = loaded_or_refused(changed, bounds, width)
+        bounds.outcomes["refused" if refused else "accepted"] += 1
     bounds.check()
     return bounds
 
 
 def test_load_of_mutated_files_is_refused_whole_or_taken():
     assert mutated_loads(300, 8).outcomes["refused"] > 200
+
+
+@pytest.mark.slow
+def test_load_of_mutated_large_files_takes_at_most_twice_the_memory():
+    # 4 MB: buffers of a fixed size hardly count.
+    assert mutated_loads(200, 10, width=110_000).outcomes["refused"] > 120
 
 
 @pytest.mark.campaign("load", covers=("flodl/checkpoint",))
