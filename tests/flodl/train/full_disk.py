@@ -34,7 +34,13 @@ def train(folder, on_epoch):
     )
     builder = builder.dataset([x]).batch_size(16).num_epochs(EPOCHS).seed(0).step("eager")
     builder = builder.progress(False).run_dir(folder).checkpoints(steps=2, keep_last=2)
-    state = builder.monitor(monitor).on("epoch", on_epoch).run().join()
+
+    def hook(training, metrics):
+        on_epoch(metrics)
+        monitor.event("note", "x" * 10_000)  # more than a block of the disk
+        monitor.flush()
+
+    state = builder.monitor(monitor).on("epoch", hook).run().join()
     monitor.finish()
     return state, lines
 
@@ -55,7 +61,7 @@ def main():
     place, other = map(Path, sys.argv[1:])
     filler, reasons, epochs = place / "filler", [], []
 
-    def on_epoch(training, metrics):
+    def on_epoch(metrics):
         epochs.append(metrics)
         if len(epochs) == FILLED_AFTER:
             reasons.append(errno.errorcode[fill(filler)])
@@ -74,7 +80,7 @@ def main():
         "lines": lines,
         "epochs": [each.epoch for each in reader.history()],
         "damaged": reader.damaged,
-        "alerts": [each["kind"] for each in reader.run.alerts],
+        "events": sum(each["kind"] == "note" for each in reader.run.events),
         "checkpoints": {each.step: verify(each.path) for each in checkpoints.entries()},
         "left over": [each.name for each in (place / "run").rglob("*tmp*")],
     }

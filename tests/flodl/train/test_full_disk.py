@@ -39,6 +39,6 @@ def test_trainer_on_a_disk_that_is_full_for_a_while_goes_on_and_stores_the_rest(
     assert all("an earlier file is unchanged" in line for line in reasons)
     assert sum("nothing can be stored now" in line for line in found["lines"]) == 1
     # What could not be written waited in memory, and was written when there was room.
-    assert (found["epochs"], found["damaged"]) == (list(range(8)), 0)
+    assert (found["epochs"], found["events"], found["damaged"]) == (list(range(8)), 8, 0)
     assert found["checkpoints"] == {"30": [], "32": []}
     assert found["left over"] == []
