@@ -7,12 +7,46 @@ from collections import Counter
 
 import pytest
 
+from flodl.monitor import worker
+from flodl.monitor.monitor import Monitor
 from flodl.monitor.worker import TICK_SECONDS
 
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(sys.platform == "win32", reason="recordings are forks"),
 ]
+
+
+class Waits:
+    """Stands for the event that wakes a worker, and ends it after some waits; nobody really waits."""
+
+    def __init__(self, worker, count):
+        self.seconds = [0.0]
+        self._worker, self._count = worker, count
+
+    def wait(self, seconds):
+        self._worker._recorder.rows.extend((0.0, 0.0, {"loss": 1.0}) for _ in range(50))
+        self.seconds[-1] += seconds
+
+    def clear(self):
+        self.seconds.append(0.0)
+        self._worker._stopping = len(self.seconds) > self._count
+
+    def rest(self, seconds):
+        self.seconds[-1] += seconds
+
+
+def test_worker_of_a_busy_run_stores_once_per_tick(monkeypatch):
+    monitor = Monitor(0, quiet=True, resources=False)
+    monitor._worker.close()
+    busy = monitor._worker
+    busy._stopping, busy._wake = False, Waits(busy, 20)
+    monkeypatch.setattr(worker.time, "sleep", busy._wake.rest)
+    busy._loop()
+    assert busy._recorder.busy
+    *waits, _ = busy._wake.seconds
+    assert len(waits) == 20
+    assert max(waits) <= TICK_SECONDS + 1e-9
 
 
 def killed(count, folder, seed):
