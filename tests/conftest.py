@@ -9,6 +9,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -125,6 +126,15 @@ def golden(request: pytest.FixtureRequest) -> GoldenCheck:
         assert data.decode() == path.read_bytes().decode()
 
     return check
+
+
+@pytest.fixture
+def campaign(request: pytest.FixtureRequest) -> Any:
+    """Return the campaign of a test marked so; the test writes the result of it."""
+    from tests.campaigns import Campaign
+
+    mark = request.node.get_closest_marker("campaign")
+    return Campaign.of_mark(request.node.nodeid, *mark.args, **mark.kwargs)
 
 
 @pytest.fixture(scope="session")

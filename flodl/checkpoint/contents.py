@@ -278,7 +278,7 @@ def open_contents(source: Source) -> AbstractContents:
         CheckpointError: there is no such file, or it is damaged in a way that its header shows.
     """
     if not isinstance(source, str | Path):
-        return _open_bytes(bytearray(source.read()), None, must_be_sealed=False)
+        return _open_bytes(_stream_bytes(source), None, must_be_sealed=False)
     path = Path(source)
     ours = path.name.endswith((".fdl", ".fdl.gz"))
     try:
@@ -315,17 +315,22 @@ def _open_bytes(
             return LoadedContents(tensors, metadata, version, path)
         if first == ZIP_MAGIC or first[:1] == _PICKLE_MAGIC:
             return LoadedContents(read_pickled(io.BytesIO(data), len(data)), {}, 0, path)
-        if first[:2] == _GZIP_MAGIC and path is None:
-            unpacked = _decompressed(io.BytesIO(data), None)
-            return _open_bytes(unpacked, "", must_be_sealed=False)
         length = header_length(data[:8], len(data))
         raw = bytes(data[: 8 + length])
         header = decode_header(raw, len(data), must_be_sealed=must_be_sealed)
-        return SafetensorsContents(data, header, path or None, reader)
+        return SafetensorsContents(data, header, path, reader)
     except CheckpointError as error:
         if error.path is None and path:
             raise CheckpointError(str(error), path=path) from error
         raise
+
+
+def _stream_bytes(source: BinaryIO) -> bytearray:
+    """Read a stream to its end and unpack it; what was read is given up before anything is decoded."""
+    data = source.read()
+    if data[:2] == _GZIP_MAGIC:
+        return _decompressed(io.BytesIO(data), None)  # shares the bytes
+    return bytearray(data)
 
 
 def _decompressed(file: BinaryIO, path: str | None) -> bytearray:

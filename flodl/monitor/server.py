@@ -8,6 +8,7 @@ import json
 import math
 import socket
 import threading
+import time
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 
 MOST_POINTS: Final = 20_000
 MOST_BODY: Final = 1 << 16
+# The server shares descriptors and threads with a training, and leaves it enough: a request has to arrive
+# within this time, however slowly its bytes come, and this many connections are open at once.
+REQUEST_SECONDS: Final = 20.0
+MOST_REQUESTS: Final = 128
+MOST_STREAMS: Final = 256
 _EXPLANATIONS: Final = {
     "wrong host": (
         "This monitor does not answer under this name. Open the address with ?token=... that was "
@@ -107,13 +113,45 @@ class _Http(ThreadingHTTPServer):
         self.page = page_html().encode()
         self.packed_page = gzip.compress(self.page, 9, mtime=0)
         self.detached: set[socket.socket] = set()
+        # Connections in the order in which they came, with the time by which their request must be here.
+        self._deadlines: dict[socket.socket, float] = {}
+        self._lock = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start a thread for a connection; when there are too many, the oldest one gives way."""
+        with self._lock:
+            if len(self._deadlines) >= MOST_REQUESTS:
+                self._hang_up(next(iter(self._deadlines)))
+            self._deadlines[request] = time.monotonic() + REQUEST_SECONDS
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Hang up on clients whose request has not arrived in time; called after every poll."""
+        now = time.monotonic()
+        with self._lock:
+            for request in [each for each, end in self._deadlines.items() if end < now]:
+                self._hang_up(request)
+
+    def request_arrived(self, request: socket.socket) -> None:
+        """Note that a request has been read; writing the answer has the time limit of its socket."""
+        with self._lock:
+            if request in self._deadlines:
+                self._deadlines[request] = math.inf
 
     def shutdown_request(self, request: Any) -> None:
         """Close a connection, unless it became an event stream."""
+        with self._lock:
+            self._deadlines.pop(request, None)
         if request in self.detached:
             self.detached.discard(request)
             return
         super().shutdown_request(request)
+
+    def _hang_up(self, request: socket.socket) -> None:
+        """End a connection under the lock; its thread notices and closes it."""
+        del self._deadlines[request]
+        with contextlib.suppress(OSError):
+            request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print nothing: a browser that goes away is no news for a training."""
@@ -134,6 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path, query = self._asked()
+        self.http.request_arrived(self.connection)
         verdict = self.http.access.may_read(cast("Any", self.headers), query)
         if verdict != "yes":
             self._answer(HTTPStatus.FORBIDDEN, "text/plain", _EXPLANATIONS[verdict].encode())
@@ -151,7 +190,8 @@ class _Handler(BaseHTTPRequestHandler):
         path, _ = self._asked()
         verdict = self.http.access.may_change(cast("Any", self.headers))
         length = self.headers.get("Content-Length") or "0"
-        body = self.rfile.read(min(int(length), MOST_BODY)) if length.isdigit() else b""
+        body = self.rfile.read(min(int(length), MOST_BODY)) if length.isdecimal() else b""
+        self.http.request_arrived(self.connection)
         if verdict != "yes":
             self._answer(HTTPStatus.FORBIDDEN, "text/plain", _EXPLANATIONS[verdict].encode())
         elif path != "/api/control" or self.http.control is None:
@@ -178,6 +218,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(HTTPStatus.OK, "text/html; charset=utf-8", body, extra)
 
     def events(self, query: dict[str, list[str]]) -> None:
+        if self.http.hub.audience >= MOST_STREAMS:
+            text = f"{MOST_STREAMS} pages are open; close one of them\n"
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", text.encode())
+            return
         last_seen = self.headers.get("Last-Event-ID") or (query.get("after") or [""])[0]
         self.close_connection = True
         self.send_response(HTTPStatus.OK)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flodl.monitor.records import EpochRecord
     from flodl.monitor.sinks import Sink
 
-# A killed process loses at most what it recorded within this time.
+# A killed process loses at most what it recorded within this time, and while the last values were written.
 TICK_SECONDS: Final = 0.1
 # While a page is open, recorded values are seen this soon.
 WATCHED_TICK_SECONDS: Final = 0.025
@@ -124,8 +124,11 @@ class MonitorWorker:
                 self._say(f"  monitor: {self._writer.lost} records were lost: {self._problem}")
 
     def _loop(self) -> None:
+        rested = 0.0
         while not self._stopping:
-            self._wake.wait(WATCHED_TICK_SECONDS if self.hub.audience else TICK_SECONDS)
+            tick = WATCHED_TICK_SECONDS if self.hub.audience else TICK_SECONDS
+            # What was rested after the last write is part of the tick.
+            self._wake.wait(max(tick - rested, WATCHED_TICK_SECONDS))
             self._wake.clear()
             began = time.monotonic()
             try:
@@ -133,9 +136,11 @@ class MonitorWorker:
             except Exception as problem:  # the training must not notice a mistake of ours
                 self._say(f"  monitor: {type(problem).__name__}: {problem}; recording goes on")
                 time.sleep(1)
-            rest = MESSAGE_SECONDS - (time.monotonic() - began)
-            if self._recorder.busy and rest > 0:
-                time.sleep(rest)
+            rested = max(MESSAGE_SECONDS - (time.monotonic() - began), 0.0)
+            if self._recorder.busy:
+                time.sleep(rested)
+            else:
+                rested = 0.0
 
     def _watch(self, frames: list[Frame]) -> list[Frame]:
         """Return the notes about trouble in what is new."""

@@ -154,9 +154,9 @@ PIECES = [
 
 
 def survives_mutations(count, seed):
+    """Read mutated texts; return the bounds of all."""
     generator = random.Random(seed)
     bounds = Bounds(lambda: parse(HONEST, "fdl.yml"))
-    refused = 0
     for _ in range(count):
         text = bytearray(HONEST)
         for _ in range(generator.randrange(1, 6)):
@@ -168,15 +168,18 @@ def survives_mutations(count, seed):
                     text[place:place] = generator.choice(PIECES)
                 case 2:
                     text[place] = generator.randrange(256)
-        refused += bool(bounds.run(lambda text=bytes(text): parse(text, "fdl.yml").problems))
+        problems = bounds.run(lambda text=bytes(text): parse(text, "fdl.yml").problems)
+        bounds.outcomes["refused" if problems else "accepted"] += 1
     bounds.check()
-    return refused
+    return bounds
 
 
 def test_document_mutated_texts_raise_nothing():
-    assert survives_mutations(600, 1) > 200
+    assert survives_mutations(600, 1).outcomes["refused"] > 200
 
 
-@pytest.mark.campaign
-def test_document_campaign_of_ten_thousand_mutations():
-    assert survives_mutations(10_000, 2) > 4_000
+@pytest.mark.campaign("manifest", covers=("fdl_cli/manifest",))
+def test_document_campaign_of_ten_thousand_mutations(campaign):
+    bounds = survives_mutations(10_000, 2)
+    assert bounds.outcomes["refused"] > 4_000
+    campaign.write(seed=2, cases=10_000, outcomes=bounds.outcomes, worst=bounds.worst)

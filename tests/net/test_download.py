@@ -224,6 +224,16 @@ def test_a_redirect_to_another_host_loses_credentials(store):
         assert "Authorization" not in target.log[0][1]
 
 
+@pytest.mark.parametrize("scheme", ["file", "ftp", "gopher"])
+def test_download_redirect_to_another_scheme_is_refused(scheme, store, tmp_path):
+    (tmp_path / NAME).write_bytes(CONTENT)
+    with serve({}) as site:
+        site.faults = Faults(redirect=f"{scheme}://{tmp_path}", times=9)
+        with pytest.raises(EnvironmentLackingError) as caught:
+            get(store, artefact(site))
+    assert caught.value.error_id == "download-failed"
+
+
 def test_a_size_that_differs_from_the_index_is_refused(store):
     with serve({f"/{NAME}": CONTENT[:-5]}) as site:
         with pytest.raises(EnvironmentLackingError) as caught:

@@ -182,35 +182,36 @@ def refused_or_taken(data, bounds=None):
 
 
 def mutated_runs(count, seed):
-    """Resume from mutated trainings; return how many were refused."""
+    """Resume from mutated trainings; return the bounds of all."""
     data = run_file()
     text = metadata_of(data)["fdl.train"]
     generator = random.Random(seed)
     model, optimizer, parts = trained(1)
     bounds = Bounds(lambda: resume(io.BytesIO(data), model, optimizer, parts=parts))
-    refused = 0
     for _ in range(count):
         changed = resealed(data, **{"fdl.train": mutated_document(text, generator)})
-        refused += not refused_or_taken(changed, bounds)
+        bounds.outcomes["accepted" if refused_or_taken(changed, bounds) else "refused"] += 1
     bounds.check()
-    return refused
+    return bounds
 
 
-@pytest.mark.campaign
-def test_resume_campaign_of_ten_thousand_mutations():
-    assert mutated_runs(10_000, 7) > 5_000
+@pytest.mark.campaign("resume", covers=("flodl/checkpoint",))
+def test_resume_campaign_of_ten_thousand_mutations(campaign):
+    bounds = mutated_runs(10_000, 7)
+    assert bounds.outcomes["refused"] > 5_000
+    campaign.write(seed=7, cases=10_000, outcomes=bounds.outcomes, worst=bounds.worst)
 
 
 # ---- loading -----------------------------------------------------------------------------------------
 
 
-def loaded_or_refused(data, bounds):
+def loaded_or_refused(data, bounds, width=4):
     """Load; return True if it was refused, and require that nothing has changed then."""
-    model = net(seed=9)
+    model = net(seed=9, width=width)
     try:
         bounds.run(lambda: load(model, io.BytesIO(data)))
     except CheckpointError:
-        assert same(model, net(seed=9))
+        assert same(model, net(seed=9, width=width))
         return True
     return False
 
@@ -244,30 +245,39 @@ def mutated_file(data, generator):
     return data
 
 
-def mutated_loads(count, seed):
-    """Load mutated files; return how many were refused."""
-    data = saved(net())
+def mutated_loads(count, seed, width=4):
+    """Load mutated files; return the bounds of all."""
+    data = saved(net(width=width))
     generator = random.Random(seed)
-    bounds = Bounds(lambda: load(net(), io.BytesIO(data)))
-    refused = 0
+    honest = net(width=width)
+    bounds = Bounds(lambda: load(honest, io.BytesIO(data)))
     for _ in range(count):
         changed = mutated_file(data, generator)
-        refused += loaded_or_refused(changed, bounds)
+        refused = loaded_or_refused(changed, bounds, width)
+        bounds.outcomes["refused" if refused else "accepted"] += 1
     bounds.check()
-    return refused
+    return bounds
 
 
 def test_load_of_mutated_files_is_refused_whole_or_taken():
-    assert mutated_loads(300, 8) > 200
+    assert mutated_loads(300, 8).outcomes["refused"] > 200
 
 
-@pytest.mark.campaign
-def test_load_campaign_of_ten_thousand_mutations():
-    assert mutated_loads(10_000, 9) > 7_000
+@pytest.mark.slow
+def test_load_of_mutated_large_files_takes_at_most_twice_the_memory():
+    # 4 MB: buffers of a fixed size hardly count.
+    assert mutated_loads(200, 10, width=110_000).outcomes["refused"] > 120
+
+
+@pytest.mark.campaign("load", covers=("flodl/checkpoint",))
+def test_load_campaign_of_ten_thousand_mutations(campaign):
+    bounds = mutated_loads(10_000, 9)
+    assert bounds.outcomes["refused"] > 7_000
+    campaign.write(seed=9, cases=10_000, outcomes=bounds.outcomes, worst=bounds.worst)
 
 
 def test_resume_from_resealed_mutations_is_refused_whole_or_taken():
-    assert mutated_runs(50, 5) > 25
+    assert mutated_runs(50, 5).outcomes["refused"] > 25
 
 
 def changed(data, *steps):

@@ -374,6 +374,37 @@ def test_the_archive_needs_no_server(page, monitor, tmp_path):
     assert [each for each in page.requests if not each.startswith(("file:", "data:"))] == []
 
 
+HOSTILE = """<svg xmlns="http://www.w3.org/2000/svg" onload="window.ran = 1">
+<script>window.ran = 2</script><image href="x" onerror="window.ran = 3"/><rect id="drawn" width="9"/>
+<a href="javascript:window.ran = 4"><text id="link">x</text></a>
+<foreignObject><iframe xmlns="http://www.w3.org/1999/xhtml"
+srcdoc="&lt;script&gt;parent.ran = 5&lt;/script&gt;"/></foreignObject></svg>"""
+
+
+@pytest.mark.parametrize("how", ["live", "archive"])
+def test_picture_with_scripts_runs_none_of_them(how, browser, monitor, tmp_path):
+    train(monitor, 1)
+    monitor.set_svg(HOSTILE)
+    monitor.set_metadata(
+        {"<img src=x onerror='window.ran = 6'>": "<script>window.ran = 7</script>"}
+    )
+    if how == "live":
+        monitor.flush()
+        browser.open(monitor.serve())
+    else:
+        monitor.save_html(tmp_path / "run.html")
+        monitor.finish()
+        browser.open((tmp_path / "run.html").as_uri())
+    browser.wait("document.querySelectorAll('#metric-charts canvas').length > 0")
+    browser.evaluate("document.getElementById('graph').open = true")
+    browser.wait("document.querySelector('#graph svg, #graph img, #graph iframe, #graph object')")
+    browser.evaluate("document.querySelector('#graph #link')?.dispatchEvent(new Event('click'))")
+    time.sleep(0.5)
+    assert browser.evaluate("typeof window.ran") == "undefined"
+    browser.open("about:blank")
+    browser.problems.clear()  # the browser says what it did not run
+
+
 def test_it_works_through_a_proxy_like_that_of_jupyter(page, monitor):
     model = FlowBuilder.from_(nn.Linear(4, 8)).label("net").build()
     model(torch.ones(1, 4))

@@ -62,6 +62,11 @@ def test_the_same_program_is_equal_and_another_one_different(tmp_path: Path) -> 
     assert proved(tmp_path, text_of("", 0), text_of("", 1)).status == "different"
 
 
+def test_there_are_forty_tricks_or_more() -> None:
+    """The signs come on top: each of them is a question, and no trick."""
+    assert sum(map(len, (PATCHED, PORT, ORIGINAL, CHANNELS, FILES))) >= 40
+
+
 @pytest.mark.parametrize("trick", PATCHED.values(), ids=PATCHED)
 def test_patches_in_both_programs_forge_nothing(trick: str, tmp_path: Path) -> None:
     found = proved(tmp_path, text_of(trick, 0), text_of(trick, 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -331,3 +332,16 @@ def test_verify_port_error_with_escape_sequences_shows_none(tmp_path: Path) -> N
     (found,) = outcome.classes
     assert found.status == "different"
     assert found.detail.isprintable()
+
+
+def test_verify_port_error_of_three_hundred_megabytes_is_cut_in_the_child(tmp_path: Path) -> None:
+    original = NET.format(name="Net", body="pass")
+    port = NET.format(name="Net", body="raise ValueError('x' * 300_000_000)")
+    tracemalloc.start()
+    outcome = verify(tmp_path, original, port, ("Net",), examples=("Net(): torch.randn(2, 4)",))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    (found,) = outcome.classes
+    assert found.status == "different"
+    assert len(found.detail) < 10_000
+    assert peak < 20_000_000
