@@ -23,7 +23,7 @@ HEAD = """
 import sys
 import torch
 import torch.nn.functional as F
-from flodl import Trainer
+from flodl import Trainer, view
 from tests.flodl.test_soak import Block, resident
 
 def measured(step):
@@ -40,7 +40,7 @@ for step in range(1, 20_001):
     loss = F.mse_loss(model(x), x)
     loss.backward()
     optimizer.step()
-    model.end_step()
+    view(model).end_step()
     measured(step)
 """
 TRAINER = """
