@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from flodl.errors import GraphError
 from flodl.graph.graph import Graph
+from flodl.graph.plain_pictures import plain_part
 from flodl.graph.shape_nodes import metadata_nodes
 from flodl.graph.texts import spec_of
 from flodl.visual.part import Part
@@ -17,19 +18,16 @@ if TYPE_CHECKING:
 
 
 def part_of(module: nn.Module) -> Part:
-    """Return everything about a graph that can be drawn, nested graphs included.
+    """Return everything about a module that can be drawn, nested ones included.
 
     Args:
-        module: a `Graph` or `FlowModule` whose flow has been recorded.
+        module: a `Graph` or `FlowModule` whose flow has been recorded, or a plain module.
 
     Raises:
-        GraphError: the module is no graph, or its flow has not been recorded yet.
+        GraphError: the flow has not been recorded yet.
     """
     if not isinstance(module, Graph):
-        message = (
-            f"{type(module).__name__} is no graph: draw a Graph, a FlowModule or one inside it"
-        )
-        raise GraphError(message)
+        return plain_part(module, _inner)
     return _part(module, spec_of(module))
 
 

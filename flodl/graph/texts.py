@@ -6,6 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from flodl.errors import GraphError
+from flodl.graph.graph import Graph
+from flodl.graph.plain_pictures import plain_part
+from flodl.visual.dot import dot_of as dot_of_part
 from flodl.visual.dot import dot_text
 
 if TYPE_CHECKING:
@@ -42,12 +45,18 @@ def code_of(graph: Any) -> str:
 
 
 def dot_of(graph: Any) -> str:
-    """Return a graph as a Graphviz `digraph`.
+    """Return a graph or a plain module as a Graphviz `digraph`.
 
     Raises:
         GraphError: the flow has not been recorded yet.
     """
+    if not isinstance(graph, Graph):
+        return dot_of_part(plain_part(graph, _no_part))
     return dot_text(spec_of(graph), type(graph).__name__, graph._kinds())
+
+
+def _no_part(graph: Any) -> None:
+    """Return nothing: nested graphs are no part of this text."""
 
 
 def _recorded(graph: Any) -> tuple[CompiledPlan, ...]:
