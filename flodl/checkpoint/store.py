@@ -223,6 +223,7 @@ def load(
     prefix: str = "",
     rename: Mapping[str, str] | None = None,
     strict_hash: bool = True,
+    part: str = "",
 ) -> LoadReport:
     """Load weights into a module by name.
 
@@ -235,10 +236,14 @@ def load(
         prefix: load only what is below this name in the file, such as `"encoder"`.
         rename: names of the file to those of the model, if they differ.
         strict_hash: whether another architecture is an error.
+        part: the dotted name of a part to load into, such as `"encoder.layer.0"`; the file is that of the
+            part alone.
 
     Raises:
-        CheckpointError: the file is damaged, its architecture differs, a shape does, or no name matches.
+        CheckpointError: the file is damaged, its architecture differs, a shape does, or no name matches; or
+            there is no such part.
     """
+    module = _part_of(module, part) if part else module
     contents = open_contents(source)
     if not strict_hash or prefix or rename:
         return _load(contents, tensors_of(module), prefix, rename or {}, compared=False)
@@ -273,10 +278,19 @@ def load_checkpoint(
     prefix: str = "",
     rename: Mapping[str, str] | None = None,
     strict_hash: bool = True,
+    part: str = "",
 ) -> LoadReport:
-    """Load from a path or stream into a module, or into bare tensors by name."""
+    """Load from a path or stream into a module or the part at a path, or into bare tensors by name.
+
+    Raises:
+        CheckpointError: what `load` raises, or a part of bare tensors is asked for.
+    """
     if isinstance(tensors, nn.Module):
-        return load(tensors, source, prefix=prefix, rename=rename, strict_hash=strict_hash)
+        return load(
+            tensors, source, prefix=prefix, rename=rename, strict_hash=strict_hash, part=part
+        )
+    if part:
+        raise CheckpointError(f"bare tensors have no part {part!r}: give the module")
     return _load(open_contents(source), dict(tensors), prefix, rename or {}, compared=False)
 
 
@@ -452,8 +466,11 @@ def load_subgraph(
     Raises:
         CheckpointError: there is no such part, or what `load` raises.
     """
+    return load(_part_of(module, path), source, strict_hash=strict_hash)
+
+
+def _part_of(module: nn.Module, path: str) -> nn.Module:
     try:
-        part = unwrapped(module).get_submodule(path)
+        return unwrapped(module).get_submodule(path)
     except AttributeError as error:
         raise CheckpointError(f"{type(module).__name__} has no part {path!r}") from error
-    return load(part, source, strict_hash=strict_hash)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # The first passes of a plan fill caches, choose algorithms and reserve memory.
 WARM_UP = 3
 # Passes whose events the device has not reached yet; more would hold its events without an end.
-_MOST_WAITING = 64
+MOST_WAITING = 64
 
 
 @final
@@ -51,7 +51,7 @@ class Profiler:
             start: the node at which a side exit has left another plan, -1 for code that starts a
                 forward.  The descriptions of both plans agree up to that node, so its marks stay.
         """
-        note = self._cuda_event if self.clock == "cuda events" else time.perf_counter
+        note = cuda_event if self.clock == "cuda events" else time.perf_counter
 
         def mark(node: int) -> None:
             if node < 0:
@@ -64,12 +64,6 @@ class Profiler:
             self._nodes.append(node)
 
         return mark
-
-    @staticmethod
-    def _cuda_event() -> torch.cuda.Event:
-        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's
-        event.record()
-        return event
 
     def forget(self) -> None:
         """Drop the marks of a forward that tracing has finished, which is not timed."""
@@ -117,7 +111,7 @@ class Profiler:
         """Add up the passes that are put aside; without `wait`, those that the device has finished."""
         while self._waiting:
             spec, nodes, times = self._waiting[0]
-            must_wait = wait or len(self._waiting) > _MOST_WAITING
+            must_wait = wait or len(self._waiting) > MOST_WAITING
             if self.clock != "host" and not must_wait and not times[-1].query():
                 return
             self._waiting.popleft()
@@ -178,6 +172,13 @@ class _Sums:
         return ProfileStats(
             nodes=nodes, passes=self.passes - WARM_UP, warm_up=WARM_UP, clock=clock
         )
+
+
+def cuda_event() -> torch.cuda.Event:
+    """Return an event that the current stream reaches when all that was given to it is done."""
+    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's
+    event.record()
+    return event
 
 
 def levels_of(spec: GraphSpec) -> list[int]:

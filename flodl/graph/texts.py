@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from flodl.errors import GraphError
-from flodl.visual.dot import dot_text
 
 if TYPE_CHECKING:
     from flodl.graph.compiled_plan import CompiledPlan
@@ -39,15 +38,6 @@ def code_of(graph: Any) -> str:
         head = "" if condition == "True" else f"# when {condition}\n"
         parts.append(head + program.code.source)
     return "\n".join(dict.fromkeys(parts))
-
-
-def dot_of(graph: Any) -> str:
-    """Return a graph as a Graphviz `digraph`.
-
-    Raises:
-        GraphError: the flow has not been recorded yet.
-    """
-    return dot_text(spec_of(graph), type(graph).__name__, kinds_of(graph))
 
 
 def kinds_of(module: Any) -> dict[str, str]:

@@ -48,15 +48,26 @@ class CheckpointMixin(AbstractViewer):
         prefix: str = "",
         rename: Mapping[str, str] | None = None,
         strict_hash: bool = True,
+        part: str = "",
     ) -> LoadReport:
         """Load values by name from a path or a binary stream; see `flodl.load_checkpoint`.
 
+        Args:
+            source: the file.
+            prefix: load only what is below this name in the file.
+            rename: names of the file to those of the model, if they differ.
+            strict_hash: whether another architecture is an error.
+            part: a label, a name or a tag: load the checkpoint of that part into it.
+
         Raises:
             CheckpointError: the file is damaged, its architecture differs, or a shape does.
+            UnknownNameError: there is no such part.
+            GraphError: a tag whose step calls no module, or several.
         """
         from flodl.checkpoint.store import load
 
-        return load(self._viewed, source, prefix=prefix, rename=rename, strict_hash=strict_hash)
+        target = tree.loadable(self._viewed, part) if part else self._viewed
+        return load(target, source, prefix=prefix, rename=rename, strict_hash=strict_hash)
 
     def load_subgraph_checkpoint(
         self, path: str, source: Source, *, strict_hash: bool = True

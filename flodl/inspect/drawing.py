@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from flodl.errors import GraphError
 from flodl.graph.planned_module import PlannedModule
 from flodl.graph.shape_nodes import metadata_nodes
-from flodl.graph.texts import spec_of
+from flodl.graph.texts import kinds_of, spec_of
+from flodl.inspect.plain_pictures import plain_part
+from flodl.visual.dot import dot_of as dot_of_part
+from flodl.visual.dot import dot_text
 from flodl.visual.part import Part
 
 if TYPE_CHECKING:
@@ -17,19 +20,16 @@ if TYPE_CHECKING:
 
 
 def part_of(module: nn.Module) -> Part:
-    """Return everything about a graph that can be drawn, nested graphs included.
+    """Return everything about a module that can be drawn, nested ones included.
 
     Args:
-        module: a `Graph` or `FlowModule` whose flow has been recorded.
+        module: a `Graph` or `FlowModule` whose flow has been recorded, or a plain module.
 
     Raises:
-        GraphError: the module is no graph, or its flow has not been recorded yet.
+        GraphError: the flow has not been recorded yet.
     """
     if not isinstance(module, PlannedModule):
-        message = (
-            f"{type(module).__name__} is no graph: draw a Graph, a FlowModule or one inside it"
-        )
-        raise GraphError(message)
+        return plain_part(module, _inner)
     return _part(module, spec_of(module))
 
 
@@ -63,3 +63,21 @@ def _inner(module: nn.Module) -> Part | None:
     except GraphError:
         return None
     return _part(module, spec)
+
+
+def dot_of(module: nn.Module) -> str:
+    """Return a module as a Graphviz `digraph`; nested graphs are one node each.
+
+    Args:
+        module: a graph whose flow has been recorded, or a plain module.
+
+    Raises:
+        GraphError: the flow has not been recorded yet.
+    """
+    if not isinstance(module, PlannedModule):
+        return dot_of_part(plain_part(module, _no_part))
+    return dot_text(spec_of(module), type(module).__name__, kinds_of(module))
+
+
+def _no_part(module: nn.Module) -> None:
+    """Return nothing: nested graphs are no part of this text."""

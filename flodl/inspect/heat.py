@@ -16,8 +16,10 @@ import torch
 from flodl.errors import GraphError
 from flodl.graph.instrumentation import Watch
 from flodl.graph.planned_module import PlannedModule
+from flodl.inspect import plain_profiling
 from flodl.inspect.drawing import part_of
 from flodl.inspect.paths import graph_only
+from flodl.inspect.plain_pictures import heated
 from flodl.observe.duration import short_time
 from flodl.visual.part import Heat, Part
 
@@ -33,19 +35,21 @@ Values = dict[int, Any]
 
 
 def profiled_part(module: nn.Module) -> Part:
-    """Return a graph with the times of its last forward as heat, nested graphs too.
+    """Return a module with the times of its last forward as heat, nested ones too.
 
     Args:
-        module: a graph that is being profiled.
+        module: a graph or a plain module that is being profiled.
 
     Raises:
         GraphError: there is no profile.
     """
-    graph = graph_only(module)
-    if _times(graph) is None:
+    spans = plain_profiling.spans(module)
+    if not isinstance(module, PlannedModule) and spans:
+        return heated(part_of(module), spans)
+    if not isinstance(module, PlannedModule) or _times(module) is None:
         message = "there is no profile to draw: enable_profiling(), then call the model"
         raise GraphError(message)
-    return _with_times(graph, part_of(graph))
+    return _with_times(module, part_of(module))
 
 
 def measured_part(module: nn.Module, measure: Measure, *inputs: Any, **named: Any) -> Part:

@@ -14,10 +14,10 @@ import torch
 from flodl.errors import GraphError, UnknownNameError
 from flodl.graph.instrumentation import Watch
 from flodl.graph.planned_module import PlannedModule
+from flodl.inspect import plain_tags
 from flodl.inspect.paths import (
     PathKind,
     find,
-    graph_only,
     module_at,
     specs_of,
     tag_names,
@@ -79,22 +79,27 @@ def log_of(module: nn.Module, kind: Kind = "metrics") -> MetricLog:
 
 
 def observe_tags(module: nn.Module, *tags: str) -> None:
-    """Keep the values of these tags only; without tags, of none.  By default all are kept.
+    """Keep the values of these tags only; without tags, of none.
+
+    By default a graph keeps all and a plain module none.  The tags of a plain module are the dotted paths of
+    its submodules; their outputs are copied, so that later steps in place do not show.
 
     Args:
-        module: a graph.
+        module: a graph or a plain module.
         *tags: names of its tags.
 
     Raises:
-        UnknownNameError: the graph has no such tag.
-        GraphError: the module is no graph.
+        UnknownNameError: the module has no such tag.
     """
-    graph = graph_only(module)
-    known = tag_names(graph, internal=True)
+    if not isinstance(module, PlannedModule):
+        plain_tags.observe(module, tags)
+        log_of(module).declare(tags)
+        return
+    known = tag_names(module, internal=True)
     for tag in tags:
         if tag not in known:
             raise unknown("tag", tag, known)
-    for plans in graph._flodl_plans.values():
+    for plans in module._flodl_plans.values():
         plans.watched(Watch(frozenset(tags), plans.watch.profiler))
 
 
@@ -102,15 +107,18 @@ def tagged(module: nn.Module, tag: str) -> Any:
     """Return the value that a tag had in the last forward, without its autograd graph.
 
     Args:
-        module: a graph.
-        tag: the name of one of its tags.
+        module: a graph or a plain module.
+        tag: the name of one of its tags; of a plain module the dotted path of an observed submodule.
 
     Returns:
         The value; `None` if no forward has computed it yet.
 
     Raises:
-        UnknownNameError: the graph has no such tag.
+        UnknownNameError: the module has no such tag.
+        GraphError: the submodule of a plain module is not observed.
     """
+    if not isinstance(module, PlannedModule):
+        return plain_tags.tagged(module, tag)
     found = _kept(module)
     if tag in found:
         return found[tag]
@@ -132,9 +140,11 @@ def tagged_at(module: nn.Module, path: str) -> Any:
 
     Raises:
         UnknownNameError: the path leads nowhere.
-        GraphError: the path leads to a part of the model.
+        GraphError: the path leads to a part of a graph, or to one of a plain module that is not observed.
     """
     place = find(module, path, PathKind.TAG)
+    if not place.tag and path and not isinstance(module, PlannedModule):
+        return plain_tags.tagged(module, path)
     if not place.tag:
         message = f"path `{path}` is a part of the model, not a tag: {_tags_text(place.module)}"
         raise GraphError(message)
@@ -142,11 +152,12 @@ def tagged_at(module: nn.Module, path: str) -> Any:
 
 
 def _kept(module: nn.Module) -> dict[str, Any]:
-    found: dict[str, Any] = {}
     if isinstance(module, PlannedModule):
+        found: dict[str, Any] = {}
         for plans in module._flodl_plans.values():
             found |= plans.watch.kept.values
-    return found
+        return found
+    return plain_tags.values_of(module)
 
 
 # ---- metrics -------------------------------------------------------------------------------------
@@ -156,15 +167,17 @@ def collect(module: nn.Module, tags: Iterable[str], reduce: Reduce | str | None 
     """Record the tagged values of the last forward as metrics.
 
     Args:
-        module: a graph.
+        module: a graph, or a plain module with observed tags.
         tags: tags and tag groups.
         reduce: how a tensor becomes a number; without it every value must be a single number.
 
     Raises:
-        UnknownNameError: the graph has no such tag.
+        UnknownNameError: the module has no such tag.
         GraphError: there is no value yet, or it is not a single number.
     """
-    log = log_of(module)
+    log, tags = log_of(module), tuple(tags)
+    if not isinstance(module, PlannedModule):
+        log.declare(plain_tags.existing(module, tags))
     for tag in log.expand(tags):
         value = tagged(module, tag)
         if value is None and not _kept(module):
@@ -190,6 +203,9 @@ def collect_at(
     """
     for path in paths:
         place = find(module, path, PathKind.TAG)
+        if not place.tag and path and not isinstance(module, PlannedModule):
+            collect(module, [path], reduce)
+            continue
         if not place.tag:
             message = (
                 f"path `{path}` is a part of the model, not a tag: {_tags_text(place.module)}"
@@ -307,6 +323,8 @@ def _knows(log: MetricLog, name: str) -> bool:
 
 
 def _owner(module: nn.Module, path: str) -> tuple[nn.Module, str]:
+    if not isinstance(module, PlannedModule) and path in log_of(module).declared:
+        return module, path  # the tag of a plain module, which has dots
     parent, _, metric = path.rpartition(".")
     return module_at(module, parent, PathKind.SUBGRAPH), metric
 

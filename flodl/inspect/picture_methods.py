@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flodl.graph.texts import dot_of
 from flodl.inspect import timing
+from flodl.inspect.drawing import dot_of
 from flodl.inspect.loop_history import read_traces
 from flodl.inspect.viewer import AbstractViewer
 

@@ -1,4 +1,4 @@
-"""Profile a graph: switch timing on and off, read the last profile, collect times as trends."""
+"""Profile a model: switch timing on and off, read the last profile, collect times as trends."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from flodl.errors import GraphError
 from flodl.graph.instrumentation import Watch
 from flodl.graph.planned_module import PlannedModule
 from flodl.graph.profiling import Profiler
+from flodl.inspect import plain_profiling
 from flodl.inspect.observation import log_of
-from flodl.inspect.paths import graph_only, tag_names
+from flodl.inspect.paths import tag_names
+from flodl.inspect.plain_tags import existing
 from flodl.observe.metrics import unknown
 
 if TYPE_CHECKING:
@@ -18,34 +20,36 @@ if TYPE_CHECKING:
     from torch import nn
 
     from flodl.graph.plan_cache import PlanCache
-    from flodl.observe.profile import Profile, ProfileStats
+    from flodl.observe.profile import Clock, Profile, ProfileStats
     from flodl.observe.trend import Trend
 
 
 def enable_profiling(module: nn.Module) -> None:
     """Time every node of every forward from now on, in this graph and those inside it.
 
-    Args:
-        module: a graph.
+    Of a plain module, every call of every submodule is timed.
 
-    Raises:
-        GraphError: the module is no graph.
+    Args:
+        module: a graph or a plain module.
     """
     on_device = any(each.is_cuda for each in (*module.parameters(), *module.buffers()))
+    clock: Clock = "cuda events" if on_device else "host"
+    if not isinstance(module, PlannedModule):
+        plain_profiling.enable(module, clock)
+        return
     for plans in _all_plans(module):
-        profiler = Profiler("cuda events" if on_device else "host")
-        plans.watched(Watch(plans.watch.tags, profiler))
+        plans.watched(Watch(plans.watch.tags, Profiler(clock)))
 
 
 def disable_profiling(module: nn.Module) -> None:
     """Stop timing, and forget the last profile.
 
     Args:
-        module: a graph.
-
-    Raises:
-        GraphError: the module is no graph.
+        module: a graph or a plain module.
     """
+    if not isinstance(module, PlannedModule):
+        plain_profiling.disable(module)
+        return
     for plans in _all_plans(module):
         plans.watched(Watch(plans.watch.tags))
 
@@ -54,28 +58,25 @@ def is_profiling(module: nn.Module) -> bool:
     """Return True if forwards are timed.
 
     Args:
-        module: a graph.
-
-    Raises:
-        GraphError: the module is no graph.
+        module: a graph or a plain module.
     """
-    return any(
-        plans.watch.profiler is not None for plans in graph_only(module)._flodl_plans.values()
-    )
+    if not isinstance(module, PlannedModule):
+        return plain_profiling.is_enabled(module)
+    return any(plans.watch.profiler is not None for plans in module._flodl_plans.values())
 
 
 def profile(module: nn.Module) -> Profile | None:
     """Return the times of the last forward; `None` without profiling or before a forward.
 
-    The first call of a flow that has to see values is recorded, not timed.
+    The first call of a flow that has to see values is recorded, not timed.  A plain module has a row per
+    submodule that was called.
 
     Args:
-        module: a graph.
-
-    Raises:
-        GraphError: the module is no graph.
+        module: a graph or a plain module.
     """
-    for plans in graph_only(module)._flodl_plans.values():
+    if not isinstance(module, PlannedModule):
+        return plain_profiling.profile(module)
+    for plans in module._flodl_plans.values():
         profiler = plans.watch.profiler
         found = profiler.profile() if profiler is not None else None
         if found is not None:
@@ -90,12 +91,11 @@ def profile_stats(module: nn.Module) -> ProfileStats | None:
     flow has several plans, these are the times of the plan that ran last.
 
     Args:
-        module: a graph.
-
-    Raises:
-        GraphError: the module is no graph.
+        module: a graph or a plain module.
     """
-    for plans in graph_only(module)._flodl_plans.values():
+    if not isinstance(module, PlannedModule):
+        return plain_profiling.stats(module)
+    for plans in module._flodl_plans.values():
         profiler = plans.watch.profiler
         found = profiler.stats() if profiler is not None else None
         if found is not None:
@@ -107,12 +107,14 @@ def timing_of(module: nn.Module, tag: str) -> float | None:
     """Return the seconds of a tagged node in the last forward; `None` before a profiled one.
 
     Args:
-        module: a graph.
-        tag: one of its tags.
+        module: a graph or a plain module.
+        tag: one of its tags; of a plain module the dotted path of a submodule.
 
     Raises:
-        UnknownNameError: the graph has no such tag.
+        UnknownNameError: the module has no such tag.
     """
+    if not isinstance(module, PlannedModule):
+        return plain_profiling.timing(module, tag)
     known = tag_names(module, internal=True)
     if tag not in known:
         raise unknown("tag", tag, known)
@@ -124,20 +126,23 @@ def collect_timings(module: nn.Module, tags: Iterable[str] = ()) -> None:
     """Record the times of tagged nodes of the last forward, in seconds.
 
     Args:
-        module: a graph that is being profiled.
+        module: a graph or a plain module that is being profiled.
         tags: tags; none for all.
 
     Raises:
         GraphError: there is no profile.
-        UnknownNameError: the graph has no such tag.
+        UnknownNameError: the module has no such tag.
     """
     found = profile(module)
     if found is None:
         message = "there is no profile: enable_profiling(), then call the model"
         raise GraphError(message)
-    log = log_of(module, "times")
+    log, tags = log_of(module, "times"), tuple(tags)
+    if not isinstance(module, PlannedModule):
+        tags = tags or tuple(row.id for row in found.nodes)
+        log.declare(existing(module, tags))
     for tag in log.expand(tags) if tags else tag_names(module):
-        seconds = found.timing(tag)
+        seconds = timing_of(module, tag)
         if seconds is not None:
             log.record(tag, seconds)
 
@@ -185,6 +190,6 @@ def timing_trend(module: nn.Module, tag: str) -> Trend:
 
 
 def _all_plans(module: nn.Module) -> Iterator[PlanCache]:
-    for graph in graph_only(module).modules():
+    for graph in module.modules():
         if isinstance(graph, PlannedModule):
             yield from graph._flodl_plans.values()

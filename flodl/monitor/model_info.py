@@ -36,7 +36,7 @@ def identity_of(model: nn.Module) -> dict[str, Any]:
 
 
 def picture_of(model: nn.Module, *, heat: bool) -> str:
-    """Return the picture of a model, nothing if there is none yet: no graph, or no flow recorded.
+    """Return the picture of a model, nothing for a flow that has not been recorded yet.
 
     Args:
         model: any module.

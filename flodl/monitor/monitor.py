@@ -295,11 +295,11 @@ class Monitor:
         """Draw a model, with the times of its steps if it is being profiled, and finish.
 
         Args:
-            model: a graph.
+            model: any module.
         """
         self._watch(model, heat=True)
         if not self._pictured:
-            self._say("  monitor: there is no picture of the model: it is no graph, or never ran")
+            self._say("  monitor: there is no picture of the model: it never ran")
         self.finish()
 
     def __enter__(self) -> Monitor:

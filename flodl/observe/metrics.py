@@ -74,6 +74,11 @@ class MetricLog:
         self._declared.add(name)
 
     @property
+    def declared(self) -> frozenset[str]:
+        """The metrics that are known, with a value or without."""
+        return frozenset(self._declared)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The metrics that have a value, in the order they were first seen."""
         return tuple(dict.fromkeys((*self._history, *self._buffer)))

@@ -15,6 +15,9 @@ Clock = Literal["host", "cuda events"]
 class NodeTiming:
     """The time of one node, in seconds; `level` is its topological depth.
 
+    A row of a plain module is a submodule: `id` is its dotted path, `level` how deep it is nested, `kind` its
+    class, and `duration` the time of all its `calls` in the forward.
+
     Example:
         >>> from flodl.observe.profile import NodeTiming
         >>> NodeTiming(id="relu_1", index=3, tags=("active",), duration=0.002, level=1).duration
@@ -26,6 +29,8 @@ class NodeTiming:
     tags: tuple[str, ...]
     duration: float
     level: int
+    kind: str = ""
+    calls: int = 1
 
 
 @final
@@ -65,6 +70,7 @@ class Profile:
         total: the time of the whole forward, in seconds.
         nodes: the nodes, in execution order.
         clock: how time was measured: on the host, or on the device by CUDA events.
+        is_nested: whether nodes lie within others, as the submodules of a plain module do.
 
     Example:
         >>> from flodl.observe.profile import NodeTiming, Profile
@@ -78,10 +84,13 @@ class Profile:
     total: float
     nodes: tuple[NodeTiming, ...]
     clock: Clock
+    is_nested: bool = False
 
     @property
     def levels(self) -> tuple[LevelTiming, ...]:
-        """The nodes grouped by topological depth."""
+        """The nodes grouped by topological depth; none for a plain module, whose wiring is not known."""
+        if self.is_nested:
+            return ()
         grouped: dict[int, list[float]] = {}
         for node in self.nodes:
             grouped.setdefault(node.level, []).append(node.duration)
@@ -101,6 +110,8 @@ class Profile:
 
     def __str__(self) -> str:
         lines = [f"forward: {short_time(self.total)} ({self.clock} clock)"]
+        if self.is_nested:
+            lines += [f"{'  ' * (node.level + 1)}{_nested_text(node)}" for node in self.nodes]
         for level in self.levels:
             parallel = f", x{level.parallelism:.1f} parallel" if level.num_nodes > 1 else ""
             lines.append(f"level {level.index}: {short_time(level.sum_nodes)}{parallel}")
@@ -109,6 +120,11 @@ class Profile:
                     tags = "".join(f" #{tag}" for tag in node.tags)
                     lines.append(f"  {node.id}{tags}: {short_time(node.duration)}")
         return "\n".join(lines)
+
+
+def _nested_text(node: NodeTiming) -> str:
+    calls = f" in {node.calls} calls" if node.calls > 1 else ""
+    return f"{node.id} ({node.kind}): {short_time(node.duration)}{calls}"
 
 
 @final
@@ -124,6 +140,7 @@ class NodeStats:
         passes: how many forwards reached it.
         min: the shortest time: the cost without what else the machine did.
         mean: the mean time.
+        kind: the class of a submodule of a plain module, else empty.
 
     Example:
         >>> from flodl import NodeStats
@@ -139,6 +156,7 @@ class NodeStats:
     passes: int
     min: float
     mean: float
+    kind: str = ""
 
     def __str__(self) -> str:
         tags = "".join(f" #{tag}" for tag in self.tags)
@@ -155,6 +173,7 @@ class ProfileStats:
         passes: how many forwards were measured.
         warm_up: how many forwards before them were left out.
         clock: how time was measured: on the host, or on the device by CUDA events.
+        total: the mean time of a whole forward where nodes are nested, so that their sum says nothing.
 
     Example:
         >>> import torch
@@ -172,10 +191,13 @@ class ProfileStats:
     passes: int
     warm_up: int
     clock: Clock
+    total: float | None = None
 
     @property
     def mean(self) -> float:
-        """The mean time of a whole forward, in seconds: the sum of the nodes."""
+        """The mean time of a whole forward, in seconds: the sum of the nodes, unless they are nested."""
+        if self.total is not None:
+            return self.total
         return sum(node.mean for node in self.nodes)
 
     def node(self, name: str) -> NodeStats | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from flodl.visual.part import Part
 
 FOLD_ABOVE = 24
+UNKNOWN_WIRING = "wiring unknown"
 
 
 @final
@@ -92,7 +93,10 @@ def assemble(part: Part, view: View, hottest: float | None = None) -> Scene:
         hottest = max((heat.amount for heat in part.heat.values()), default=0.0)
     visible, reads = _visible(part)
     sketch = _Sketch(part=part, view=view, hottest=hottest, visible=visible, reads=reads)
-    fold = view.fold if view.fold is not None else len(visible) > FOLD_ABOVE
+    if part.unknown:
+        sketch.put(Box(role="entry", title=UNKNOWN_WIRING, note=part.unknown))
+    # Steps without links would make a wide row, so equal ones are drawn once.
+    fold = view.fold if view.fold is not None else len(visible) > FOLD_ABOVE or bool(part.unknown)
     runs = {run.start: run for run in _runs(sketch)} if fold else {}
     position = 0
     while position < len(visible):
@@ -103,7 +107,8 @@ def assemble(part: Part, view: View, hottest: float | None = None) -> Scene:
         else:
             _put_run(sketch, run)
             position = run.stop
-    _put_output(sketch)
+    if not part.unknown:
+        _put_output(sketch)
     legend = f"{part.measure}: {part.total}" if part.measure else ""
     return sketch.scene(part.title, legend)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flodl.ir.graph import node_refs, refs
+from flodl.visual.assemble import UNKNOWN_WIRING
 from flodl.visual.carried import carried_states
 from flodl.visual.part import Part
 from flodl.visual.theme import heat_colour, ink_on
@@ -67,7 +68,10 @@ def dot_of(part: Part) -> str:
         lines += [f"    {_node(part, spec.nodes[node])}" for node in nodes]
         lines.append("  }")
     shape, colour = _LOOKS["output"]
-    lines.append(f'  output [label="output", shape={shape}, fillcolor="{colour}"];')
+    if part.unknown:
+        lines.append(f"  unknown [label={_quoted(UNKNOWN_WIRING)}, shape=plaintext, style=solid];")
+    else:
+        lines.append(f'  output [label="output", shape={shape}, fillcolor="{colour}"];')
     for node in spec.nodes:
         lines += [f"  n{ref} -> n{node.index};" for ref in dict.fromkeys(node_refs(node))]
     lines += [f"  n{ref} -> output;" for ref in dict.fromkeys(refs(spec.output))]

@@ -34,6 +34,7 @@ class Part:
         heat: costs by node; empty for a picture without a heat map.
         measure: the measure of `heat`, such as `forward time`.
         total: the sum that the legend of a heat map states.
+        unknown: why the wiring is unknown; the steps then lie side by side.  Empty if it is known.
     """
 
     spec: GraphSpec
@@ -46,3 +47,4 @@ class Part:
     heat: Mapping[int, Heat] = field(default_factory=dict)
     measure: str = ""
     total: str = ""
+    unknown: str = ""

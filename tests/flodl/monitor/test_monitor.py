@@ -185,13 +185,13 @@ def test_the_last_picture_is_that_of_the_model_at_the_end(monitor, capsys):
     assert "no picture" not in capsys.readouterr().out
 
 
-def test_a_plain_module_has_a_name_and_a_size_but_no_picture(monitor):
+def test_a_plain_module_has_a_name_a_size_and_a_picture(monitor):
     monitor.watch(nn.Linear(3, 2))
     monitor.log(0, 1.0, {})
     monitor.flush()
     assert monitor._worker.run.identity["label"] == "Linear"
     assert monitor._worker.run.metadata["parameters"] == {"total": 8, "trainable": 8, "frozen": 0}
-    assert monitor._worker.run.picture == ""
+    assert monitor._worker.run.picture.startswith("<svg")
 
 
 def test_every_metric_has_its_own_column(monitor, tmp_path):
