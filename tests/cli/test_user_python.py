@@ -58,7 +58,7 @@ def make_environment(folder, wanted, *, tool):
 
 OF_TORCH = (
     "torch", "typing_extensions", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec",
-    "filelock", "functorch", "numpy", "nvidia",
+    "filelock", "functorch", "numpy", "nvidia", "cuda", "triton",
 )  # fmt: skip
 
 

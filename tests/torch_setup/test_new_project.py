@@ -44,7 +44,7 @@ def index(wheelhouse):
     """An index with all packages but flodl; its torch is only a name, as environments have the real one."""
     import torch
 
-    version = torch.__version__.partition("+")[0] + "+cpu"
+    version = f"{torch.__version__.partition('+')[0]}+{host_made.torch_variant()}"
     tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
     with serve_index() as server:
         server.add(wheel("torch", version, {}, tag=f"{tag}-{tag}-manylinux_2_17_x86_64"))
@@ -209,8 +209,10 @@ def test_train_after_yes_sets_the_project_up_and_trains(user, whole_project, mac
     # Arguments behind the name are the program's: it has no `-y`.
     assert "unrecognized arguments: -y" in user.fdl("train", "-y", cwd=project, code=2).stderr
     # The torch was there, and `fdl setup` proves it and writes it down; then nothing is left to do.
-    user.fdl("setup", "-y", cwd=project)
-    data = json.loads(user.fdl("setup", "--json", cwd=project).stdout)["data"]
+    # Its build is not always the one that a machine without a GPU would get.
+    build = ("--variant", host_made.torch_variant())
+    user.fdl("setup", "-y", *build, cwd=project)
+    data = json.loads(user.fdl("setup", *build, "--json", cwd=project).stdout)["data"]
     assert (data["changed"], data["actions"]) == (False, [])
 
 
