@@ -9,10 +9,12 @@ this machine's torch is mounted into the containers. What is built, run and test
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.containers import host_made
 
@@ -85,7 +87,7 @@ def test_it_trains_and_its_files_are_the_callers(run, project):
     assert owners(made) == {UID}
     # An edit of the source is one layer, not an installation.
     with (project / "src" / "proj" / "model.py").open("a") as file:
-        file.write("# edited\n")
+        file.write("\n\n# edited\n")
     steps = run("train", "train.epochs=1", "data.samples=128").stderr.split("Step ")
     built = [step.splitlines()[0] for step in steps[1:] if "Using cache" not in step]
     assert any("COPY --chown=1000:1000 src" in step for step in built)
@@ -96,6 +98,57 @@ def test_it_tests_itself(run):
     tested = run("test", "-q", "-p", "no:cacheprovider").stdout
     assert " passed" in tested
     assert "failed" not in tested
+
+
+def docker(engine, command, cwd):
+    """Run a line of shell whose containers see this machine's torch and no network."""
+    seen = f"--network none --volume {host_made.site_packages()}:{host_made.HOST_SITE}:ro"
+    done = subprocess.run(
+        ["bash", "-e", "-c", command.replace("docker run", f"docker run {seen}")], cwd=cwd,
+        env=environ(DOCKER_HOST=engine), capture_output=True, text=True, timeout=230, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, command + done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def test_workflow_of_images_passes_step_by_step(engine, python_image, project):
+    workflow = yaml.safe_load((project / ".github" / "workflows" / "docker.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    steps = [step["run"] for step in job["steps"] if "run" in step]
+    assert [step.split()[1] for step in steps] == ["build", "build", "run", "run"]
+    *_, tested, trained = [docker(engine, step, project) for step in steps]
+    assert " passed" in tested
+    assert "epoch 1/1" in trained
+
+
+def test_devcontainer_tests_and_trains_the_project(engine, python_image, project, tmp_path):
+    # The usual user of a desk; for any other one, an editor changes the number of `app`.
+    folder = tmp_path / "proj"
+    shutil.copytree(project, folder, ignore=shutil.ignore_patterns("runs"))
+    host_made.open_to_all(folder)
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, 1000, 1000)
+    config = json.loads((folder / ".devcontainer" / "devcontainer.json").read_text())
+    build = config["build"]
+    docker(
+        engine,
+        f"docker build --file {build['dockerfile']} --target {build['target']} "
+        f"--tag proj-devcontainer {build['context']}",
+        folder / ".devcontainer",
+    )
+    # What an editor does with these fields.
+    mount = config["workspaceMount"].replace("${localWorkspaceFolder}", str(folder))
+    start = [
+        "docker run --rm", *config["runArgs"], "--mount", mount, "--workdir",
+        config["workspaceFolder"], "--user", config["remoteUser"], "proj-devcontainer",
+    ]  # fmt: skip
+    for task, said in (
+        ("check", " passed"),
+        ("train train.epochs=1 data.samples=64", "epoch 1/1"),
+    ):
+        assert said in docker(engine, f"{' '.join(start)} fdl {task}", folder)
+    (run,) = (folder / "runs").iterdir()
+    assert owners(run) == {1000}
 
 
 SCRIPT = """
