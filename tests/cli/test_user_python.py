@@ -126,6 +126,22 @@ def test_graph_monitor_and_checkpoint_run_in_the_projects_python(machine, fdl, t
     ]
 
 
+def test_diagnose_looks_at_the_python_that_commands_run_in(machine, fdl):
+    _, user, project, empty = machine
+
+    def checks(*words, cwd):
+        data = fdl("diagnose", *words, cwd=cwd)["data"]
+        return {each["id"]: each for each in data["checks"]}
+
+    for seen in (checks(cwd=project), checks("--python", str(user), cwd=empty)):
+        assert seen["torch.present"]["ok"] is True
+        assert str(project / ".venv") in seen["py.venv"]["message"]
+    # The tool has no torch, so that `fdl setup` is the way on.
+    seen = checks(cwd=empty)
+    assert seen["torch.present"]["remedy"] == "`fdl setup`"
+    assert seen["py.venv"]["message"] == f"there is no environment at {empty / '.venv'}"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["program", "folder", "VIRTUAL_ENV", "CONDA_PREFIX"])
 def test_python_and_active_environments_are_used_elsewhere(machine, fdl, how):

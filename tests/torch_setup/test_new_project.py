@@ -351,8 +351,10 @@ def test_commands_of_a_wheel_use_the_python_of_the_project(user, project):
     assert listed["ok"] is True
     words = ("checkpoint", "migrate", str(saved), "new.fdl", "--json")
     assert json.loads(user.fdl(*words, cwd=project).stdout)["ok"] is True
-    checks = json.loads(user.fdl("diagnose", "--json", cwd=project).stdout)["data"]
-    assert str(project / ".venv") in json.dumps(checks)
+    found = json.loads(user.fdl("diagnose", "--json", cwd=project).stdout)["data"]["checks"]
+    checks = {each["id"]: each for each in found}
+    assert str(project / ".venv") in checks["py.venv"]["message"]
+    assert checks["torch.present"]["ok"] is True
 
 
 def require_monitor_that_ends_with_its_server(user, project):
