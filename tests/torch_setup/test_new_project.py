@@ -187,6 +187,27 @@ def test_new_project_of_a_tool_whose_wheel_is_gone_holds_one_with_the_same_files
     assert version.stdout.startswith("fdl ")
 
 
+def test_setup_by_a_tool_from_a_checkout_builds_the_wheel(wheelhouse, index, tmp_path):
+    (made,) = wheelhouse.glob("flodl-*.whl")
+    host_made.fill_pip(wheelhouse)
+    tool = make_tool(tmp_path / "tool", wheelhouse, "-e", host_made.ROOT)
+    (tmp_path / "home").mkdir()
+    user = Machine(tool, index, tmp_path / "home")
+    user.fdl("init", "my-proj", cwd=tmp_path)
+    root = tmp_path / "my-proj"
+    make_environment(root / ".venv", belongs_to_torch, tool=False)
+    without_tools(root)
+    user.fdl("setup", "-y", cwd=root)
+    assert contents(root / "vendor" / made.name) == contents(made)
+    user.fdl("train", *SMALL, cwd=root)
+
+
+def without_tools(root):
+    """Take the development tools out of a project: they take long to install."""
+    path = root / "pyproject.toml"
+    path.write_text(re.sub(r"^dev = .*\n", "", path.read_text(), flags=re.MULTILINE))
+
+
 def contents(path):
     with zipfile.ZipFile(path) as archive:
         found = {name: archive.read(name) for name in archive.namelist()}
@@ -268,8 +289,7 @@ def test_setup_takes_flodl_from_an_index_that_has_it(wheelhouse, index, tmp_path
     root = tmp_path / "my-proj"
     assert not (root / "vendor").exists()
     make_environment(root / ".venv", belongs_to_torch, tool=False)
-    path = root / "pyproject.toml"
-    path.write_text(re.sub(r"^dev = .*\n", "", path.read_text(), flags=re.MULTILINE))
+    without_tools(root)
     index.add((made.name, made.read_bytes()))
     try:
         user.fdl("setup", "-y", cwd=root)
