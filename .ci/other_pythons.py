@@ -1,4 +1,4 @@
-"""Tests of the runtime, the prover and the porter under the other versions of Python.
+"""Tests of the runtime, the prover, the porter and a new project under the other versions of Python.
 
 The whole suite runs under one Python, that of `.venv`. Bytecode, warnings and messages differ between
 versions, so these tests also run under the oldest and the newest version that we promise, each with the
@@ -40,9 +40,19 @@ PACKAGES = ("debootstrap", "debian-archive-keyring", "patchelf")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 # The newest torch brings its own versions of these.
 UNPINNED = {"torch", "torchvision"}
+NATIVE = "test_train_after_yes_sets_the_project_up_and_trains"
+CONTAINED = "test_wheel_in_a_fresh_container_trains_and_tests_a_new_project"
 # All tests of runtime and prover, and the fast ones of the porter: its slow ones take as long as all
-# others, and rarely depend on the version of Python.
-TESTS = (("tests/flodl",), ("-m", "not slow", "tests/porter"))
+# others, and rarely depend on the version of Python. The last two go from a wheel to a training.
+TESTS = (
+    ("tests/flodl",),
+    ("-m", "not slow", "tests/porter"),
+    (
+        "-rs",
+        f"tests/torch_setup/test_new_project.py::{NATIVE}",
+        f"tests/containers/test_project.py::{CONTAINED}",
+    ),
+)
 MOST_ENVIRONMENTS = 2
 
 
@@ -157,10 +167,10 @@ def make_startable(new: Path, root: Path, name: str) -> None:
 
 
 def requirements() -> list[str]:
-    """Return what the project and its tests need, and torch."""
+    """Return what the project and its tests need, torch, and pip, which a venv here is made without."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    return sorted({*project["dependencies"], *extras["dev"], *extras["torch"]})
+    return sorted({*project["dependencies"], *extras["dev"], *extras["torch"], "pip"})
 
 
 def constraints() -> str:

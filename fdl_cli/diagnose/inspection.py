@@ -1,5 +1,6 @@
 """Everything `fdl diagnose` looks at, gathered once; the checks then only read it."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any, final
 from fdl_cli.system.collect import collect
 from fdl_cli.system.docker_probe import DockerFacts, probe_docker
 from fdl_cli.system.facts import SystemFacts
-from fdl_cli.system.python_env import Environment, find_environment, read_python
+from fdl_cli.system.python_env import Environment, environment_at, find_environment, read_python
 from fdl_cli.torch_setup.install.installed import InstalledTorch, read_installed, read_record
 from fdl_cli.torch_setup.project_files import read_local_variant
 
@@ -39,10 +40,16 @@ def inspect(
     """Look at everything without importing, installing or writing, and without the network."""
     root = project or cwd
     environment = find_environment(named, tuple(dict.fromkeys((root, cwd))), environ)
+    installed = read_installed(environment)
+    if environment.kind == "missing" and named is None:
+        # Then commands work in the Python of the tool, if that has a torch: see `find_user_python`.
+        own = environment_at(Path(sys.prefix), "the Python of fdl itself")
+        installed = read_installed(own)
+        environment = environment if installed is None else own
     return Inspection(
         facts=collect(environ, cwd, read_python(environment)),
         environment=environment,
-        installed=read_installed(environment),
+        installed=installed,
         record=read_record(environment),
         docker=probe_docker(environ),
         project=project,

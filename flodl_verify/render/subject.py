@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 import traceback
@@ -20,6 +21,7 @@ from flodl.graph.texts import spec_of
 from flodl_verify.inputs.rules.constructor_guesses import guess_constructor_arguments
 from flodl_verify.inputs.rules.layer_shapes import guess_arguments
 from flodl_verify.render.protocol import RenderError, Request
+from flodl_verify.sandbox.isolated_import import locate
 from flodl_verify.sources.literals import ExampleSyntaxError, parse_example
 
 T = TypeVar("T")
@@ -60,14 +62,13 @@ def find_subject(request: Request) -> Subject:
 
 
 def _import(file: Path) -> ModuleType:
-    sys.path.insert(0, str(file.parent))
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module
+    place = locate(file)
+    sys.path.insert(0, str(place.root))
     try:
-        spec.loader.exec_module(module)
+        if place.package is None:
+            return _import_script(file)
+        sys.path.append(str(file.parent))  # for a program that is started in this folder
+        return importlib.import_module(place.name)
     except (Exception, SystemExit) as problem:
         raise RenderError(
             "file-does-not-import",
@@ -75,6 +76,15 @@ def _import(file: Path) -> ModuleType:
             "a file that trains when it is imported needs `if __name__ == '__main__':`",
             _line_in(problem, file),
         ) from problem
+
+
+def _import_script(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
     return module
 
 

@@ -105,11 +105,12 @@ def test_tests_have_the_verdict_of_pytest(others, tmp_path, capfd, code, verdict
     script = f'#!/bin/sh\necho "$@" in $PYTHONPATH\nexit {code}\n'
     prepared.set_result(program(tmp_path / "python", script))
     assert others.run_tests(13, prepared) is (code == 0)
-    first, second, last = capfd.readouterr().out.splitlines()
+    first, second, third, last = capfd.readouterr().out.splitlines()
     assert first.startswith("-m pytest")
     assert first.endswith(f"tests/flodl in {others.ROOT}")
     assert "slow" not in first  # the slow tests of the runtime run there too
     assert second.endswith(f"-m not slow tests/porter in {others.ROOT}")
+    assert "::test_wheel_in_a_fresh_container_" in third
     assert last.startswith(f"python 3.13 {verdict}  ")
 
 
@@ -118,6 +119,13 @@ def test_constraints_leave_torch_free(others):
     assert "pytest" in names
     assert not names & {"torch", "torchvision"}
     assert any(line.startswith("torch>=") for line in others.requirements())
+
+
+def test_selected_tests_are_there(others):
+    (*_, chosen) = others.TESTS
+    for each in (word for word in chosen if "::" in word):
+        path, _, name = each.partition("::")
+        assert f"def {name}(" in (others.ROOT / path).read_text(encoding="utf-8")
 
 
 def test_environments_of_old_requirements_are_removed(others, tmp_path):

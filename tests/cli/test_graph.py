@@ -54,6 +54,20 @@ def test_the_flow_is_printed_as_text(fdl, folder):
     assert "Block: 4 steps" in done.stderr
 
 
+def test_graph_of_a_file_in_a_package_reads_its_relative_imports(fdl, folder):
+    package = folder / "zoo" / "nets"
+    package.mkdir(parents=True)
+    (folder / "zoo" / "__init__.py").write_text("from .nets.model import Net\n")
+    (package / "__init__.py").write_text("")
+    (package / "parts.py").write_text(MODEL)
+    (package / "beside.py").write_text("")
+    (package / "model.py").write_text(
+        "import beside\nfrom .parts import *\nfrom ..nets import parts\n"
+    )
+    done = fdl("graph", "zoo/nets/model.py:Net")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "Net(x)"), done.stderr
+
+
 def test_every_format_is_written(fdl, folder):
     done = fdl(
         "graph", "model.py:ready", "--svg", "a.svg", "--html", "out/a.html", "--dot", "a.dot",

@@ -58,7 +58,7 @@ def make_environment(folder, wanted, *, tool):
 
 OF_TORCH = (
     "torch", "typing_extensions", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec",
-    "filelock", "functorch", "numpy", "nvidia",
+    "filelock", "functorch", "numpy", "nvidia", "cuda", "triton",
 )  # fmt: skip
 
 
@@ -124,6 +124,22 @@ def test_graph_monitor_and_checkpoint_run_in_the_projects_python(machine, fdl, t
     assert fdl(*words, "--rename", "a=b", cwd=project)["data"]["remapped"] == [
         {"old": "a", "new": "b"}
     ]
+
+
+def test_diagnose_looks_at_the_python_that_commands_run_in(machine, fdl):
+    _, user, project, empty = machine
+
+    def checks(*words, cwd):
+        data = fdl("diagnose", *words, cwd=cwd)["data"]
+        return {each["id"]: each for each in data["checks"]}
+
+    for seen in (checks(cwd=project), checks("--python", str(user), cwd=empty)):
+        assert seen["torch.present"]["ok"] is True
+        assert str(project / ".venv") in seen["py.venv"]["message"]
+    # The tool has no torch, so that `fdl setup` is the way on.
+    seen = checks(cwd=empty)
+    assert seen["torch.present"]["remedy"] == "`fdl setup`"
+    assert seen["py.venv"]["message"] == f"there is no environment at {empty / '.venv'}"
 
 
 @pytest.mark.slow

@@ -137,6 +137,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheels")
     wanted = ("torch", "numpy", "editables", "hatchling", "pytest", "ruff", "mypy")
     host_made.fill_wheelhouse(folder / "others", *wanted, *host_made.needed_beside_links())
+    host_made.fill_pip(folder / "others")
     (ours,) = (folder / "others").glob("flodl-*.whl")
     ours.rename(folder / ours.name)
     host_made.open_to_all(folder / "others")

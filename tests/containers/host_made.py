@@ -52,13 +52,68 @@ NO_PART_OF_IT = (
 )
 
 
+DEBIAN_BALLAST = ("dev/", "usr/include/", "usr/share/doc/", "usr/share/locale/", "var/")
+
+
 def site_packages() -> Path:
     """Return the folder that holds this machine's torch."""
     return Path(str(metadata.distribution("torch").locate_file("")))
 
 
+def torch_variant() -> str:
+    """Return the name of this torch's build, as in the official index."""
+    import torch
+
+    return "cpu" if torch.version.cuda is None else f"cu{torch.version.cuda.replace('.', '')}"
+
+
 def python_image(path: Path, wheels: Path) -> None:
-    """Write a root file system with this Python at `/usr/local` and the wheels at `/wheels`."""
+    """Write a root file system with this Python and the wheels at `/wheels`."""
+    if debian_root() is None:
+        image_of_this_machine(path, wheels)
+    else:
+        image_of_debian(path, wheels)
+
+
+def debian_root() -> Path | None:
+    """Return the root of the Debian that this Python lies in, unless that is the machine itself.
+
+    `.ci/other_pythons.py` makes one where the machine lacks a version of Python.
+    """
+    root = Path(sys.base_prefix).parent
+    return root if root != Path("/") and (root / "etc" / "debian_version").is_file() else None
+
+
+def image_of_debian(path: Path, wheels: Path) -> None:
+    """Write the root of this Python's Debian.
+
+    Its Python names its loader and libraries by their places on this machine. A link makes these places
+    known in a container too.
+    """
+    root = debian_root()
+    assert root is not None
+    above = [str(folder).lstrip("/") for folder in root.parents if folder != Path("/")]
+
+    def kept(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        if info.name in above:  # Debian closes `/root` to others
+            info.mode |= 0o055
+        return without_papers(info)
+
+    with tarfile.open(path, "w") as tar:
+        for entry in sorted(root.iterdir()):
+            tar.add(entry, entry.name, filter=kept)
+        for name in (*reversed(above), "work", "workspace"):
+            if not (root / name).is_dir():
+                add_folder(tar, name, 0o1777 if name.startswith("work") else 0o755)
+        add_link(tar, str(root).lstrip("/"), "/")
+        python = f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}"
+        for name in ("python3", "python"):
+            add_link(tar, f"usr/local/bin/{name}", python)
+        tar.add(wheels, "wheels")
+
+
+def image_of_this_machine(path: Path, wheels: Path) -> None:
+    """Write a root with this Python at `/usr/local` and programs of this machine."""
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     base = Path(sys.base_prefix)
     stdlib = base / "lib" / version
@@ -101,6 +156,19 @@ def without_ballast(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
     parts = info.name.split("/")
     ballast = any(part in NO_PART_OF_IT or part.startswith("config-") for part in parts)
     return None if ballast else info
+
+
+def without_papers(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Leave out what no container needs of a Debian: manuals, headers, the packages it came from."""
+    is_ballast = info.name.startswith(DEBIAN_BALLAST) or info.name.endswith((".a", ".pyc"))
+    return None if is_ballast else info
+
+
+def add_link(tar: tarfile.TarFile, name: str, target: str) -> None:
+    """Add a symbolic link."""
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = tarfile.SYMTYPE, target
+    tar.addfile(info)
 
 
 def add_folder(tar: tarfile.TarFile, name: str, mode: int) -> None:
@@ -206,7 +274,7 @@ def point_to_host(dist: metadata.Distribution, folder: Path) -> None:
         minor = f"cp{sys.version_info[0]}{sys.version_info[1]}"
         tag = f"{minor}-{minor}-manylinux_2_28_{platform.machine()}"
         # Whoever asks for 2.13.0 may have this one, whoever asks for 2.13.0+cpu must.
-        version = version.partition("+")[0] + "+cpu"
+        version = f"{version.partition('+')[0]}+{torch_variant()}"
     info = f"{name}-{version}.dist-info"
     contents = {
         f"fdl_tests_{name}.pth": f"{HOST_SITE}\n".encode(),

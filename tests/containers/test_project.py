@@ -7,11 +7,14 @@ No network: the image of Python and all packages are made from this machine (see
 this machine's torch is mounted into the containers. What is built, run and tested is the project.
 """
 
+import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.containers import host_made
 
@@ -25,13 +28,19 @@ pytestmark = [
 UID = 12345
 
 
+def environ(**changed: str) -> dict[str, str]:
+    """Return an environment in which a tool from a wheel does not find the sources of this checkout."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return kept | changed
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory, tool):
     """Make a project whose services see this machine's torch."""
     root = tmp_path_factory.mktemp("made") / "proj"
     host_made.open_to_all(root)
     command = [tool, "init", "proj", "--docker", "--vcs", "none"]
-    subprocess.run(command, cwd=root.parent, check=True, capture_output=True)
+    subprocess.run(command, cwd=root.parent, env=environ(), check=True, capture_output=True)
     compose = root / "compose.yml"
     mount = f"      - {host_made.site_packages()}:{host_made.HOST_SITE}:ro\n"
     text = compose.read_text()
@@ -45,13 +54,15 @@ def project(tmp_path_factory, tool):
 @pytest.fixture
 def run(engine, python_image, project, tool):
     def start(*words, code=0):
-        environ = {
-            **os.environ, "DOCKER_HOST": engine, "FDL_IN_CONTAINER": "0", "HOME": "/nonexistent",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }  # fmt: skip
+        variables = environ(
+            DOCKER_HOST=engine,
+            FDL_IN_CONTAINER="0",
+            HOME="/nonexistent",
+            PYTHONDONTWRITEBYTECODE="1",
+        )
         # The caller is no root.
         done = subprocess.run(
-            [*host_made.as_user(UID), tool, *words], cwd=project, env=environ,
+            [*host_made.as_user(UID), tool, *words], cwd=project, env=variables,
             capture_output=True, text=True, timeout=230, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
@@ -76,7 +87,7 @@ def test_it_trains_and_its_files_are_the_callers(run, project):
     assert owners(made) == {UID}
     # An edit of the source is one layer, not an installation.
     with (project / "src" / "proj" / "model.py").open("a") as file:
-        file.write("# edited\n")
+        file.write("\n\n# edited\n")
     steps = run("train", "train.epochs=1", "data.samples=128").stderr.split("Step ")
     built = [step.splitlines()[0] for step in steps[1:] if "Using cache" not in step]
     assert any("COPY --chown=1000:1000 src" in step for step in built)
@@ -89,10 +100,63 @@ def test_it_tests_itself(run):
     assert "failed" not in tested
 
 
+def docker(engine, command, cwd):
+    """Run a line of shell whose containers see this machine's torch and no network."""
+    seen = f"--network none --volume {host_made.site_packages()}:{host_made.HOST_SITE}:ro"
+    done = subprocess.run(
+        ["bash", "-e", "-c", command.replace("docker run", f"docker run {seen}")], cwd=cwd,
+        env=environ(DOCKER_HOST=engine), capture_output=True, text=True, timeout=230, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, command + done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def test_workflow_of_images_passes_step_by_step(engine, python_image, project):
+    workflow = yaml.safe_load((project / ".github" / "workflows" / "docker.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    steps = [step["run"] for step in job["steps"] if "run" in step]
+    assert [step.split()[1] for step in steps] == ["build", "build", "run", "run"]
+    *_, tested, trained = [docker(engine, step, project) for step in steps]
+    assert " passed" in tested
+    assert "epoch 1/1" in trained
+
+
+def test_devcontainer_tests_and_trains_the_project(engine, python_image, project, tmp_path):
+    # The usual user of a desk; for any other one, an editor changes the number of `app`.
+    folder = tmp_path / "proj"
+    shutil.copytree(project, folder, ignore=shutil.ignore_patterns("runs"))
+    host_made.open_to_all(folder)
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, 1000, 1000)
+    config = json.loads((folder / ".devcontainer" / "devcontainer.json").read_text())
+    build = config["build"]
+    docker(
+        engine,
+        f"docker build --file {build['dockerfile']} --target {build['target']} "
+        f"--tag proj-devcontainer {build['context']}",
+        folder / ".devcontainer",
+    )
+    # What an editor does with these fields.
+    mount = config["workspaceMount"].replace("${localWorkspaceFolder}", str(folder))
+    start = [
+        "docker run --rm", *config["runArgs"], "--mount", mount, "--workdir",
+        config["workspaceFolder"], "--user", config["remoteUser"], "proj-devcontainer",
+    ]  # fmt: skip
+    for task, said in (
+        ("check", " passed"),
+        ("train train.epochs=1 data.samples=64", "epoch 1/1"),
+    ):
+        assert said in docker(engine, f"{' '.join(start)} fdl {task}", folder)
+    (run,) = (folder / "runs").iterdir()
+    assert owners(run) == {1000}
+
+
 SCRIPT = """
 set -e
-python -m venv tool
-tool/bin/python -m pip install -q /own/*.whl
+# Debian's Python makes no pip.
+python -m venv --without-pip tool
+set -- /own/others/pip-*.whl
+python "$1/pip" --python tool/bin/python install -q pip /own/*.whl
 PATH=$PWD/tool/bin:$PATH
 fdl init my-proj --vcs none
 cd my-proj
@@ -105,15 +169,20 @@ code=0
 fdl train train.epochs=1 </dev/null || code=$?
 test $code = 7
 test ! -e .venv/fdl-project.json
-fdl setup -y
 fdl -y train train.epochs=1 data.samples=64
 fdl test -q -p no:cacheprovider
+# The proof of the torch that is there; its build may be one for a GPU.
+fdl setup -y --variant VARIANT
+echo =====
+fdl setup --variant VARIANT --json
 """
 
 
 def test_wheel_in_a_fresh_container_trains_and_tests_a_new_project(
     engine, python_image, wheels, tmp_path
 ):
+    links = " ".join(host_made.linked_packages())
+    script = SCRIPT.replace("LINKS", links).replace("VARIANT", host_made.torch_variant())
     folder = tmp_path / "work"
     folder.mkdir()
     host_made.open_to_all(folder)
@@ -124,13 +193,16 @@ def test_wheel_in_a_fresh_container_trains_and_tests_a_new_project(
             "-v", f"{folder}:/work", "-w", "/work", "-e", "HOME=/work", "-e", "OMP_NUM_THREADS=1",
             "-v", f"{wheels}:/own:ro",
             "-v", f"{host_made.site_packages()}:{host_made.HOST_SITE}:ro",
-            python_image, "sh", "-c", SCRIPT.replace("LINKS", " ".join(host_made.linked_packages())),
+            python_image, "sh", "-c", script,
         ],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "hint: `fdl -y train train.epochs=1` sets the project up first" in done.stderr
-    assert "epoch 1/1" in done.stdout
+    trained, _, answer = done.stdout.partition("=====\n")
+    assert "epoch 1/1" in trained
+    data = json.loads(answer)["data"]
+    assert (data["changed"], data["actions"]) == (False, [])
     assert " passed" in done.stdout
     assert "failed" not in done.stdout
     (run,) = (folder / "my-proj" / "runs").iterdir()

@@ -46,8 +46,15 @@ def fake_smi(folder, script):
     return f"{folder}{os.pathsep}{BASE['PATH']}"
 
 
-def test_an_empty_machine(tmp_path):
+def test_without_an_environment_the_python_of_the_tool_is_looked_at(tmp_path):
     checks = checks_of(fdl("diagnose", "--json", cwd=tmp_path))
+    assert checks["py.venv"]["message"].startswith(sys.prefix)
+    assert checks["py.venv"]["message"].endswith(": the Python of fdl itself")
+    assert checks["torch.present"]["ok"] is True
+
+
+def test_an_empty_machine(tmp_path):
+    checks = checks_of(fdl("diagnose", "--env", "nowhere", "--json", cwd=tmp_path))
     assert checks["torch.present"]["severity"] == "error"
     assert checks["torch.present"]["remedy"] == "`fdl setup`"
     assert checks["py.venv"]["ok"] is False
@@ -57,7 +64,8 @@ def test_an_empty_machine(tmp_path):
 
 
 def test_check_gives_an_exit_code(tmp_path):
-    document = json.loads(fdl("diagnose", "--check", "--json", cwd=tmp_path, code=1))
+    words = ("diagnose", "--env", "nowhere", "--check", "--json")
+    document = json.loads(fdl(*words, cwd=tmp_path, code=1))
     assert document["ok"] is False
 
 
@@ -259,7 +267,7 @@ def test_redaction_leaves_ordinary_text_alone():
 
 
 def test_people_get_groups_and_remedies(tmp_path):
-    text = fdl("diagnose", cwd=tmp_path)
+    text = fdl("diagnose", "--env", "nowhere", cwd=tmp_path)
     assert (
         "torch\n  error   torch.present: torch is not installed\n          fix: `fdl setup`"
         in text

@@ -12,11 +12,13 @@ import re
 import shutil
 import subprocess
 import sys
+import urllib.request
 import venv
 import zipfile
 from multiprocessing.connection import wait
 
 import pytest
+import yaml
 from fake_torch import serve_index, wheel
 
 from tests.cli.test_user_python import belongs_to_torch, make_environment
@@ -28,6 +30,16 @@ pytestmark = [
     pytest.mark.timeout(600),  # each test installs thousands of files
     pytest.mark.skipif(os.name != "posix", reason="terminals of POSIX"),
 ]
+OFFICIAL = "https://download.pytorch.org/whl/cpu"
+STAR_PACKAGE = {
+    "__init__.py": "from .model import Net\n",
+    "parts.py": "import torch\nfrom torch import nn\n\n\nclass Base(nn.Module):\n    pass\n",
+    "model.py": (
+        "from .parts import *\n\n\nclass Net(Base):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.layer = nn.Linear(4, 2)\n\n"
+        "    def forward(self, x):\n        return torch.relu(self.layer(x))\n"
+    ),
+}
 SMALL = ("train.epochs=1", "data.samples=64", "train.device=cpu")
 
 
@@ -44,7 +56,7 @@ def index(wheelhouse):
     """An index with all packages but flodl; its torch is only a name, as environments have the real one."""
     import torch
 
-    version = torch.__version__.partition("+")[0] + "+cpu"
+    version = f"{torch.__version__.partition('+')[0]}+{host_made.torch_variant()}"
     tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
     with serve_index() as server:
         server.add(wheel("torch", version, {}, tag=f"{tag}-{tag}-manylinux_2_17_x86_64"))
@@ -57,13 +69,16 @@ def index(wheelhouse):
 def make_tool(folder, wheelhouse, *words):
     """Make an environment with the tool alone, as `pipx install` does."""
     venv.create(folder, with_pip=False, symlinks=True)
-    python = folder / "bin" / "python"
+    pip_install(folder / "bin" / "python", wheelhouse, "pip", *words)
+    return folder / "bin" / "fdl"
+
+
+def pip_install(python, wheelhouse, *words):
     subprocess.run(
         [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-index",
-         "--find-links", wheelhouse, "--disable-pip-version-check", "pip", *words],
-        check=True, timeout=300, cwd=folder,
+         "--find-links", wheelhouse, "--disable-pip-version-check", *words],
+        check=True, timeout=300, cwd=python.parent,
     )  # fmt: skip
-    return folder / "bin" / "fdl"
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +187,26 @@ def test_new_project_of_a_tool_whose_wheel_is_gone_holds_one_with_the_same_files
     assert version.stdout.startswith("fdl ")
 
 
+def test_setup_by_a_tool_from_a_checkout_builds_the_wheel(wheelhouse, index, tmp_path):
+    (made,) = wheelhouse.glob("flodl-*.whl")
+    host_made.fill_pip(wheelhouse)
+    tool = make_tool(tmp_path / "tool", wheelhouse, "-e", host_made.ROOT)
+    (tmp_path / "home").mkdir()
+    user = Machine(tool, index, tmp_path / "home")
+    user.fdl("init", "my-proj", cwd=tmp_path)
+    root = tmp_path / "my-proj"
+    make_environment(root / ".venv", belongs_to_torch, tool=False)
+    without_tools(root)
+    user.fdl("setup", "-y", cwd=root)
+    assert contents(root / "vendor" / made.name) == contents(made)
+
+
+def without_tools(root):
+    """Take the development tools out of a project: they take long to install."""
+    path = root / "pyproject.toml"
+    path.write_text(re.sub(r"^dev = .*\n", "", path.read_text(), flags=re.MULTILINE))
+
+
 def contents(path):
     with zipfile.ZipFile(path) as archive:
         found = {name: archive.read(name) for name in archive.namelist()}
@@ -209,8 +244,10 @@ def test_train_after_yes_sets_the_project_up_and_trains(user, whole_project, mac
     # Arguments behind the name are the program's: it has no `-y`.
     assert "unrecognized arguments: -y" in user.fdl("train", "-y", cwd=project, code=2).stderr
     # The torch was there, and `fdl setup` proves it and writes it down; then nothing is left to do.
-    user.fdl("setup", "-y", cwd=project)
-    data = json.loads(user.fdl("setup", "--json", cwd=project).stdout)["data"]
+    # Its build is not always the one that a machine without a GPU would get.
+    build = ("--variant", host_made.torch_variant())
+    user.fdl("setup", "-y", *build, cwd=project)
+    data = json.loads(user.fdl("setup", *build, "--json", cwd=project).stdout)["data"]
     assert (data["changed"], data["actions"]) == (False, [])
 
 
@@ -251,8 +288,7 @@ def test_setup_takes_flodl_from_an_index_that_has_it(wheelhouse, index, tmp_path
     root = tmp_path / "my-proj"
     assert not (root / "vendor").exists()
     make_environment(root / ".venv", belongs_to_torch, tool=False)
-    path = root / "pyproject.toml"
-    path.write_text(re.sub(r"^dev = .*\n", "", path.read_text(), flags=re.MULTILINE))
+    without_tools(root)
     index.add((made.name, made.read_bytes()))
     try:
         user.fdl("setup", "-y", cwd=root)
@@ -281,3 +317,122 @@ def test_task_that_needs_what_the_project_does_not_bring_is_refused(user, projec
     done = user.fdl("-y", "test", cwd=project, code=5)
     assert "error[packages-missing]" in done.stderr
     assert "nowhere" in done.stderr
+
+
+def test_workflow_of_a_new_project_passes_step_by_step(user, wheelhouse, index, tmp_path):
+    user.fdl("init", "my-proj", cwd=tmp_path)
+    root = tmp_path / "my-proj"
+    workflow = yaml.safe_load((root / ".github" / "workflows" / "ci.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    steps = [step["run"] for step in job["steps"] if "run" in step]
+    assert steps[0].endswith(f"torch numpy --index-url {OFFICIAL}")
+    steps[0] = steps[0].replace(OFFICIAL, f"{index.url}/simple")  # there is no network here
+    assert [step.split()[2] for step in steps] == [
+        "pip", "pip", "ruff", "ruff", "mypy", "pytest", "my_proj",
+    ]  # fmt: skip
+    # What `actions/setup-python` leaves: a Python with pip. The real torch is there as links.
+    python = make_environment(tmp_path / "runner", belongs_to_torch, tool=False)
+    pip_install(python, wheelhouse, "pip")
+    environ = {**user.environ, "PATH": f"{python.parent}:/usr/bin:/bin", "CI": "true"}
+    for step in steps:
+        done = subprocess.run(
+            ["bash", "-e", "-c", step], cwd=root, env=environ, timeout=300,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, step + done.stdout + done.stderr
+        if " pytest" in step:
+            assert " passed" in done.stdout
+
+
+def test_commands_of_a_wheel_use_the_python_of_the_project(user, project):
+    user.fdl("-y", "train", *SMALL, cwd=project)
+    (run,) = (project / "runs").iterdir()
+    # The task programs take the run that they are given.
+    assert run.name in user.fdl("eval", run.name, cwd=project).stdout
+    user.fdl("resume", run.name, "train.epochs=2", cwd=project)
+    assert [path.name for path in (project / "runs").iterdir()] == [run.name]
+    # A single file sees the package that it lies in.
+    package = project / "src" / "zoo"
+    package.mkdir()
+    for name, text in STAR_PACKAGE.items():
+        (package / name).write_text(text)
+    answer = json.loads(user.fdl("port", "src/zoo/model.py", "--json", cwd=project).stdout)
+    (found,) = answer["data"]["files"][0]["classes"]
+    assert (found["status"], found["verify"]["status"]) == ("graph", "equal")
+    words = ("port", "--verify-only", "src/zoo/model.py", "src/zoo/model_flodl.py", "--json")
+    compared = json.loads(user.fdl(*words, cwd=project).stdout)["data"]
+    assert compared["files"][0]["classes"][0]["verify"]["status"] == "equal"
+    words = ("graph", "src/zoo/model_flodl.py:Net", "--example", "Net(): torch.ones(1, 4)")
+    assert json.loads(user.fdl(*words, "--json", cwd=project).stdout)["data"]["title"] == "Net"
+    require_monitor_that_ends_with_its_server(user, project)
+    saved = max((run / "checkpoints").glob("*.fdl"))
+    listed = json.loads(user.fdl("checkpoint", "show", str(saved), "--json", cwd=project).stdout)
+    assert listed["ok"] is True
+    words = ("checkpoint", "migrate", str(saved), "new.fdl", "--json")
+    assert json.loads(user.fdl(*words, cwd=project).stdout)["ok"] is True
+    found = json.loads(user.fdl("diagnose", "--json", cwd=project).stdout)["data"]["checks"]
+    checks = {each["id"]: each for each in found}
+    assert str(project / ".venv") in checks["py.venv"]["message"]
+    assert checks["torch.present"]["ok"] is True
+
+
+def require_monitor_that_ends_with_its_server(user, project):
+    child = subprocess.Popen(
+        [user.tool, "monitor", "--port", "0"], cwd=project, env=user.environ,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    url = child.stdout.readline().strip()
+    assert child.stdout.readline() == "showing 1 run; Ctrl-C ends it\n"
+    child.terminate()
+    child.communicate(timeout=20)  # returns when the server has closed its output, too
+    assert child.returncode == 143
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(url, timeout=10)
+
+
+@pytest.mark.parametrize("name", ["fdl.yaml", "fdl.json", "fdl.yml.example"])
+def test_manifest_of_another_name_is_hinted_at_by_a_wheel(user, tmp_path, name):
+    (tmp_path / name).write_text('{"commands": {"hello": {"run": "echo hello"}}}')
+    done = user.fdl("hello", cwd=tmp_path, code=2)
+    assert f"{name} fdl.yml`: only `fdl.yml` is read" in done.stderr
+
+
+def test_sub_project_of_tasks_alone_runs_from_a_wheel(user, tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "fdl.yml").write_text("commands: {sub: {path: sub}}\n")
+    (tmp_path / "sub" / "fdl.yml").write_text("commands: {hello: {run: echo hello}}\n")
+    assert user.fdl("sub", "hello", cwd=tmp_path).stdout == "hello\n"
+
+
+def test_add_flodl_hf_of_a_wheel_adds_the_encoder(user, tmp_path):
+    user.fdl("init", "one", "--vcs", "none", cwd=tmp_path)
+    user.fdl("add", "flodl-hf", cwd=tmp_path / "one")
+    assert (tmp_path / "one" / "src" / "one" / "encoder.py").is_file()
+
+
+def test_plan_of_a_wheel_for_machines_of_a_file(user, tmp_path):
+    def plan(*words, code=0, **facts):
+        machine = {"platform": "linux", "machine": "x86_64", "glibc": "2.35", "python": "3.12"}
+        (tmp_path / "facts.json").write_text(json.dumps(machine | facts))
+        words = ("setup", "--dry-run", "--facts", "facts.json", "--json", *words)
+        return json.loads(user.fdl(*words, cwd=tmp_path, code=code).stdout)
+
+    gpu = {"name": "NVIDIA GeForce RTX 4090", "compute_cap": "8.9", "memory_mib": 24564}
+    old = {"driver": "418.95.05", "cuda_driver_version": "10.1", "gpus": [gpu]}
+    assert plan(nvidia=old, code=5)["error"]["id"] == "driver-too-old"
+    assert plan("--cpu", nvidia=old)["data"]["choice"]["variant"] == "cpu"
+    new = old | {"driver": "580.65.06", "cuda_driver_version": "13.0"}
+    choice = plan(platform="windows", machine="ARM64", nvidia=new)["data"]["choice"]
+    assert choice["variant"] == "cpu"
+    assert "no_build_for_gpu" in choice["warnings"]
+    choice = plan(index="unreachable")["data"]["choice"]
+    assert "index_unreachable" in choice["warnings"]
+    assert choice["verified"] is False
+
+
+def test_setup_of_a_wheel_with_an_unusable_home_names_it(user, tmp_path):
+    (tmp_path / "file").write_text("")
+    words = ("setup", "-y", "--variant", host_made.torch_variant())
+    done = user.fdl(*words, cwd=tmp_path, code=5, HOME=str(tmp_path / "file"))
+    assert "error[internal]" not in done.stderr
+    assert str(tmp_path / "file") in done.stderr
