@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 import torch
 from torch import nn
 
-from flodl.monitor.frames import Note, Rows, encode
 from flodl.monitor.monitor import Monitor
 from flodl.monitor.page import page_html
-from flodl.monitor.storage import open_reader
+from flodl.monitor.store.frames import Note, Rows, encode
+from flodl.monitor.store.storage import open_reader
 
 RECORD_US = 2.0
 SLOWER_SHARE = 0.01

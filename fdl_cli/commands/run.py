@@ -148,7 +148,7 @@ def _result(data: RunData, code: int = 0) -> CommandResult[RunData]:
 
 def _help(request: Request, around: Surroundings) -> str:
     from fdl_cli.manifest.describe import task_help
-    from fdl_cli.manifest.probe import entry_schema
+    from fdl_cli.manifest.entry.probe import entry_schema
 
     found = request.found
     schema = None
@@ -197,7 +197,7 @@ def _start(context: Context, request: Request, invocation: Invocation) -> int:
     )
     context.console.detail(f"+ {' '.join(invocation.argv)}")
     if invocation.service is not None:
-        from fdl_cli.manifest.docker_task import run_in_service
+        from fdl_cli.manifest.docker_tasks.docker_task import run_in_service
 
         ended = run_in_service(request.project, invocation, context.environ, context.console.note)
     elif request.flags.wait or os.name != "posix":

@@ -9,10 +9,10 @@ from typing import final
 
 from fdl_cli.errors import NotFoundError, UsageError
 from fdl_cli.manifest.document import Table
-from fdl_cli.manifest.entry_arguments import entry_arguments
+from fdl_cli.manifest.entry.entry_arguments import entry_arguments
+from fdl_cli.manifest.entry.probe import entry_schema
 from fdl_cli.manifest.model import Flags, Invocation, Trouble
 from fdl_cli.manifest.overlay import lookup
-from fdl_cli.manifest.probe import entry_schema
 from fdl_cli.manifest.project import (
     Project,
     Surroundings,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, final
 
-from fdl_cli.porter.analyse.names import Names
+from fdl_cli.porter.lower.names import Names
 
 # Marks for the top of a project: the search ends there.
 _MARKS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "fdl.yml", "requirements.txt")

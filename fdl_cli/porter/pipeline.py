@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import final
 
-from fdl_cli.porter.analyse.file_facts import import_place
-from fdl_cli.porter.analyse.loops import training_loops
-from fdl_cli.porter.analyse.script import analyse
 from fdl_cli.porter.emit.training import with_training
 from fdl_cli.porter.emit.write import Written, write
 from fdl_cli.porter.ir.edits import ClassPlan, PortPlan
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import ScriptIR
 from fdl_cli.porter.ir.training import LOWER, LoopIR, TrainingLevel
+from fdl_cli.porter.lower.file_facts import import_place
+from fdl_cli.porter.lower.script import analyse
 from fdl_cli.porter.parse.reader import SourceFile, read
 from fdl_cli.porter.plan.decide import decide, only
+from fdl_cli.porter.trainer.loops import training_loops
 
 
 @final

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from fdl_cli.porter.analyse.intents import training_blocks
 from fdl_cli.porter.ir.edits import ClassPlan
 from fdl_cli.porter.ir.findings import (
     ClassOutcome,
@@ -16,6 +15,7 @@ from fdl_cli.porter.ir.pretty import script_text
 from fdl_cli.porter.pipeline import Draft
 from fdl_cli.porter.port_loop import Proof, Proving, prove_classes, prove_training
 from fdl_cli.porter.project import Project
+from fdl_cli.porter.trainer.intents import training_blocks
 from fdl_cli.porter.training_report import loop_findings
 from flodl_verify.protocol import NO_FORWARD, ClassEvidence
 

@@ -6,16 +6,16 @@ from functools import partial
 from pathlib import Path
 from typing import final
 
-from fdl_cli.porter.analyse.class_hierarchy import Relative, Survey, survey
-from fdl_cli.porter.analyse.names import Names
-from fdl_cli.porter.analyse.random_calls import calls
-from fdl_cli.porter.analyse.script import analyse
 from fdl_cli.porter.gc_pause import no_collection
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.findings import FileError, Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ScriptIR
 from fdl_cli.porter.ir.training import LOWER, TrainingLevel
 from fdl_cli.porter.knowledge.torch_names import FOREIGN_BASES, MIXINS, is_foreign_module
+from fdl_cli.porter.lower.class_hierarchy import Relative, Survey, survey
+from fdl_cli.porter.lower.effects.random_calls import calls
+from fdl_cli.porter.lower.names import Names
+from fdl_cli.porter.lower.script import analyse
 from fdl_cli.porter.module_map import ModuleMap, imports_first
 from fdl_cli.porter.parse.reader import UnreadableError, read
 from fdl_cli.porter.pipeline import Draft, draft, move_training

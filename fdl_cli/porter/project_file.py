@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
-from fdl_cli.porter.analyse.class_hierarchy import ClassHierarchy, Survey
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.symbols import ScriptIR
 from fdl_cli.porter.ir.training import TrainingLevel
+from fdl_cli.porter.lower.class_hierarchy import ClassHierarchy, Survey
 from fdl_cli.porter.parse.reader import SourceFile
 from fdl_cli.porter.pipeline import Draft
 

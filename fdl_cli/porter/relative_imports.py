@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
-from fdl_cli.porter.analyse.names import Names
+from fdl_cli.porter.lower.names import Names
 from fdl_cli.porter.module_map import ModuleMap
 from fdl_cli.porter.parse.reader import SourceFile, read
 from fdl_cli.porter.pipeline import Draft

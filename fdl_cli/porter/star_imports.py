@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from fdl_cli.porter.analyse.names import Names
+from fdl_cli.porter.lower.names import Names
 from fdl_cli.porter.module_map import ModuleMap
 
 NamesOf = Callable[[Path], Names | None]

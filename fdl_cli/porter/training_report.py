@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from fdl_cli.porter.analyse.loops import training_loops
 from fdl_cli.porter.ir.findings import Reason, ScriptFinding, TrainingFinding
 from fdl_cli.porter.ir.training import LoopIR, TrainingLevel
 from fdl_cli.porter.pipeline import Draft
+from fdl_cli.porter.trainer.loops import training_loops
 
 _ACTIONS: Final[dict[TrainingLevel, str]] = {
     "keep": "kept",

@@ -24,14 +24,14 @@ from flodl.module.generate_forward import install_definitions, layer_behind
 from flodl.tracing.active import current_tracer
 from flodl.tracing.call_inputs import Definition, admit, describe_parameter
 from flodl.tracing.context_managers import recorded_scopes
+from flodl.tracing.effects.mutated_attributes import live_names
+from flodl.tracing.effects.purity import is_describable
 from flodl.tracing.flow_value import NeedsValueError, unwrap
 from flodl.tracing.fx_interop import is_symbolic, run_symbolically
-from flodl.tracing.mutated_attributes import live_names
 from flodl.tracing.patching import intercept_calls
-from flodl.tracing.process_state import traced_process_state
-from flodl.tracing.purity import is_describable
 from flodl.tracing.pytrees import leaves, map_leaves
-from flodl.tracing.sources import traced_reads
+from flodl.tracing.reads.process_state import traced_process_state
+from flodl.tracing.reads.sources import traced_reads
 from flodl.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class FlowModule(PlannedModule, metaclass=FlowMeta):
     `forward` is generated, with the parameters of `flow`.  Values that `flow` tests in plain Python
     (the training flag, whether an input is `None`, a size) come from the call at hand and become guards
     of the plan; another combination traces another plan.  Everything that `flow` reads from objects,
-    globals and functions is guarded as well, see `flodl.tracing.sources`.
+    globals and functions is guarded as well, see `flodl.tracing.reads.sources`.
 
     A layer or container of torch is extended by `class Block(nn.Sequential, FlowModule)`, in either order:
     where the class has no `flow`, the forward of the layer is what it describes.

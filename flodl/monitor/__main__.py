@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from flodl.monitor.access import Access
 from flodl.monitor.addresses import address_lines
 from flodl.monitor.export import archive_of
-from flodl.monitor.record_log import record_lines
 from flodl.monitor.run_list import RunList, runs_below
 from flodl.monitor.server import MonitorServer
-from flodl.monitor.storage import Reader
+from flodl.monitor.store.record_log import record_lines
+from flodl.monitor.store.storage import Reader
 from flodl.observe.export import write_text
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from flodl.monitor.records import EpochRecord
+    from flodl.monitor.store.records import EpochRecord
 
 
 class Tool(Protocol):

@@ -7,13 +7,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
-from flodl.monitor.frames import Note
-from flodl.monitor.records import record_from
+from flodl.monitor.store.frames import Note
+from flodl.monitor.store.records import record_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flodl.monitor.frames import Rows
+    from flodl.monitor.store.frames import Rows
 
 
 @final

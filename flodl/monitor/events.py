@@ -9,13 +9,13 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, final
 
-from flodl.monitor.records import without_nan
+from flodl.monitor.store.records import without_nan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from flodl.monitor.frames import Frame
-    from flodl.monitor.rundata import RunData
+    from flodl.monitor.store.frames import Frame
+    from flodl.monitor.store.rundata import RunData
 
 # Messages kept for those who come back.
 _RING_BYTES: Final = 4 << 20

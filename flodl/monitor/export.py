@@ -14,9 +14,9 @@ from flodl.monitor.wording import epoch_line, eta_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from flodl.monitor.records import EpochRecord
-    from flodl.monitor.rundata import RunData
-    from flodl.monitor.series import Buckets
+    from flodl.monitor.store.records import EpochRecord
+    from flodl.monitor.store.rundata import RunData
+    from flodl.monitor.store.series import Buckets
 
 ARCHIVE_POINTS: Final = 3000
 

@@ -20,14 +20,14 @@ from flodl.monitor.addresses import address_lines
 from flodl.monitor.alerts import AlertRules
 from flodl.monitor.eta import Eta
 from flodl.monitor.export import archive_of, csv_of_epochs, log_of_epochs
-from flodl.monitor.frames import Note
 from flodl.monitor.model_info import identity_of, picture_of
 from flodl.monitor.options import folder_of, is_follower, pairs_of, start_data
 from flodl.monitor.recording import Recorder, number
-from flodl.monitor.records import EpochRecord, record_data
 from flodl.monitor.resources import Sampler
 from flodl.monitor.sinks import sink_for
-from flodl.monitor.storage import metrics_folder, open_reader
+from flodl.monitor.store.frames import Note
+from flodl.monitor.store.records import EpochRecord, record_data
+from flodl.monitor.store.storage import metrics_folder, open_reader
 from flodl.monitor.wording import epoch_line, finish_line
 from flodl.monitor.worker import MonitorWorker
 from flodl.observe.export import write_text

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from torch import distributed, nn
 
 from flodl.inspect.observation import latest_metrics
-from flodl.monitor.storage import METRICS_FOLDER
+from flodl.monitor.store.storage import METRICS_FOLDER
 from flodl.nn.devices import hardware_summary
 from flodl.runs.directory import RunDirectory
 

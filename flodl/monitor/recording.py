@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast, final
 import torch
 from torch import Tensor
 
-from flodl.monitor.frames import Rows
+from flodl.monitor.store.frames import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import torch
 
-from flodl.monitor.frames import Rows
+from flodl.monitor.store.frames import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

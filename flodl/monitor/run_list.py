@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 from flodl.monitor.events import EventHub
-from flodl.monitor.rundata import RunData
-from flodl.monitor.storage import Reader, metrics_folder
+from flodl.monitor.store.rundata import RunData
+from flodl.monitor.store.storage import Reader, metrics_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from flodl.monitor.rundata import Status
+    from flodl.monitor.store.rundata import Status
 
 POLL_SECONDS: Final = 0.1
 IDLE_POLL_SECONDS: Final = 1.0

@@ -20,14 +20,14 @@ from flodl.monitor.broadcast import Broadcaster
 from flodl.monitor.events import json_text
 from flodl.monitor.export import csv_of_epochs, series_data
 from flodl.monitor.page import content_policy, page_html
-from flodl.monitor.records import record_data, without_nan
+from flodl.monitor.store.records import record_data, without_nan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flodl.monitor.events import EventHub
-    from flodl.monitor.frames import Group
-    from flodl.monitor.rundata import RunData
+    from flodl.monitor.store.frames import Group
+    from flodl.monitor.store.rundata import RunData
 
     Control = Callable[[str, str], str]
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 
 from flodl.errors import UnknownNameError
 from flodl.monitor.adapters import TOOLS
-from flodl.monitor.frames import Note, Rows
-from flodl.monitor.record_log import RecordLog
-from flodl.monitor.records import record_from
+from flodl.monitor.store.frames import Note, Rows
+from flodl.monitor.store.record_log import RecordLog
+from flodl.monitor.store.records import record_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from flodl.monitor.adapters import Tool
-    from flodl.monitor.frames import Frame
+    from flodl.monitor.store.frames import Frame
 
 # A tool that is slower than this for long loses the oldest.
 MOST_WAITING: Final = 10_000

@@ -10,7 +10,7 @@ from flodl.observe.export import number_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flodl.monitor.records import EpochRecord
+    from flodl.monitor.store.records import EpochRecord
 
 _UNITS: Final = (("GB", 1 << 30, 1), ("MB", 1 << 20, 0), ("KB", 1 << 10, 0))
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Final, final
 
 from flodl.monitor.alerts import Alerts, alert
 from flodl.monitor.events import EventHub
-from flodl.monitor.frames import Note, Rows, encode
 from flodl.monitor.recording import rows_to_frames
-from flodl.monitor.rundata import RunData
-from flodl.monitor.segments import SegmentWriter
+from flodl.monitor.store.frames import Note, Rows, encode
+from flodl.monitor.store.rundata import RunData
+from flodl.monitor.store.segments import SegmentWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from flodl.monitor.alerts import AlertRules
-    from flodl.monitor.frames import Frame
     from flodl.monitor.recording import Recorder
-    from flodl.monitor.records import EpochRecord
     from flodl.monitor.sinks import Sink
+    from flodl.monitor.store.frames import Frame
+    from flodl.monitor.store.records import EpochRecord
 
 # A killed process loses at most what it recorded within this time, and while the last values were written.
 TICK_SECONDS: Final = 0.1

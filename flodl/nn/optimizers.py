@@ -253,3 +253,19 @@ def require_trains(optimizer: torch.optim.Optimizer, module: nn.Module) -> None:
         UserWarning,
         stacklevel=3,
     )
+
+
+def optimizer_of(factory: Any, model: nn.Module) -> torch.optim.Optimizer:
+    """Return the optimizer of a factory that takes parameters; an optimizer is its own factory."""
+    if isinstance(factory, torch.optim.Optimizer):
+        return factory
+    if not callable(factory):
+        raise TrainingError(
+            f"{type(factory).__name__} makes no optimizer: give a function of the parameters"
+        )
+    made = factory(list(model.parameters()))
+    if not isinstance(made, torch.optim.Optimizer):
+        raise TrainingError(
+            f"the optimizer factory returned {type(made).__name__}, not an optimizer"
+        )
+    return made

@@ -26,12 +26,12 @@ from flodl.ir.graph import (
     Submodule,
 )
 from flodl.tracing.containers import DICTS, LISTS, TUPLES, written_flow
-from flodl.tracing.held_values import all_held_by
 from flodl.tracing.method_call import Method
 from flodl.tracing.naming import importable_name, plain_name
 from flodl.tracing.object_pytrees import shell_of
 from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import is_named_tuple
+from flodl.tracing.reads.held_values import all_held_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -29,19 +29,19 @@ from flodl.ir.graph import (
 )
 from flodl.tracing.active import ACTIVE
 from flodl.tracing.callsite import assigned_names, site_of, user_frame
-from flodl.tracing.closures import Closures
-from flodl.tracing.container_changes import may_change
-from flodl.tracing.container_mutation import Handed, follow, handed, replayed, step_of
+from flodl.tracing.effects.closures import Closures
+from flodl.tracing.effects.container_changes import may_change
+from flodl.tracing.effects.container_mutation import Handed, follow, handed, replayed, step_of
+from flodl.tracing.effects.object_mutation import OwnObjects
 from flodl.tracing.flow_value import UNKNOWN, flow_node, flow_value, unwrap
 from flodl.tracing.guards import Guards
-from flodl.tracing.live_attributes import MISSING, LiveAttributes
 from flodl.tracing.naming import Names
 from flodl.tracing.node_args import Encoder
-from flodl.tracing.object_mutation import OwnObjects
 from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import PLAIN_KINDS, map_leaves
 from flodl.tracing.readings import grad_modes, input_values, kind_name, without_place
-from flodl.tracing.sources import Sources
+from flodl.tracing.reads.live_attributes import MISSING, LiveAttributes
+from flodl.tracing.reads.sources import Sources
 from flodl.tracing.torch_function import record_torch_call
 from flodl.vocabulary.control_flow import keep
 from flodl.vocabulary.stages import run_stage

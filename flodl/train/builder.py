@@ -13,11 +13,11 @@ from torch import nn
 
 from flodl.data.loader import DataLoader
 from flodl.errors import TrainingError
+from flodl.nn.optimizers import optimizer_of
 from flodl.nn.rng import seed_all
 from flodl.observe.trend import Mode, Trend
 from flodl.runs.checkpoints import Keep
 from flodl.train.hooks import Hook, Hooks
-from flodl.train.optimizers import optimizer_of
 from flodl.train.outcome import RunHandle
 from flodl.train.protocols import MonitorLike
 from flodl.train.schedules import Every, Wanted

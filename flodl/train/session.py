@@ -17,7 +17,7 @@ from flodl.graph.planned_module import PlannedModule
 from flodl.graph.state import detach_state, graphs_below, has_state
 from flodl.inspect.steps import end_epoch
 from flodl.inspect.training_methods import attach_training
-from flodl.nn.optimizers import require_trains
+from flodl.nn.optimizers import optimizer_of, require_trains
 from flodl.nn.parameters import clip_grad_norm
 from flodl.nn.torch_schedules import apply_rate
 from flodl.observe.stored_values import require_count, require_number
@@ -25,7 +25,6 @@ from flodl.step.ema import Ema
 from flodl.step.fusing import fuse
 from flodl.step.recipe import Precision, require_one_number
 from flodl.train.evaluation import autocast_of
-from flodl.train.optimizers import optimizer_of
 from flodl.train.schedules import Every, Schedule, Wanted, schedule_of
 from flodl.train.sources import moved, source_of
 

@@ -11,8 +11,8 @@ import pytest
 
 from fdl_cli.containers.context import context_digest, context_files, needs_buildkit
 from fdl_cli.containers.engine import ImageBuild
+from fdl_cli.manifest.docker_tasks.services import find_service, pairs, require_understood
 from fdl_cli.manifest.model import Change, Invocation, Stored
-from fdl_cli.manifest.services import find_service, pairs, require_understood
 
 FDL = [sys.executable, "-P", "-m", "fdl_cli"]
 
@@ -226,7 +226,7 @@ def test_what_is_missing_of_docker_is_told_apart(state, tmp_path, fake):
 
 
 def test_gpu_files_are_added_only_with_a_gpu(tmp_path):
-    from fdl_cli.manifest.compose import Compose
+    from fdl_cli.manifest.docker_tasks.compose import Compose
 
     (tmp_path / "compose.yml").write_text("services: {dev: {image: x}}")
     (tmp_path / "compose.gpu.yml").write_text("services: {dev: {}}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flodl.checkpoint.files import checkpoint_keys
-from flodl.monitor.storage import open_reader
+from flodl.monitor.store.storage import open_reader
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

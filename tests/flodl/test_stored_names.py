@@ -2,7 +2,7 @@
 
 import pytest
 
-from flodl.tracing.mutated_attributes import live_names
+from flodl.tracing.effects.mutated_attributes import live_names
 
 
 class Owner:

@@ -33,7 +33,7 @@ from torch.nn import functional as F
 from flodl import Flow, FlowModule
 from flodl.errors import FlowError
 from flodl.tracing.active import ACTIVE, current_tracer
-from flodl.tracing.opaque_objects import Rule, rule_of
+from flodl.tracing.reads.opaque_objects import Rule, rule_of
 
 pytestmark = pytest.mark.torch
 

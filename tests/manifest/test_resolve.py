@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdl_cli.manifest.document import parse
-from fdl_cli.manifest.entry_arguments import entry_arguments
+from fdl_cli.manifest.entry.entry_arguments import entry_arguments
 from fdl_cli.manifest.model import Flags, Stored, Trouble
 from fdl_cli.manifest.overlay import plain
 from fdl_cli.manifest.resolve import (

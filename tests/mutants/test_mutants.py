@@ -3,7 +3,7 @@
 A patch opens with the tests that have to notice it:
 
     # tests: tests/flodl/test_world.py -k property
-    diff --git a/flodl/tracing/sources.py b/flodl/tracing/sources.py
+    diff --git a/flodl/tracing/reads/sources.py b/flodl/tracing/reads/sources.py
 
 The folders are the classes of faults that made ports wrong without a message.
 """

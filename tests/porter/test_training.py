@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from fdl_cli.app import main
-from fdl_cli.porter.analyse.file_facts import import_place
-from fdl_cli.porter.analyse.intents import training_blocks
-from fdl_cli.porter.analyse.loops import training_loops
 from fdl_cli.porter.emit.training import with_training
+from fdl_cli.porter.lower.file_facts import import_place
 from fdl_cli.porter.parse.reader import read
+from fdl_cli.porter.trainer.intents import training_blocks
+from fdl_cli.porter.trainer.loops import training_loops
 
 HEAD = """\
 import torch

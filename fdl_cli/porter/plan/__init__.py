@@ -2,23 +2,22 @@
 
 from typing import Final
 
-from fdl_cli.porter.plan import (
+from fdl_cli.porter.rewrite import (
     branches,
     chain,
     choice,
     encoder_decoder,
-    inline,
     module_branches,
     optional,
     residual,
-    returned,
     routed,
     scan,
     skip,
     slice_map,
     squeeze_excite,
 )
-from fdl_cli.porter.plan.pattern import Pattern
+from fdl_cli.porter.rewrite.pattern import Pattern
+from fdl_cli.porter.style import inline, returned
 
 # Tried in this order at the end of a block, again and again, until none matches.
 STRUCTURE: Final[tuple[Pattern, ...]] = (

@@ -26,8 +26,8 @@ from fdl_cli.porter.plan.eligible import find_obstacles
 from fdl_cli.porter.plan.helper_steps import with_helper_steps
 from fdl_cli.porter.plan.lifetimes import without_deletes
 from fdl_cli.porter.plan.lower_calls import write_words
-from fdl_cli.porter.plan.residual_sums import join_residuals
-from fdl_cli.porter.plan.rewriter import shorten
+from fdl_cli.porter.rewrite.residual_sums import join_residuals
+from fdl_cli.porter.rewrite.rewriter import shorten
 
 # In the order in which an import lists them.
 IMPORTABLE = (

@@ -11,7 +11,7 @@ from dataclasses import replace
 from fdl_cli.porter.ir.expressions import FLOW_WORDS, Expr, place, rebuilt, walk
 from fdl_cli.porter.ir.statements import Block, Stmt
 from fdl_cli.porter.knowledge.torch_names import MAKE_TENSORS
-from fdl_cli.porter.plan.method_chain import straighten
+from fdl_cli.porter.rewrite.method_chain import straighten
 
 _COMPUTING = frozenset({"torch", "method", "submodule", "function"})
 _ASKED = frozenset({"flow", "result"})

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from flodl import Cifar10, DataError, DataLoader, Mnist, Shakespeare
-from flodl.data.array_pickle import read_pickled_table
+from flodl.data.known.array_pickle import read_pickled_table
 
 pytestmark = pytest.mark.torch
 

@@ -16,10 +16,10 @@ import sys
 import time
 from pathlib import Path
 
-from flodl.monitor.frames import Rows, decode
 from flodl.monitor.monitor import Monitor
-from flodl.monitor.segments import segments
-from flodl.monitor.storage import open_reader
+from flodl.monitor.store.frames import Rows, decode
+from flodl.monitor.store.segments import segments
+from flodl.monitor.store.storage import open_reader
 from flodl.monitor.worker import MonitorWorker
 
 RECORDED, STORED, TIMES = 0, 8, 16  # offsets in the shared memory

@@ -13,10 +13,10 @@ from array import array
 import pytest
 
 from flodl.monitor.events import json_text
-from flodl.monitor.frames import MAGIC, Note, Rows, decode, encode
 from flodl.monitor.monitor import Monitor
 from flodl.monitor.run_list import RunList
-from flodl.monitor.storage import Reader
+from flodl.monitor.store.frames import MAGIC, Note, Rows, decode, encode
+from flodl.monitor.store.storage import Reader
 from tests.mutation_bounds import Bounds
 
 pytestmark = pytest.mark.torch

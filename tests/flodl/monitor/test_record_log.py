@@ -14,8 +14,8 @@ from torch import nn
 from flodl import FlowBuilder, Monitor
 from flodl.errors import UnknownNameError
 from flodl.monitor.__main__ import print_records
-from flodl.monitor.record_log import RecordLog, record_lines
-from flodl.monitor.storage import Reader
+from flodl.monitor.store.record_log import RecordLog, record_lines
+from flodl.monitor.store.storage import Reader
 
 pytestmark = pytest.mark.torch
 

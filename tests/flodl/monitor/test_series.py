@@ -9,10 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flodl.monitor import series as series_module
-from flodl.monitor.frames import Rows
-from flodl.monitor.live_points import points_payload
-from flodl.monitor.series import Series
+from flodl.monitor.store import series as series_module
+from flodl.monitor.store.frames import Rows
+from flodl.monitor.store.live_points import points_payload
+from flodl.monitor.store.series import Series
 
 pytestmark = pytest.mark.torch
 

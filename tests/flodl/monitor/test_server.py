@@ -15,7 +15,7 @@ from flodl import FlowBuilder
 from flodl.monitor.addresses import address_lines
 from flodl.monitor.monitor import Monitor
 from flodl.monitor.run_list import RunList
-from flodl.monitor.storage import open_reader
+from flodl.monitor.store.storage import open_reader
 from tests.flodl.monitor.streams import Stream, request
 
 pytestmark = pytest.mark.torch
@@ -168,8 +168,8 @@ def test_the_way_from_where_the_user_sits():
 
 @pytest.mark.slow
 def test_single_points_of_a_long_run_are_found_in_its_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("flodl.monitor.series.CAPACITY", 1024)
-    monkeypatch.setattr("flodl.monitor.point_index.MARK_BYTES", 2000)
+    monkeypatch.setattr("flodl.monitor.store.series.CAPACITY", 1024)
+    monkeypatch.setattr("flodl.monitor.store.point_index.MARK_BYTES", 2000)
 
     def value(step, of=0.0):
         return math.sin(step) + of

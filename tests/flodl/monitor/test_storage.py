@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flodl.errors import UnknownNameError
-from flodl.monitor.frames import Note, Rows, decode, encode
 from flodl.monitor.monitor import Monitor
-from flodl.monitor.segments import SegmentWriter, segments
-from flodl.monitor.storage import open_reader
+from flodl.monitor.store.frames import Note, Rows, decode, encode
+from flodl.monitor.store.segments import SegmentWriter, segments
+from flodl.monitor.store.storage import open_reader
 
 pytestmark = pytest.mark.torch
 
@@ -176,8 +176,8 @@ def test_a_full_disk_is_said_and_the_rest_is_kept_for_later(tmp_path, monkeypatc
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(file, data)
 
-    monkeypatch.setattr("flodl.monitor.segments.os.write", limited)
-    monkeypatch.setattr("flodl.monitor.segments.RETRY_SECONDS", 0)
+    monkeypatch.setattr("flodl.monitor.store.segments.os.write", limited)
+    monkeypatch.setattr("flodl.monitor.store.segments.RETRY_SECONDS", 0)
     monitor = Monitor(0, run=tmp_path, resources=False)
     monitor.record(0, {"loss": 0.0})
     monitor.flush()
@@ -199,8 +199,8 @@ def test_a_disk_that_stays_full_does_not_fill_the_memory(tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("flodl.monitor.segments.os.write", refuse)
-    monkeypatch.setattr("flodl.monitor.segments.BACKLOG_BYTES", 1000)
+    monkeypatch.setattr("flodl.monitor.store.segments.os.write", refuse)
+    monkeypatch.setattr("flodl.monitor.store.segments.BACKLOG_BYTES", 1000)
     writer = SegmentWriter(tmp_path)
     for _ in range(100):
         writer.append(b"x" * 100)

@@ -7,7 +7,7 @@ import pytest
 
 from flodl.monitor.eta import Eta
 from flodl.monitor.monitor import Monitor
-from flodl.monitor.records import EpochRecord
+from flodl.monitor.store.records import EpochRecord
 from flodl.monitor.wording import bytes_text, epoch_line, eta_text, finish_line
 
 pytestmark = pytest.mark.torch

@@ -16,7 +16,7 @@ from torch import nn
 from flodl import RunDirectory, Trainer
 from flodl.checkpoint.files import verify
 from flodl.monitor.monitor import Monitor
-from flodl.monitor.storage import open_reader
+from flodl.monitor.store.storage import open_reader
 
 EPOCHS = 8
 FILLED_AFTER, FREED_AFTER = 3, 6

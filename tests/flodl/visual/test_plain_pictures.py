@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from flodl import Flow, FlowModule, GraphError
+from flodl.inspect import drawing, pictures, timing
 from flodl.inspect import observation as obs
-from flodl.inspect import pictures, texts, timing
 from flodl.inspect.drawing import part_of
 from flodl.inspect.heat import profiled_part
 from flodl.visual.assemble import View, assemble
@@ -161,7 +161,7 @@ def test_picture_of_attention_leaves_out_sizes_assertions_and_unused_keywords():
 
 @pytest.mark.parametrize(
     "draw",
-    [pictures.svg, pictures.html, pictures.mermaid, texts.dot_of],
+    [pictures.svg, pictures.html, pictures.mermaid, drawing.dot_of],
     ids=["svg", "html", "mermaid", "dot"],
 )
 @pytest.mark.parametrize("make", [*(make for make, _ in MODELS.values()), Wayward, InPlace])
@@ -228,7 +228,7 @@ def test_texts_of_a_module_that_cannot_be_traced_say_that_the_wiring_is_unknown(
     model = Wayward()
     for text in (pictures.svg(model), pictures.html(model), pictures.mermaid(model)):
         assert "wiring unknown" in text
-    dot = texts.dot_of(model)
+    dot = drawing.dot_of(model)
     assert 'unknown [label="wiring unknown"' in dot
     assert "->" not in dot
     assert "output" not in dot
@@ -302,7 +302,7 @@ def test_script_modules_are_boxes_and_no_pictures():
 
 
 def test_dot_of_a_plain_model_has_an_edge_per_value_read():
-    dot = texts.dot_of(ResNet())
+    dot = drawing.dot_of(ResNet())
     assert 'n4 [label="layer1\\nSequential\\n[2.4K params]", shape=folder' in dot
     assert len(re.findall(r"->", dot)) == 9
     assert "n8 -> output;" in dot

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from flodl import NonFiniteError, TrainedState
-from flodl.monitor.storage import open_reader
+from flodl.monitor.store.storage import open_reader
 from torch import nn
 
 from {{ package }} import train

@@ -1,0 +1,1 @@
+"""Tasks that run in the Docker services of a project."""

@@ -1,0 +1,1 @@
+"""Entry programs of tasks: their options, arguments and files."""

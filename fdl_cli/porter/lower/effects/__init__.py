@@ -1,0 +1,1 @@
+"""Effects of a forward: attributes, containers, objects, random numbers and opaque calls."""

@@ -1,0 +1,1 @@
+"""Patterns that only improve the text; correctness does not depend on them."""

@@ -1,0 +1,1 @@
+"""Training loops become `Trainer` steps or builders: recognition, moves and refusals."""

@@ -1,0 +1,1 @@
+"""Known data sets, read from their files without running anything."""

@@ -1,0 +1,1 @@
+"""Metrics of runs on disk and in memory: frames, segments, series, records."""
