@@ -42,11 +42,10 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 UNPINNED = {"torch", "torchvision"}
 NATIVE = "test_train_after_yes_sets_the_project_up_and_trains"
 CONTAINED = "test_wheel_in_a_fresh_container_trains_and_tests_a_new_project"
-# All tests of runtime and prover, and the fast ones of the porter: its slow ones take as long as all
-# others, and rarely depend on the version of Python. The last two go from a wheel to a training.
+# All tests of runtime, prover and porter. The last two go from a wheel to a training.
 TESTS = (
-    ("tests/flodl",),
-    ("-m", "not slow", "tests/porter"),
+    ("tests/flodl", "tests/flodl_verify"),
+    ("tests/porter",),
     (
         "-rs",
         f"tests/torch_setup/test_new_project.py::{NATIVE}",

@@ -107,9 +107,9 @@ def test_tests_have_the_verdict_of_pytest(others, tmp_path, capfd, code, verdict
     assert others.run_tests(13, prepared) is (code == 0)
     first, second, third, last = capfd.readouterr().out.splitlines()
     assert first.startswith("-m pytest")
-    assert first.endswith(f"tests/flodl in {others.ROOT}")
-    assert "slow" not in first  # the slow tests of the runtime run there too
-    assert second.endswith(f"-m not slow tests/porter in {others.ROOT}")
+    assert "slow" not in first + second  # the slow tests run there too
+    assert first.endswith(f"tests/flodl tests/flodl_verify in {others.ROOT}")
+    assert second.endswith(f"-p no:cacheprovider tests/porter in {others.ROOT}")
     assert "::test_wheel_in_a_fresh_container_" in third
     assert last.startswith(f"python 3.13 {verdict}  ")
 
