@@ -135,7 +135,7 @@ with tempfile.TemporaryFile() as file, open(os.devnull, "w") as null:
 @pytest.mark.slow
 def test_the_kernel_refuses_what_libraries_write(places: tuple[Path, Path]) -> None:
     project, workdir = places
-    root = str(Path(__file__).parents[3])
+    root = str(Path(__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", BARRIER, root, str(project), str(workdir)],
         capture_output=True, text=True, check=False, timeout=60,

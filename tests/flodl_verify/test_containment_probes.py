@@ -11,7 +11,7 @@ from tests.flodl_verify.probes import PROBES
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("probing.py")
 # By Python's own guards, by the kernel, or because the user may not do it anyway.
 REFUSALS = (

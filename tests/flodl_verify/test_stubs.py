@@ -16,7 +16,7 @@ from flodl_verify.stubs.datasets import VISION, Image, synthetic_vision
 from flodl_verify.stubs.transforms import make_transforms_module
 
 pytestmark = pytest.mark.torch
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", sorted(VISION))
