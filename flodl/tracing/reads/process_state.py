@@ -21,7 +21,7 @@ import threading
 import time
 from contextlib import contextmanager
 from functools import lru_cache, wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import torch
 
@@ -72,6 +72,7 @@ _OF_NUMPY_RANDOM: Final = (
 _lock = threading.Lock()
 _depth: list[int] = []
 _replaced: list[tuple[dict[str, Any], str, Any]] = []
+_replaced_environments: list[Any] = []
 
 
 # Each trace puts them in: they are made once for a function, not once for a trace.
@@ -110,8 +111,19 @@ def _stepped(original: Callable[..., Any]) -> Callable[..., Any]:
     return step
 
 
-def _environment_read(original: Callable[..., Any]) -> Callable[..., Any]:
-    def __getitem__(self: Any, key: Any) -> Any:  # noqa: N807
+_ENVIRON: Final = type(os.environ)
+
+
+@final
+class _ReadEnvironment(_ENVIRON):  # type: ignore[misc,valid-type]
+    """The class of `os.environ` while a flow is traced.
+
+    A patch of `__getitem__` on the class itself would be lost: CPython 3.13 has 1,000 versions for a class,
+    and after so many changes calls the method that it had cached before (`MAX_VERSIONS_PER_CLASS`,
+    https://github.com/python/cpython/blob/3.13/Objects/typeobject.c).
+    """
+
+    def __getitem__(self, key: Any) -> Any:
         tracer = current_tracer()
         # `get`, `in` and `os.getenv` are written in Python and come here.
         frame = sys._getframe(1)
@@ -119,21 +131,18 @@ def _environment_read(original: Callable[..., Any]) -> Callable[..., Any]:
             frame = frame.f_back
         if tracer is not None and self is os.environ and is_user_frame(frame):
             kept = tracer.encoder.constant(os.environ, "environ", guarded=False).key
-            tracer.sources.found(_variable(original, self, key), f"{kept}.get({key!r})")
-        return original(self, key)
+            tracer.sources.found(self._known(key), f"{kept}.get({key!r})")
+        return super().__getitem__(key)
 
-    return __getitem__
+    def _known(self, key: Any) -> str | None:
+        try:
+            found: str = super().__getitem__(key)
+        except KeyError:
+            return None
+        return found
 
 
 _OF_PYTHON: Final = ("<frozen", os.getenv.__code__.co_filename)
-
-
-def _variable(original: Callable[..., Any], environ: Any, key: Any) -> str | None:
-    try:
-        found: str = original(environ, key)
-    except KeyError:
-        return None
-    return found
 
 
 def _next(iterator: Any, /, *default: Any) -> Any:
@@ -168,22 +177,31 @@ def traced_process_state() -> Iterator[None]:
     """
     with _lock:
         _depth.append(threading.get_ident())
-        if len(_depth) == 1:
-            for table, name, made in _tables():
-                _replaced.append((table, name, table[name]))
-                table[name] = made
-            type(os.environ).__getitem__ = _READ_ENVIRONMENT  # type: ignore[method-assign]
     try:
+        with _lock:
+            if not _replaced:
+                _replace()
         yield
     finally:
         with _lock:
             _depth.pop()
             if not _depth:
-                while _replaced:
-                    table, name, before = _replaced.pop()
-                    table[name] = before
-                type(os.environ).__getitem__ = _PLAIN_ENVIRONMENT  # type: ignore[method-assign]
+                _restore()
 
 
-_PLAIN_ENVIRONMENT = type(os.environ).__getitem__
-_READ_ENVIRONMENT = _environment_read(_PLAIN_ENVIRONMENT)
+def _replace() -> None:
+    for table, name, made in _tables():
+        _replaced.append((table, name, table[name]))
+        table[name] = made
+    if type(os.environ) is _ENVIRON:
+        _replaced_environments.append(os.environ)
+        os.environ.__class__ = _ReadEnvironment
+
+
+def _restore() -> None:
+    while _replaced:
+        table, name, before = _replaced[-1]
+        table[name] = before
+        _replaced.pop()
+    while _replaced_environments:
+        _replaced_environments.pop().__class__ = _ENVIRON
