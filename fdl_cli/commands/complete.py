@@ -112,7 +112,7 @@ def _values(path: str, wanted: str, environ: Mapping[str, str]) -> tuple[Candida
 
 
 def _complete_task(words: tuple[str, ...], current: str, environ: Mapping[str, str]) -> Completion:
-    from fdl_cli.manifest.entry.entry_arguments import remembered_schema
+    from fdl_cli.manifest.entry_arguments import remembered_schema
     from fdl_cli.manifest.resolve import find_task, table
     from fdl_cli.manifest.store import project_here
 

@@ -10,10 +10,10 @@ from fdl_cli.commands.command import Command, CommandGroup
 from fdl_cli.commands.task_context import surroundings
 from fdl_cli.console import Console
 from fdl_cli.context import Context
-from fdl_cli.manifest.document import Table
-from fdl_cli.manifest.overlay import lookup
 from fdl_cli.manifest.plan import Setting, settings_of, shown
 from fdl_cli.manifest.project import open_project
+from fdl_cli.manifest.reading.document import Table
+from fdl_cli.manifest.reading.overlay import lookup
 from fdl_cli.result import CommandResult
 
 

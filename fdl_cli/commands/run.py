@@ -148,7 +148,7 @@ def _result(data: RunData, code: int = 0) -> CommandResult[RunData]:
 
 def _help(request: Request, around: Surroundings) -> str:
     from fdl_cli.manifest.describe import task_help
-    from fdl_cli.manifest.entry.probe import entry_schema
+    from fdl_cli.manifest.probe import entry_schema
 
     found = request.found
     schema = None

@@ -11,15 +11,15 @@ from fdl_cli.commands.command import Command, CommandGroup
 from fdl_cli.commands.task_context import surroundings
 from fdl_cli.console import Console
 from fdl_cli.context import Context
-from fdl_cli.manifest.entry.entries import (
+from fdl_cli.manifest.entries import (
     EntryState,
     clear,
     entry_states,
     refresh,
     require_entries,
 )
-from fdl_cli.manifest.manifest_schema import manifest_schema
 from fdl_cli.manifest.project import open_project
+from fdl_cli.manifest.reading.manifest_schema import manifest_schema
 from fdl_cli.result import CommandResult
 
 

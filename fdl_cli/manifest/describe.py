@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, final
 
-from fdl_cli.manifest.entry.schema import Option, Schema
 from fdl_cli.manifest.model import Tree
 from fdl_cli.manifest.resolve import Found, table, text
+from fdl_cli.manifest.schema import Option, Schema
 
 DEFAULT_GROUP = "Tasks"
 

@@ -7,7 +7,7 @@ long way in `fdl_cli.commands` answers it; both use the same resolution.
 import os
 from collections.abc import Mapping
 
-from fdl_cli.manifest.entry.entry_arguments import known_arguments
+from fdl_cli.manifest.entry_arguments import known_arguments
 from fdl_cli.manifest.execute import become
 from fdl_cli.manifest.model import Flags, Invocation, Trouble, overlay_name
 from fdl_cli.manifest.records import record_start

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
-from fdl_cli.manifest.document import Node, Place, Table
-from fdl_cli.manifest.load import Manifest
 from fdl_cli.manifest.model import Invocation
-from fdl_cli.manifest.overlay import leaves, lookup
+from fdl_cli.manifest.reading.document import Node, Place, Table
+from fdl_cli.manifest.reading.load import Manifest
+from fdl_cli.manifest.reading.overlay import leaves, lookup
 from fdl_cli.manifest.request import Request, task_path
 
 # Text that YAML reads as this very text, also inside `[...]`.
@@ -102,7 +102,7 @@ def shown(node: Node) -> str:
     """Return a value as one line of YAML.
 
     Example:
-        >>> from fdl_cli.manifest.document import Leaf
+        >>> from fdl_cli.manifest.reading.document import Leaf
         >>> shown(Leaf(("python", "-c", "1"), ("python", "-c", "1"), Place("fdl.yml", 1, 1)))
         '[python, -c, "1"]'
     """

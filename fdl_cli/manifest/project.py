@@ -15,8 +15,8 @@ from fdl_cli.errors import (
     UsageError,
 )
 from fdl_cli.manifest.discover import find_root, other_manifest_hint
-from fdl_cli.manifest.load import Manifest, load
 from fdl_cli.manifest.model import LOCAL, MANIFEST, Stored, Trouble, overlay_name
+from fdl_cli.manifest.reading.load import Manifest, load
 from fdl_cli.manifest.store import keep
 
 

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.errors import NotFoundError, UsageError
-from fdl_cli.manifest.document import Table
-from fdl_cli.manifest.entry.entry_arguments import entry_arguments
-from fdl_cli.manifest.entry.probe import entry_schema
+from fdl_cli.manifest.entry_arguments import entry_arguments
 from fdl_cli.manifest.model import Flags, Invocation, Trouble
-from fdl_cli.manifest.overlay import lookup
+from fdl_cli.manifest.probe import entry_schema
 from fdl_cli.manifest.project import (
     Project,
     Surroundings,
@@ -20,6 +18,8 @@ from fdl_cli.manifest.project import (
     open_project,
     take_overlay,
 )
+from fdl_cli.manifest.reading.document import Table
+from fdl_cli.manifest.reading.overlay import lookup
 from fdl_cli.manifest.resolve import (
     Found,
     find_task,

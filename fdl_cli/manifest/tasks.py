@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final, Literal
 
-from fdl_cli.manifest.document import Node, Problem, Table
 from fdl_cli.manifest.model import OPTION_SECTIONS
+from fdl_cli.manifest.reading.document import Node, Problem, Table
 
 TaskKind = Literal["run", "path", "entry", "preset"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fdl_cli.manifest.entry.schema import read_schema
-from fdl_cli.manifest.load import load
-from fdl_cli.manifest.rules import PROJECT_KEYS, SERVICE_KEYS, TASK_KEYS
+from fdl_cli.manifest.reading.load import load
+from fdl_cli.manifest.reading.rules import PROJECT_KEYS, SERVICE_KEYS, TASK_KEYS
+from fdl_cli.manifest.schema import read_schema
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "reference" / "tasks.md").read_text(
     encoding="utf-8"

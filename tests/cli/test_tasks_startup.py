@@ -13,10 +13,10 @@ pytestmark = pytest.mark.slow  # every test starts several processes
 FDL = [sys.executable, "-P", "-m", "fdl_cli"]
 ALLOWED = {
     "fdl_cli", "fdl_cli.app", "fdl_cli.commands", "fdl_cli.commands.registry", "fdl_cli.folders",
-    "fdl_cli.manifest", "fdl_cli.manifest.discover", "fdl_cli.manifest.entry.entry_arguments",
-    "fdl_cli.manifest.entry.entry_files", "fdl_cli.manifest.execute", "fdl_cli.manifest.fast",
+    "fdl_cli.manifest", "fdl_cli.manifest.discover", "fdl_cli.manifest.entry_arguments",
+    "fdl_cli.manifest.entry_files", "fdl_cli.manifest.execute", "fdl_cli.manifest.fast",
     "fdl_cli.manifest.model", "fdl_cli.manifest.records", "fdl_cli.manifest.resolve",
-    "fdl_cli.manifest.entry.schema", "fdl_cli.manifest.entry.schema_check", "fdl_cli.manifest.store",
+    "fdl_cli.manifest.schema", "fdl_cli.manifest.schema_check", "fdl_cli.manifest.store",
     "fdl_cli.manifest.variables", "fdl_cli.manifest.words",
 }  # fmt: skip
 NEVER = {

@@ -5,8 +5,8 @@ import tracemalloc
 
 import pytest
 
-from fdl_cli.manifest.document import Leaf, Place, parse
-from fdl_cli.manifest.overlay import leaves, plain
+from fdl_cli.manifest.reading.document import Leaf, Place, parse
+from fdl_cli.manifest.reading.overlay import leaves, plain
 from tests.mutation_bounds import Bounds
 
 

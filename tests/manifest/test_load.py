@@ -4,8 +4,8 @@ import pytest
 
 from fdl_cli.errors import ConfigError, NotFoundError
 from fdl_cli.manifest.describe import rows
-from fdl_cli.manifest.load import environments, load
 from fdl_cli.manifest.project import require_root
+from fdl_cli.manifest.reading.load import environments, load
 from fdl_cli.manifest.resolve import find_task
 
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdl_cli.manifest.document import Leaf, Place, Table, parse
-from fdl_cli.manifest.overlay import leaves, lookup, merge, plain, without_nulls
+from fdl_cli.manifest.reading.document import Leaf, Place, Table, parse
+from fdl_cli.manifest.reading.overlay import leaves, lookup, merge, plain, without_nulls
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 VALUES = st.sampled_from([None, True, False, 1, 2.5, "x", "y"])

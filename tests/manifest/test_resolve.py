@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdl_cli.manifest.document import parse
-from fdl_cli.manifest.entry.entry_arguments import entry_arguments
+from fdl_cli.manifest.entry_arguments import entry_arguments
 from fdl_cli.manifest.model import Flags, Stored, Trouble
-from fdl_cli.manifest.overlay import plain
+from fdl_cli.manifest.reading.document import parse
+from fdl_cli.manifest.reading.overlay import plain
 from fdl_cli.manifest.resolve import (
     find_task,
     read_task_words,
@@ -48,7 +48,7 @@ commands:
 
 
 def stored():
-    from fdl_cli.manifest.overlay import without_nulls
+    from fdl_cli.manifest.reading.overlay import without_nulls
 
     tree = plain(without_nulls(parse(MANIFEST, "fdl.yml").table))
     return Stored("/p", None, tree, "digest")

@@ -11,12 +11,12 @@ import typer
 
 import fdl_cli.entry_schema as asker
 from fdl_cli.entry_schema import answer_schema, describe
-from fdl_cli.manifest.entry.entry_arguments import entry_arguments
-from fdl_cli.manifest.entry.schema import read_schema
-from fdl_cli.manifest.entry.schema_check import check_words, require_complete
-from fdl_cli.manifest.manifest_schema import manifest_schema
+from fdl_cli.manifest.entry_arguments import entry_arguments
 from fdl_cli.manifest.model import Trouble
+from fdl_cli.manifest.reading.manifest_schema import manifest_schema
 from fdl_cli.manifest.resolve import find_task
+from fdl_cli.manifest.schema import read_schema
+from fdl_cli.manifest.schema_check import check_words, require_complete
 from fdl_cli.manifest.words import divide
 
 
@@ -202,7 +202,7 @@ def test_the_schema_of_the_manifest_agrees_with_the_loader(tmp_path):
     import yaml
 
     from fdl_cli.errors import ConfigError
-    from fdl_cli.manifest.load import load
+    from fdl_cli.manifest.reading.load import load
 
     validator = jsonschema.Draft202012Validator(manifest_schema())
     for text, valid in (

@@ -13,8 +13,8 @@ from typing import Any, Final, final
 from fdl_cli.errors import ConfigError
 from fdl_cli.manifest.model import Stored, Trouble
 from fdl_cli.manifest.project import explained
+from fdl_cli.manifest.reading.rules import BUILD_KEYS, SERVICE_KEYS
 from fdl_cli.manifest.resolve import table
-from fdl_cli.manifest.rules import BUILD_KEYS, SERVICE_KEYS
 from fdl_cli.manifest.variables import fill_in
 
 COMPOSE_FILES: Final = ("compose.yml", "compose.yaml", "docker-compose.yml", "docker-compose.yaml")

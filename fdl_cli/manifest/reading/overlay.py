@@ -9,8 +9,8 @@ After:  {opts: {a: 1, b: 2}}
 
 from collections.abc import Iterator
 
-from fdl_cli.manifest.document import Leaf, Node, Scalar, Table
 from fdl_cli.manifest.model import Value
+from fdl_cli.manifest.reading.document import Leaf, Node, Scalar, Table
 
 
 def merge(under: Table, over: Table) -> Table:

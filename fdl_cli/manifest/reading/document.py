@@ -6,7 +6,7 @@ so its node tree is read instead.
 
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from fdl_cli.manifest.bounds import nodes_problem, text_problem
+from fdl_cli.manifest.reading.bounds import nodes_problem, text_problem
 
 if TYPE_CHECKING:
     import yaml

@@ -7,11 +7,11 @@ environment variable, preset, the entry's `options:`, the entry's default.
 import os
 from collections.abc import Mapping
 
-from fdl_cli.manifest.entry.entry_files import schema_key, signature, watched
-from fdl_cli.manifest.entry.schema import Option, Schema, read_schema
-from fdl_cli.manifest.entry.schema_check import Given, check_value, check_words, require_complete
+from fdl_cli.manifest.entry_files import schema_key, signature, watched
 from fdl_cli.manifest.model import OPTION_SECTIONS, Stored, Trouble, Value
 from fdl_cli.manifest.resolve import Found, table
+from fdl_cli.manifest.schema import Option, Schema, read_schema
+from fdl_cli.manifest.schema_check import Given, check_value, check_words, require_complete
 from fdl_cli.manifest.store import entry_path, read_entry
 from fdl_cli.manifest.words import Words
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fdl_cli.manifest.rules import (
+from fdl_cli.manifest.reading.rules import (
     BUILD_KEYS,
     FORWARD_WORDS,
     PROJECT_KEYS,

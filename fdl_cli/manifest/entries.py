@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Literal, final
 
 from fdl_cli.errors import NotFoundError
-from fdl_cli.manifest.entry.entry_arguments import write_schema
-from fdl_cli.manifest.entry.entry_files import schema_key, signature, watched
-from fdl_cli.manifest.entry.probe import ask
+from fdl_cli.manifest.entry_arguments import write_schema
+from fdl_cli.manifest.entry_files import schema_key, signature, watched
 from fdl_cli.manifest.model import Stored, Tree
+from fdl_cli.manifest.probe import ask
 from fdl_cli.manifest.resolve import Found, find_task, table
 from fdl_cli.manifest.store import entry_path, read_entry
 

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple, assert_never, final
 
-from fdl_cli.manifest.document import Leaf, Node, Problem, Table
+from fdl_cli.manifest.reading.document import Leaf, Node, Problem, Table
 
 Kind = Literal[
     "text", "flag", "words", "texts", "scalars", "options", "tasks", "services", "build", "forward",

@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple, final
 
 import fdl_cli.entry_schema as asker
 from fdl_cli.errors import FdlError
-from fdl_cli.manifest.entry.entry_arguments import remembered_schema, write_schema
-from fdl_cli.manifest.entry.entry_files import entry_command, entry_file, is_python
-from fdl_cli.manifest.entry.schema import Schema, read_schema
+from fdl_cli.manifest.entry_arguments import remembered_schema, write_schema
+from fdl_cli.manifest.entry_files import entry_command, entry_file, is_python
 from fdl_cli.manifest.execute import task_environment
 from fdl_cli.manifest.model import Flags, Invocation, Stored
 from fdl_cli.manifest.resolve import Found, resolve
+from fdl_cli.manifest.schema import Schema, read_schema
 
 PATIENCE_S: Final = 30.0
 _PARSERS: Final = ("argparse", "typer", "click")

@@ -5,8 +5,8 @@ On the path of `fdl <task>`.
 
 from typing import NamedTuple, final
 
-from fdl_cli.manifest.entry.schema import Option, Schema
 from fdl_cli.manifest.model import Trouble
+from fdl_cli.manifest.schema import Option, Schema
 
 
 @final

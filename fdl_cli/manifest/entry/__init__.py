@@ -1,1 +1,0 @@
-"""Entry programs of tasks: their options, arguments and files."""

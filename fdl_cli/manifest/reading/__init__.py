@@ -1,0 +1,1 @@
+"""Reading of manifests: YAML within bounds, layers, rules and their merge."""
