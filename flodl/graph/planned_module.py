@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, final, overload
 
 from torch import nn
 
+from flodl.graph.plan_cache import PlanCache
 from flodl.graph.state import Memory
 from flodl.graph.texts import code_of, kinds_of, spec_of
 from flodl.ir.pretty import flow_text
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     import torch
 
     from flodl.graph.compiled_plan import CompiledPlan
-    from flodl.graph.plan_cache import PlanCache
 
 _T = TypeVar("_T")
 _TAKEN = "_flodl_taken"
@@ -69,6 +69,7 @@ class Offered(Generic[_T]):
 class PlannedModule(nn.Module):
     """A module that runs recorded plans: a graph from a builder, or a flow module of a user."""
 
+    # transformers evaluates the annotations of a class and its bases, so their names are imported here.
     _flodl_plans: dict[str, PlanCache]
     _flodl_memory: Memory
 

@@ -3,6 +3,7 @@
 import copy
 import csv
 import inspect
+import typing
 
 import pytest
 import torch
@@ -178,6 +179,12 @@ def test_flow_module_adds_few_public_names_to_a_class():
     theirs = ("_flodl_", "__", "_abc_", "_repr_svg_")
     assert [name for name in private if not name.startswith(theirs)] == []
     assert not isinstance(Taken(), Graph)
+
+
+@pytest.mark.parametrize("kind", [Taken, Graph, FlowModule, View])
+def test_annotations_of_our_classes_can_be_evaluated(kind):
+    # transformers does so with each class that extends its `PreTrainedModel`.
+    assert isinstance(typing.get_type_hints(kind), dict)
 
 
 def test_flow_module_read_by_a_name_of_the_view_names_the_view():
