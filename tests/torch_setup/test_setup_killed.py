@@ -95,3 +95,35 @@ def test_an_exchange_that_was_cut_off_is_finished(project, monkeypatch):
             break
         steps += 1
     assert steps >= 5
+
+
+@pytest.mark.parametrize("keep", [None, "before"])
+@pytest.mark.parametrize("calls", [0, 1])
+def test_exchange_cut_off_while_it_removes_files_leaves_nothing(
+    tmp_path, monkeypatch, keep, calls
+):
+    import json
+
+    from fdl_cli.torch_setup.install import switch as room
+
+    for name in (room.NEW, room.OLD):
+        (tmp_path / name / "lib").mkdir(parents=True)
+        (tmp_path / name / "lib" / f"file{name}").touch()
+    journal = {"phase": "placing", "site": "lib", "remove": [], "keep": keep}
+    (tmp_path / room.JOURNAL).write_text(json.dumps(journal), encoding="utf-8")
+    removed, rmtree = [], room.shutil.rmtree
+
+    def killed(path, **options):
+        if len(removed) == calls:
+            raise SystemExit
+        removed.append(path)
+        rmtree(path, **options)
+
+    monkeypatch.setattr(room.shutil, "rmtree", killed)
+    with pytest.raises(SystemExit):
+        room.finish_interrupted(tmp_path)
+    monkeypatch.undo()
+    assert room.finish_interrupted(tmp_path)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == ({"lib", room.KEPT} if keep else {"lib"})
+    assert (tmp_path / "lib" / f"file{room.NEW}").exists()

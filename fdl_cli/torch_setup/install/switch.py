@@ -157,13 +157,14 @@ def finish_interrupted(environment: Path) -> bool:
         journal["phase"] = "placing"
         _write_journal(environment, journal)
     _merge(environment / NEW, environment)
-    (environment / JOURNAL).unlink()
     shutil.rmtree(environment / NEW, ignore_errors=True)
     if journal["keep"] is not None and (environment / OLD).is_dir():
         forget(journal["keep"], environment)
         (environment / KEPT).mkdir(exist_ok=True)
         (environment / OLD).rename(environment / KEPT / journal["keep"])
     shutil.rmtree(environment / OLD, ignore_errors=True)
+    # Last: a run that is killed while it removes gigabytes leaves them to the next one.
+    (environment / JOURNAL).unlink()
     return True
 
 
