@@ -93,7 +93,7 @@ class Graph(ViewMixin, PlannedModule):
         self._flodl_plans[MAIN].add(program)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, nn.Module):
+        if isinstance(value, nn.Module) and name in _METHODS:
             self.add_module(name, value)
         else:
             super().__setattr__(name, value)
@@ -103,8 +103,6 @@ class Graph(ViewMixin, PlannedModule):
         if name in _METHODS:
             self._modules[name] = module
             vars(self)[name] = module
-        elif module is not None and name in self._modules:
-            super().__setattr__(name, module)
         else:
             super().add_module(name, module)
 

@@ -11,6 +11,9 @@ methods of a flow module, make way for a member of the same name:
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from functools import partial
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, final, overload
 
 from torch import nn
@@ -26,8 +29,10 @@ if TYPE_CHECKING:
     import torch
 
     from flodl.graph.compiled_plan import CompiledPlan
+    from flodl.ir.graph import GraphSpec
 
 _T = TypeVar("_T")
+Method = TypeVar("Method", bound="Callable[..., Any]")
 _TAKEN = "_flodl_taken"
 
 
@@ -66,6 +71,26 @@ class Offered(Generic[_T]):
         return self._read(instance)
 
 
+def offered(method: Method) -> Method:
+    """Let a method make way for a member of the same name.
+
+    Example:
+        >>> from flodl.graph.planned_module import offered
+        >>> class Model:
+        ...     @offered
+        ...     def build(self) -> str:
+        ...         return "built"
+        >>> model = Model()
+        >>> model.build()
+        'built'
+        >>> model.build = 3
+        >>> model.build
+        3
+    """
+    made: Any = Offered(partial(MethodType, method), method)
+    return cast("Method", made)
+
+
 class PlannedModule(nn.Module):
     """A module that runs recorded plans: a graph from a builder, or a flow module of a user."""
 
@@ -73,12 +98,27 @@ class PlannedModule(nn.Module):
     _flodl_plans: dict[str, PlanCache]
     _flodl_memory: Memory
 
-    spec = Offered(spec_of)
-    code = Offered(code_of)
+    @Offered
+    def spec(self) -> GraphSpec:
+        """The description that is in force: the most recently recorded one.
 
+        Raises:
+            GraphError: the flow has not been recorded yet.
+        """
+        return spec_of(self)
+
+    @Offered
+    def code(self) -> str:
+        """The generated Python source of the forward, one text per recorded plan.
+
+        Raises:
+            GraphError: the flow has not been recorded yet.
+        """
+        return code_of(self)
+
+    @abstractmethod
     def _flodl_programs(self) -> tuple[CompiledPlan, ...]:
         """Return the plans that `forward` runs, the newest last."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         """Return the flow as text; of a class that brings a `__repr__`, what that says."""

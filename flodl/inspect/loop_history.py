@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flodl.errors import GraphError, UnknownNameError
+from flodl.inspect.paths import graph_only
 from flodl.ir.graph import Submodule
 from flodl.nodes.loop_body import LoopBody
 
@@ -18,17 +19,18 @@ if TYPE_CHECKING:
 _UNNAMED = ""  # the result of `LoopBody.trace`; its key is the tag of the loop
 
 
-def read_traces(graph: Any, name: str) -> list[Tensor]:
+def read_traces(module: nn.Module, name: str) -> list[Tensor]:
     """Return the values that were published under a name, one per turn that published it.
 
     Args:
-        graph: the graph; loops of nested graphs are searched, too.
+        module: a graph; loops of nested graphs are searched, too.
         name: the name that a `LoopBody` published, or the tag of a loop whose body has `trace()`.
 
     Raises:
-        GraphError: two loops have that name.
+        GraphError: two loops have that name, or the module is no graph.
         UnknownNameError: nothing was published under it.
     """
+    graph = graph_only(module)
     found = {
         path: traces[name]
         for path, traces in _bodies(graph)

@@ -15,7 +15,7 @@ from flodl.observe.profile import Clock, NodeStats, NodeTiming, Profile, Profile
 if TYPE_CHECKING:
     from torch import nn
 
-_KEY = "_plain_profiler"
+_KEY = "_flodl_profiler"
 
 
 @final

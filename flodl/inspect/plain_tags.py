@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-_KEY = "_plain_tags"
+_KEY = "_flodl_tags"
 
 
 @final

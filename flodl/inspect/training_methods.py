@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from flodl.errors import GraphError
+from flodl.graph.planned_module import PlannedModule
 from flodl.inspect.viewer import AbstractViewer
 
 if TYPE_CHECKING:
@@ -56,9 +57,14 @@ def session_of(module: nn.Module) -> Session:
     """Return the session that `Trainer.setup` attached.
 
     Raises:
-        GraphError: the model was not set up.
+        GraphError: the model was not set up, or is a plain module, which keeps no session.
     """
     session: Session | None = vars(module).get(_KEY, _Attached()).session
+    if session is None and not isinstance(module, PlannedModule):
+        raise GraphError(
+            f"{type(module).__name__} is no graph: keep the session that Trainer.setup returns, and call "
+            "its methods"
+        )
     if session is None:
         raise GraphError(
             f"{type(module).__name__} is not set up for training: "

@@ -6,7 +6,6 @@ import copy
 from abc import ABCMeta
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 
@@ -16,7 +15,7 @@ from torch import nn
 from flodl.errors import FlowError, GraphError
 from flodl.graph.compiled_plan import CompiledPlan
 from flodl.graph.plan_cache import PlanCache
-from flodl.graph.planned_module import Offered, PlannedModule, set_plans
+from flodl.graph.planned_module import PlannedModule, offered, set_plans
 from flodl.graph.side_exits import NOTHING, Replay, SideExit
 from flodl.inspect.pictures import notebook_svg
 from flodl.inspect.view import NAMES
@@ -116,20 +115,28 @@ class FlowModule(PlannedModule, metaclass=FlowMeta):
         definition = main_definition(self)
         return self._flodl_plans[definition.key].programs if definition is not None else ()
 
-    @Offered
-    def describe(self) -> Callable[[], bool]:
-        """Describe the flow without values, in training and evaluation mode; return whether that is possible.
+    @offered
+    def describe(self) -> bool:
+        """Describe the flow without values, in training and evaluation mode, where that is possible.
 
-        If it is not, the first call records the flow.
+        Returns:
+            Whether the flow is described; if not, the first call records it.
         """
-        return partial(describe, self)
+        return describe(self)
 
-    @Offered
-    def build(self) -> Callable[..., Self]:
-        """Record the flow for example inputs, given as for a call, and return the module.
+    @offered
+    def build(self, *example: Any, **named: Any) -> Self:
+        """Record the flow for example inputs, without keeping the result.
 
         Needed only before `torch.compile(fullgraph=True)` or `torch.export` is the first to call a flow
-        that needs sizes or other values. Runs one forward under `torch.no_grad()`.
+        that needs sizes or other values.  Runs one forward under `torch.no_grad()`.
+
+        Args:
+            *example: example inputs, as for a call.
+            **named: keyword inputs.
+
+        Returns:
+            The module itself.
 
         Example:
             >>> import torch
@@ -143,12 +150,15 @@ class FlowModule(PlannedModule, metaclass=FlowMeta):
             >>> "reshape" in rows.build(torch.ones(2, 3, 4)).code
             True
         """
-        return partial(build, self)
+        with torch.no_grad():
+            self(*example, **named)
+        return self
 
-    @Offered
-    def rebuild(self) -> Callable[[], Self]:
-        """Forget all recorded plans, and return the module; the next call records again."""
-        return partial(_rebuilt, self)
+    @offered
+    def rebuild(self) -> Self:
+        """Forget all recorded plans; the next call records again.  Returns the module itself."""
+        rebuild(self)
+        return self
 
     def _repr_svg_(self) -> str | None:
         """Return the picture for notebooks, nothing before the flow is recorded."""
@@ -352,22 +362,10 @@ def describe(module: Any) -> bool:
     return True
 
 
-def build(module: Any, *example: Any, **named: Any) -> Any:
-    """Record the flow of a module for example inputs, and return the module."""
-    with torch.no_grad():
-        module(*example, **named)
-    return module
-
-
 def rebuild(module: Any) -> None:
     """Forget all recorded plans of a flow module."""
     _forget(module)
     describe(module)
-
-
-def _rebuilt(module: Any) -> Any:
-    rebuild(module)
-    return module
 
 
 def _described(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from functools import partial, wraps
-from types import FunctionType, MethodType
+from functools import wraps
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from flodl.graph.error_notes import explain
-from flodl.graph.planned_module import Offered
+from flodl.graph.planned_module import offered
 from flodl.nodes.fast_path import must_run_plainly
 from flodl.tracing.active import current_tracer
 from flodl.tracing.call_inputs import Definition
@@ -54,9 +54,9 @@ def install_definitions(cls: type[nn.Module], base: type[nn.Module]) -> dict[str
     described = cls.__dict__.get("flow")
     if isinstance(described, FunctionType):
         # A member may be called `flow` too: `self.flow = nn.Linear(4, 4)`.
-        offered = Offered(partial(MethodType, described), described)
-        offered.__set_name__(cls, "flow")
-        _set_class_attribute(cls, "flow", offered)
+        flow: Any = offered(described)
+        flow.__set_name__(cls, "flow")
+        _set_class_attribute(cls, "flow", flow)
     inherited = _forward_of_layer(cls, base)
     if inherited is not None:
         definition = _define(cls, inherited)

@@ -122,7 +122,8 @@ class Trainer:
         """Prepare a model for a loop of your own, in which `model.step()` ends a step.
 
         Args:
-            model: the model.  A graph gets `step()`; for any module the session has it.
+            model: the model.  A graph gets `step()`, and so does the view of a flow module; for any module
+                the session has it.
             *factories: the optimizer or a function of the parameters; before it you may pass the function
                 that makes the model on a device, which several devices will need.
             **options: see `TrainingSession`.

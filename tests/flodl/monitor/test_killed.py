@@ -18,7 +18,7 @@ pytestmark = [
 
 
 class Waits:
-    """Stands for the event that wakes a worker, and ends it after some waits; nobody really waits."""
+    """Stands for the event that wakes a worker, and ends it after some waits, none of which takes time."""
 
     def __init__(self, worker, count):
         self.seconds = [0.0]

@@ -58,7 +58,7 @@ class Vgg(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Attention that is written out; a keyword that nobody gives chooses a mask."""
+    """Attention that is written out; a keyword that its callers leave out chooses a mask."""
 
     def __init__(self, width):
         super().__init__()

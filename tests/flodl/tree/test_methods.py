@@ -213,6 +213,33 @@ def test_view_of_any_module_shows_the_same_as_another_view():
         view({})
 
 
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda view: view.traces("norm"), "no graph"),
+        (lambda view: view.last_trace("norm"), "no graph"),
+        (lambda view: view.heat_map("memory", torch.ones(1, 4)), "no graph"),
+        (lambda view: view.spec, "no graph"),
+        (lambda view: view.step(), "keep the session"),
+        (lambda view: view.set_lr(0.1), "keep the session"),
+        (lambda view: view.epoch(0), "set_data_loader"),
+    ],
+    ids=["traces", "last_trace", "heat_map", "spec", "step", "set_lr", "epoch"],
+)
+def test_view_of_a_plain_module_says_what_it_has_not(ask, said):
+    with pytest.raises(GraphError, match=said):
+        ask(view(nn.Sequential(nn.Linear(4, 2))))
+
+
+def test_graph_attribute_that_becomes_a_module_is_registered():
+    net = model()
+    net.extra = 3
+    net.extra = nn.Linear(2, 2)
+    net.extra = nn.Linear(3, 3)
+    assert net.extra.in_features == 3
+    assert "extra.weight" in net.state_dict()
+
+
 def test_view_of_a_graph_is_the_graph():
     net = FlowBuilder.from_(nn.Linear(4, 2)).tag("head").build()
     assert view(net) is net

@@ -126,7 +126,7 @@ def test_disable_profiling_of_a_plain_model_removes_every_hook():
     assert hook_count(model) == 2 * len(list(model.modules())), "twice is as once"
     assert timing.is_profiling(model)
     model(x)
-    keeper = weakref.ref(model._plain_profiler)
+    keeper = weakref.ref(model._flodl_profiler)
     timing.disable_profiling(model)
     gc.collect()
     assert (hook_count(model), keeper()) == (0, None)
@@ -231,7 +231,7 @@ def test_many_profiled_forwards_keep_a_bounded_number_of_marks():
     for _ in range(200):
         model(torch.ones(1, 3))
     assert timing.profile_stats(model).passes == 197
-    assert len(model._plain_profiler._waiting) == 0
+    assert len(model._flodl_profiler._waiting) == 0
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*deprecated")
