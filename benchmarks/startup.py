@@ -26,6 +26,7 @@ class Case:
     arguments: tuple[str, ...]
     bar: float
     in_project: bool = False
+    fresh: bool = False
 
 
 CASES = (
@@ -36,6 +37,10 @@ CASES = (
     Case(name="fdl port --help", arguments=("port", "--help"), bar=5.0),
     Case(name="fdl help exit-codes", arguments=("help", "exit-codes"), bar=9.0),
     Case(name="fdl nonsense", arguments=("nonsense",), bar=7.0),
+    Case(name="fdl __complete zsh", arguments=("__complete", "zsh", ""), bar=4.5, in_project=True),
+    Case(name="fdl diagnose --json", arguments=("diagnose", "--json"), bar=15.0),
+    # Each round scaffolds the project anew, in a folder of its own: see `main`.
+    Case(name="fdl init p", arguments=("init", "p", "--vcs", "none", "-q"), bar=18.0, fresh=True),
 )
 
 
@@ -63,17 +68,23 @@ def main() -> int:
     script = Path(sys.executable).parent / "fdl"
     empty = [sys.executable, "-c", "pass"]
     nowhere = Path(tempfile.gettempdir())
-    folders = {case: ROOT if case.in_project else nowhere for case in CASES}
+
+    def cost_of(case: Case) -> float:
+        if not case.fresh:
+            return cpu_ms(commands[case], ROOT if case.in_project else nowhere)
+        with tempfile.TemporaryDirectory() as folder:
+            return cpu_ms(commands[case], Path(folder))
+
     commands = {case: [str(script), *case.arguments] for case in CASES}
-    for case, command in commands.items():
-        cpu_ms(command, folders[case])  # warms the file cache and writes the bytecode
+    for case in CASES:
+        cost_of(case)  # warms the file cache and writes the bytecode
     base: list[float] = []
     ratios: dict[Case, list[float]] = {case: [] for case in CASES}
     costs: dict[Case, list[float]] = {case: [] for case in CASES}
     for _ in range(rounds):
         base.append(cpu_ms(empty, nowhere))
-        for case, command in commands.items():
-            cost = cpu_ms(command, folders[case])
+        for case in CASES:
+            cost = cost_of(case)
             costs[case].append(cost)
             ratios[case].append(cost / base[-1])
     print(f"python -c pass: {statistics.median(base):.1f} ms CPU (median of {rounds})")

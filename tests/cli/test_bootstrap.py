@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.processor_time import least_of
-
 ROOT = Path(__file__).parent.parent.parent
 TOOLS = (
     "awk", "basename", "cat", "cksum", "cp", "df", "dirname", "env", "grep", "ls", "mkdir", "mv",
@@ -121,15 +119,6 @@ def test_the_first_start_installs_and_the_second_only_starts(checkout):
 def test_the_exit_code_is_that_of_fdl(checkout):
     assert checkout.run(FAKE_EXIT="7").returncode == 7
     assert checkout.run(FAKE_EXIT="7").returncode == 7
-
-
-def test_a_second_start_adds_little(checkout):
-    checkout.run()
-
-    def again():
-        assert checkout.run().returncode == 0
-
-    assert least_of(5, again)[0] < 0.15
 
 
 def test_it_works_from_elsewhere_and_through_a_link(checkout, tmp_path):

@@ -14,7 +14,6 @@ from fdl_cli.diagnose.redaction import redact
 from fdl_cli.system.facts import SystemFacts
 from fdl_cli.system.recorded import machine_of
 from tests.cli.fork_server import ForkServer
-from tests.processor_time import least_of
 
 ROOT = Path(__file__).parents[2]
 BASE = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
@@ -70,7 +69,7 @@ def test_check_gives_an_exit_code(tmp_path):
 
 
 @pytest.mark.slow
-def test_it_is_fast_and_does_not_import_torch(tmp_path):
+def test_diagnose_imports_no_torch_httpx_or_rich(tmp_path):
     code = (
         "import sys; from fdl_cli.app import main; code = main(('diagnose', '--json'));"
         "assert not {'torch', 'httpx', 'rich'} & set(sys.modules), sorted(sys.modules);"
@@ -80,15 +79,6 @@ def test_it_is_fast_and_does_not_import_torch(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True,
         env={**BASE, "HOME": str(tmp_path)}, timeout=60,
     )  # fmt: skip
-
-    # 0.15 s on an idle machine; the bar is 0.3 s, and two that share a core slow each other down.
-    def run():
-        subprocess.run(
-            [sys.executable, "-m", "fdl_cli", "diagnose", "--json"], cwd=tmp_path, check=True,
-            capture_output=True, env={**BASE, "HOME": str(tmp_path)}, timeout=60,
-        )  # fmt: skip
-
-    assert least_of(5, run)[0] < 0.6
 
 
 def test_its_json_is_a_file_of_facts(tmp_path):

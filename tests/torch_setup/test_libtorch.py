@@ -1,12 +1,9 @@
 """Builds side by side: listed, switched in an instant, removed only where they belong."""
 
 import sys
-from functools import partial
 
 import pytest
 from fake_torch import torch_wheel
-
-from tests.processor_time import least_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -37,9 +34,7 @@ def active(project):
 def test_switching_there_and_back(two):
     assert active(two) == {"2.12.1+cpu-py3.11": True, "2.13.0+cpu-py3.11": False}
     for name in ("2.13", "2.12", "2.13", "2.12"):
-        run = partial(two.fdl, "torch", "activate", name)
-        taken, document = least_of(1, run)
-        assert taken < 3  # below 1 s on an idle machine
+        document = two.fdl("torch", "activate", name)
         assert document["data"]["changed"] is True
         assert two.installed().startswith(name)
     assert active(two) == {"2.12.1+cpu-py3.11": True, "2.13.0+cpu-py3.11": False}

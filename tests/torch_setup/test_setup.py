@@ -9,8 +9,6 @@ import sys
 import pytest
 from fake_torch import tiny_wheel, torch_wheel
 
-from tests.processor_time import least_of
-
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
@@ -76,11 +74,10 @@ def test_a_new_environment_is_made_whole(project):
 def test_the_second_run_changes_nothing(project):
     project.setup()
     before = files_of(project.folder), files_of(project.home)
-    taken, document = least_of(1, project.setup)
+    document = project.setup()
     assert document["data"]["changed"] is False
     assert document["data"]["actions"] == []
     assert (files_of(project.folder), files_of(project.home)) == before
-    assert taken < 5  # below 1 s on an idle machine; this one is shared
 
 
 def test_programs_and_data_files_arrive_and_go(project):

@@ -1,8 +1,5 @@
 """Laws of orders and loaders, on random sizes, seeds and positions."""
 
-import time
-
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -103,8 +100,9 @@ def test_windows_do_not_show(n, size, positions):
         assert torch.equal(windowed.take(begin, end), sampler.slice(2, begin, end))
 
 
-@pytest.mark.parametrize("n", [10**5, 10**9])
-def test_to_begin_anywhere_takes_no_time(n):
+def test_epoch_of_huge_set_begins_anywhere_without_visiting_the_rest():
+    n = 10**13  # as indices 80 TB, and days of counting
+
     class Nothing:
         def __len__(self):
             return n
@@ -113,10 +111,5 @@ def test_to_begin_anywhere_takes_no_time(n):
             return torch.tensor(indices)
 
     loader = DataLoader(Nothing(), 1, mode="streaming", prefetch=0)
-    next(loader.epoch(0))
-    duration = []
     for epoch in range(5):
-        begin = time.perf_counter()
         next(loader.epoch(epoch, start=n - n // 10))
-        duration.append(time.perf_counter() - begin)
-    assert min(duration) < 0.05

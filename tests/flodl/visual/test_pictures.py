@@ -144,12 +144,10 @@ def test_blocks_of_other_widths_are_not_folded_together():
 
 
 @pytest.mark.slow
-def test_a_thousand_steps_stay_readable_and_quick():
+def test_picture_of_a_thousand_steps_stays_readable():
     scene = assemble(part_of(Flat(250)), View())
     assert len(scene.boxes) < 10
-    started = time.process_time()
     text = svg_text(part_of(Flat(250)), View(fold=False))
-    assert time.process_time() - started < 5
     assert len(text) < 1_500_000
 
 
