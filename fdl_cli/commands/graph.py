@@ -1,5 +1,6 @@
-"""`fdl graph`: draw the flow graph of a model, as a picture, a page, or text."""
+"""`fdl graph`: draw the graph of a model, as a picture, a page, or text."""
 
+import shlex
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,7 +57,11 @@ class GraphData:
 
 def parse(
     model: Annotated[
-        str, typer.Argument(help="A graph in a file, such as model.py:Net.", metavar="FILE:NAME")
+        str,
+        typer.Argument(
+            help="A model in a file, such as model.py:Net; a file alone lists its models.",
+            metavar="FILE[:NAME]",
+        ),
     ],
     *,
     svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
@@ -92,7 +97,7 @@ def parse(
         ),
     ] = None,
 ) -> GraphOptions:
-    """Draw the flow graph of a model; without a file to write, print it as text."""
+    """Draw the graph of a model; without a file to write, print it as text."""
     given: dict[Format, Path | None] = {"svg": svg, "html": html, "dot": dot, "mermaid": mermaid}
     return GraphOptions(
         model=model,
@@ -115,13 +120,13 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
         NotFoundError: there is no such file, or no such model in it.
         ConflictError: an output exists already.
         EnvironmentLackingError: the Python has no torch.
-        OperationFailedError: the model cannot be imported, made or called.
+        OperationFailedError: the model cannot be imported, made or called, or a picture not written.
     """
-    from fdl_cli.errors import ConflictError
+    from fdl_cli.errors import ConflictError, OperationFailedError
     from fdl_cli.system.atomic import write_whole
     from fdl_cli.system.user_python import require_torch, user_python
 
-    file, name = _split(context, options.model)
+    file, name = _split(context, options)
     targets = {form: context.cwd / path for form, path in options.files.items()}
     for path in targets.values():
         if path.exists() and not options.force:
@@ -135,7 +140,15 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
     answer = _ask_child(python.interpreter, file, name, options, tuple(targets) or ("text",))
     pictures = dict(answer.pictures)
     for form, path in targets.items():
-        write_whole(path, pictures[form].encode())
+        try:
+            write_whole(path, pictures[form].encode())
+        except OSError as problem:
+            raise OperationFailedError(
+                error_id="output-write",
+                message=f"the picture cannot be written: {problem.strerror or problem}",
+                hint=f"choose a place that you may write: --{form} FILE",
+                file=str(path),
+            ) from problem
     data = GraphData(
         model=options.model,
         title=answer.title,
@@ -155,18 +168,27 @@ def show(result: CommandResult[GraphData], console: Console) -> None:
         console.write(data.text)
     for path in data.written.values():
         console.line(f"wrote {path}")
+    if not data.example:
+        place = data.model.rpartition(":")[0] or data.model
+        console.note(f"draw one of them: `fdl graph {shlex.quote(place)}:NAME --svg FILE`")
+        return
     console.note(f"{data.title}: {data.nodes} steps, {data.parameters:,} parameters")
 
 
-def _split(context: Context, model: str) -> tuple[Path, str]:
+def _split(context: Context, options: GraphOptions) -> tuple[Path, str]:
+    """Return the file and the name in it, empty if its models are to be listed."""
     from fdl_cli.errors import NotFoundError, UsageError
 
+    model = options.model
     place, colon, name = model.rpartition(":")
-    if not colon or not place or not name.isidentifier():
+    draws = bool(options.files or options.example or options.heat != "none")
+    if not draws and (context.cwd / model).is_file():
+        place, name = model, ""
+    elif not colon or not place or not name.isidentifier():
         raise UsageError(
             error_id="model-syntax",
             message=f"`{model}` does not name a model in a file",
-            hint="write FILE:NAME, such as `fdl graph model.py:Net`",
+            hint="write FILE:NAME, such as `fdl graph model.py:Net`; `fdl graph FILE` lists the names",
         )
     file = context.cwd / place
     if not file.is_file():

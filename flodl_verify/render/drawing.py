@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from flodl.errors import GraphError
+from flodl.graph.planned_module import PlannedModule
 from flodl.inspect.drawing import part_of
 from flodl.inspect.heat import measured_part, profiled_part, shaped_part
 from flodl.inspect.timing import enable_profiling
@@ -16,7 +17,7 @@ from flodl.visual.mermaid import mermaid_text
 from flodl.visual.page import html_text
 from flodl.visual.svg import svg_text
 from flodl_verify.render.protocol import Format, RenderError, Request, Response
-from flodl_verify.render.subject import find_subject
+from flodl_verify.render.subject import find_subject, list_models
 
 if TYPE_CHECKING:
     from flodl.visual.part import Part
@@ -31,11 +32,18 @@ def draw(request: Request) -> Response:
     Raises:
         RenderError: the model cannot be made, called or measured.
     """
+    if not request.name:
+        return Response(title=request.file.name, pictures=(("text", list_models(request)),))
     subject = find_subject(request)
     try:
         part = _part(subject, request)
     except GraphError as problem:
-        raise RenderError("cannot-measure", str(problem), "draw it without --heat") from problem
+        measured = request.heat != "none"
+        raise RenderError(
+            "cannot-measure" if measured else "cannot-draw",
+            str(problem),
+            "draw it without --heat" if measured else f"name another model of {request.file.name}",
+        ) from problem
     view = View(fold=request.fold, depth=request.depth)
     return Response(
         title=part.title,
@@ -60,8 +68,10 @@ def _part(subject: Subject, request: Request) -> Part:
             return profiled_part(graph)
         case "backward" | "memory":
             return measured_part(graph, request.heat, *args, **kwargs)
-        case "none":
+        case "none" if isinstance(graph, PlannedModule):
             return shaped_part(graph, *args, **kwargs)
+        case "none":
+            return part_of(graph)
 
 
 def _picture(subject: Subject, part: Part, wanted: Format, view: View) -> str:

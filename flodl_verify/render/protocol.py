@@ -21,7 +21,7 @@ class Request:
 
     Attributes:
         file: the Python file, absolute.
-        name: a class, or a value, of the file.
+        name: a class, or a value, of the file; empty to list its models.
         example: `MODEL: ARGUMENTS` in Python, empty for none.
         formats: the formats to draw.
         heat: the measure that the colours show.

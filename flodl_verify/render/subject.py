@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -33,9 +34,9 @@ SEED = 555
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A graph whose flow is described, with arguments for a call if any are known."""
+    """A plain module, or a graph whose flow is described; with arguments for a call if any are known."""
 
-    graph: PlannedModule
+    graph: nn.Module
     arguments: Arguments | None
     example: str
 
@@ -49,8 +50,15 @@ def find_subject(request: Request) -> Subject:
     torch.manual_seed(SEED)
     module = _import(request.file)
     made, inputs, how = _make(module, request)
-    if not isinstance(made, PlannedModule):
-        raise _no_graph(request, made)
+    if not isinstance(made, nn.Module):
+        raise _no_model(request, made)
+    if not isinstance(made, PlannedModule) and request.heat in ("backward", "memory"):
+        raise RenderError(
+            "not-a-graph",
+            f"`{request.name}` is a plain torch module ({type(made).__name__}), "
+            f"and --heat {request.heat} measures graphs only",
+            f"port it first: fdl port {request.file.name}; or draw it with --heat time",
+        )
     arguments = _given_arguments(module, request, inputs) if inputs is not None else None
     if arguments is None and (request.heat != "none" or not _is_described(made)):
         arguments = _guessed_arguments(made, request)
@@ -101,16 +109,11 @@ def _make(module: ModuleType, request: Request) -> tuple[Any, str | None, str]:
         return made, example.inputs, request.example
     names = vars(module)
     if request.name not in names:
-        models = [
-            n
-            for n, each in names.items()
-            if _is_graph_class(each) or isinstance(each, PlannedModule)
-        ]
-        listed = ", ".join(f"`{each}`" for each in models) or "none"
+        listed = ", ".join(f"`{name}`" for name, _ in _models(module)) or "none"
         raise RenderError(
             "name-not-found",
             f"{request.file.name} has no `{request.name}`",
-            f"the graphs in this file: {listed}",
+            f"the models in this file: {listed}",
         )
     found = names[request.name]
     if not isinstance(found, type):
@@ -142,7 +145,7 @@ def _given_arguments(module: ModuleType, request: Request, inputs: str) -> Argum
     return arguments
 
 
-def _guessed_arguments(graph: PlannedModule, request: Request) -> Arguments:
+def _guessed_arguments(graph: nn.Module, request: Request) -> Arguments:
     problem: Exception | None = None
     for arguments in _guesses(graph):
         try:
@@ -160,39 +163,68 @@ def _guessed_arguments(graph: PlannedModule, request: Request) -> Arguments:
     )
 
 
-def _guesses(graph: PlannedModule) -> Iterator[Arguments]:
+def _guesses(graph: nn.Module) -> Iterator[Arguments]:
     for number, (args, kwargs) in enumerate(guess_arguments(graph)):
         if number == 60:
             return
         yield args, kwargs
 
 
-def _is_described(graph: PlannedModule) -> bool:
+def _is_described(graph: nn.Module) -> bool:
+    if not isinstance(graph, PlannedModule):
+        return True  # torch.fx reads the forward without a call
     try:
         return bool(spec_of(graph).nodes)
     except GraphError:
         return False
 
 
-def _is_graph_class(value: object) -> bool:
-    return (
-        isinstance(value, type)
-        and issubclass(value, PlannedModule)
-        and not value.__module__.startswith("flodl.")
-    )
+def list_models(request: Request) -> str:
+    """Return a line for each model of a file: its name, what it is, and its line.
+
+    Raises:
+        RenderError: the file cannot be imported.
+    """
+    rows = [(name, *_described(each)) for name, each in _models(_import(request.file))]
+    if not rows:
+        return f"{request.file.name} has no models\n"
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    lines = (f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in rows)
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _no_graph(request: Request, made: object) -> RenderError:
-    if isinstance(made, nn.Module):
-        return RenderError(
-            "not-a-graph",
-            f"`{request.name}` is a plain torch module ({type(made).__name__}), not a graph",
-            f"port it first: fdl port {request.file.name}",
+def _models(module: ModuleType) -> list[tuple[str, object]]:
+    """Return the classes that a file defines, and the models that it makes."""
+    return [
+        (name, each)
+        for name, each in vars(module).items()
+        if isinstance(each, nn.Module)
+        or (
+            isinstance(each, type)
+            and issubclass(each, nn.Module)
+            and each.__module__ == module.__name__
         )
+    ]
+
+
+def _described(model: object) -> tuple[str, str]:
+    made = not isinstance(model, type)
+    kind = type(model) if made else model
+    assert isinstance(kind, type)
+    what = "flow module" if issubclass(kind, PlannedModule) else "plain module"
+    if made:
+        return f"{what} {kind.__name__}", ""
+    try:
+        return what, f"line {inspect.getsourcelines(kind)[1]}"
+    except (OSError, TypeError):  # made by a call, so that it has no text
+        return what, ""
+
+
+def _no_model(request: Request, made: object) -> RenderError:
     return RenderError(
         "not-a-graph",
         f"`{request.name}` is no model but {type(made).__name__}",
-        "name a FlowModule class, a graph, or a function that makes one",
+        "name a module class, a module, or a function that makes one",
     )
 
 

@@ -33,6 +33,10 @@ class Net(FlowModule):
 class Plain(nn.Module):
     def __init__(self):
         super().__init__()
+        self.lin = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return torch.relu(self.lin(x))
 
 def small():
     return Net(1)
@@ -96,6 +100,32 @@ def test_the_example_decides_what_is_made_and_drawn(fdl, folder):
     assert "1\u00d74" in (folder / "one.svg").read_text()
 
 
+def test_graph_of_a_plain_module_draws_what_fx_traces(fdl, folder):
+    done = fdl("graph", "model.py:Plain", "--dot", "a.dot", "--svg", "a.svg", "--heat", "time")
+    assert done.returncode == 0, done.stderr
+    assert "Plain: 3 steps, 10 parameters" in done.stderr
+    assert "relu" in (folder / "a.dot").read_text()
+    assert "forward time: " in (folder / "a.svg").read_text()
+
+
+def test_graph_of_a_file_lists_its_models(fdl, folder):
+    done = fdl("graph", "model.py")
+    assert done.returncode == 0, done.stderr
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["Block", "flow", "module", "line", "6"],
+        ["Net", "flow", "module", "line", "14"],
+        ["Plain", "plain", "module", "line", "24"],
+        ["ready", "flow", "module", "Net"],
+    ]
+    assert "`fdl graph model.py:NAME --svg FILE`" in done.stderr
+
+
+def test_graph_of_a_file_without_models_says_so(fdl, tmp_path):
+    (tmp_path / "empty.py").write_text("import torch\n")
+    done = fdl("graph", "empty.py")
+    assert (done.returncode, done.stdout) == (0, "empty.py has no models\n")
+
+
 @pytest.mark.parametrize("heat", ["time", "backward", "memory"])
 def test_heat_maps_have_a_legend(fdl, folder, heat):
     done = fdl("graph", "model.py:small", "--svg", "h.svg", "--heat", heat)
@@ -117,10 +147,12 @@ def test_an_existing_file_is_kept_unless_forced(fdl, folder):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["model.py"], 2, ["error[model-syntax]", "FILE:NAME"]),
+        (["model.py", "--svg", "a.svg"], 2, ["error[model-syntax]", "FILE:NAME"]),
+        (["model"], 2, ["error[model-syntax]", "FILE:NAME"]),
         (["other.py:Net"], 4, ["error[file-not-found]"]),
-        (["model.py:Nett"], 4, ["error[name-not-found]", "`Block`, `Net`, `ready`"]),
-        (["model.py:Plain"], 1, ["error[not-a-graph]", "fdl port model.py"]),
+        (["model.py:Nett"], 4, ["error[name-not-found]", "`Block`, `Net`, `Plain`, `ready`"]),
+        (["model.py:Plain", "--heat", "memory"], 1, ["error[not-a-graph]", "fdl port model.py"]),
+        (["model.py:Flow", "--example", "3"], 1, ["error[not-a-graph]", "`Flow` is no model"]),
         (["model.py:Net", "--example", "Net(1: 2"], 1, ["error[example-syntax]"]),
         (["model.py:Net", "--example", "Net(1): torch.ones(2, 3)"], 1, ["error[example-fails]"]),
         (["model.py:Net", "--example", "Net(None): 1"], 1, ["model.py:17", "making the model"]),
