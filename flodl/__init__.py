@@ -53,6 +53,7 @@ from flodl.errors import FlodlError as FlodlError
 from flodl.errors import FlowError as FlowError
 from flodl.errors import GraphError as GraphError
 from flodl.errors import NonFiniteError as NonFiniteError
+from flodl.errors import NotRecordedError as NotRecordedError
 from flodl.errors import RunError as RunError
 from flodl.errors import TrainingError as TrainingError
 from flodl.errors import UnknownNameError as UnknownNameError

@@ -71,7 +71,6 @@ class BytecodeError(FlodlError):
     """
 
 
-@final
 class GraphError(FlodlError):
     """A built graph was used in a way that it does not offer.
 
@@ -85,6 +84,23 @@ class GraphError(FlodlError):
         ... except GraphError:
         ...     print("it depends on the input, so it has no code before the first call")
         it depends on the input, so it has no code before the first call
+    """
+
+
+@final
+class NotRecordedError(GraphError, AttributeError):
+    """The description or the code of a flow that was never called.
+
+    It is an AttributeError too, because tools that look through a module (`torch.jit.trace`, debuggers,
+    completion) ask `hasattr` for every name of its class.
+
+    Example:
+        >>> from flodl import Flow, FlowModule
+        >>> class Batched(FlowModule):
+        ...     def flow(self, x: Flow) -> Flow:
+        ...         return x if x.shape[0] > 1 else x * 2
+        >>> hasattr(Batched(), "code")
+        False
     """
 
 

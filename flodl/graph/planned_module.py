@@ -103,7 +103,7 @@ class PlannedModule(nn.Module):
         """The description that is in force: the most recently recorded one.
 
         Raises:
-            GraphError: the flow has not been recorded yet.
+            NotRecordedError: the flow has not been recorded yet.
         """
         return spec_of(self)
 
@@ -112,7 +112,7 @@ class PlannedModule(nn.Module):
         """The generated Python source of the forward, one text per recorded plan.
 
         Raises:
-            GraphError: the flow has not been recorded yet.
+            NotRecordedError: the flow has not been recorded yet.
         """
         return code_of(self)
 

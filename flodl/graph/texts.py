@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from flodl.errors import GraphError
+from flodl.errors import NotRecordedError
 
 if TYPE_CHECKING:
     from flodl.graph.compiled_plan import CompiledPlan
@@ -20,7 +20,7 @@ def spec_of(graph: Any) -> GraphSpec:
     """Return the most recently recorded description of a graph.
 
     Raises:
-        GraphError: the flow has not been recorded yet.
+        NotRecordedError: the flow has not been recorded yet.
     """
     spec: GraphSpec = _recorded(graph)[-1].spec
     return spec
@@ -30,7 +30,7 @@ def code_of(graph: Any) -> str:
     """Return the generated source of a graph's forward, one text per recorded plan.
 
     Raises:
-        GraphError: the flow has not been recorded yet.
+        NotRecordedError: the flow has not been recorded yet.
     """
     parts = []
     for program in _recorded(graph):
@@ -52,5 +52,5 @@ def _recorded(graph: Any) -> tuple[CompiledPlan, ...]:
             f"the flow of {type(graph).__name__} is recorded at its first call; call the module once, "
             "or build(example_input)"
         )
-        raise GraphError(message)
+        raise NotRecordedError(message)
     return programs

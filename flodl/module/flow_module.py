@@ -17,6 +17,7 @@ from flodl.graph.compiled_plan import CompiledPlan
 from flodl.graph.plan_cache import PlanCache
 from flodl.graph.planned_module import PlannedModule, offered, set_plans
 from flodl.graph.side_exits import NOTHING, Replay, SideExit
+from flodl.graph.texts import code_of, spec_of
 from flodl.inspect.pictures import notebook_svg
 from flodl.inspect.view import NAMES
 from flodl.module.generate_forward import install_definitions, layer_behind
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 # From so many plans on, a guard on an inner size no longer ties a plan to the shapes of its inputs.
 MANY_PLANS = 8
+_TEXTS = {"spec": spec_of, "code": code_of}
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
@@ -193,6 +195,8 @@ class FlowModule(PlannedModule, metaclass=FlowMeta):
         try:
             return super().__getattr__(name)
         except AttributeError:
+            if name in _TEXTS:  # Python asks here because there is no plan yet: say that
+                return _TEXTS[name](self)
             if name in NAMES:
                 message = (
                     f"{type(self).__name__!r} object has no attribute {name!r}: write "

@@ -3,7 +3,7 @@
 import ast
 
 # Roots of the exception trees: concrete so that they can be caught, extended once each.
-EXCEPTION_ROOTS = {"FdlError", "FlodlError"}
+EXCEPTION_ROOTS = {"FdlError", "FlodlError", "GraphError"}  # NotRecordedError is a GraphError
 # torch.nn.Module is the one foreign base that people extend; layers of torch are modules too.
 OPEN_BASES = {"Module", "FlowModule", "Graph"}
 LAYERS = ("nn.", "torch.nn.")

@@ -14,7 +14,7 @@ from torch.nn.utils import parametrizations, parametrize, prune
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint
 
-from flodl import FlowError
+from flodl import FlowError, FlowModule, GraphError, NotRecordedError
 from tests.flodl.twins import PAIRS, ChainFlow, Pair
 
 pytestmark = pytest.mark.torch
@@ -371,3 +371,34 @@ def test_runs_under_activation_checkpointing(pair):
 def test_error_says_which_argument_is_missing():
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
         ChainFlow()()
+
+
+class Unrecorded(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def flow(self, x):
+        if x.shape[0] > 8:
+            x = x * 2
+        return x.through(self.lin).through(torch.relu)
+
+
+@pytest.mark.parametrize("name", ["spec", "code"])
+def test_text_of_an_unrecorded_flow_is_a_missing_attribute_that_says_why(name):
+    module = Unrecorded()
+    assert not hasattr(module, name)
+    with pytest.raises(NotRecordedError, match="recorded at its first call"):
+        getattr(module, name)
+    assert issubclass(NotRecordedError, GraphError)
+    module(torch.ones(2, 4))
+    assert getattr(module, name)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+def test_jit_trace_of_an_unrecorded_flow_gives_its_values():
+    x = torch.ones(2, 4)
+    module = Unrecorded()
+    traced = torch.jit.trace(module, x, check_trace=False)
+    assert torch.equal(traced(x), module(x))
+    assert torch.equal(torch.jit.trace(module, x)(x), module(x))
