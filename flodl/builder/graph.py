@@ -11,6 +11,7 @@ from flodl.graph.compiled_plan import CompiledPlan
 from flodl.graph.error_notes import explain
 from flodl.graph.plan_cache import PlanCache
 from flodl.graph.planned_module import PlannedModule, set_plans
+from flodl.inspect.pictures import flow_text
 from flodl.inspect.view import NAMES, ViewMixin
 from flodl.ir.graph import GraphSpec, InputSpec, NodeSpec, Ref
 from flodl.nodes.fast_path import must_run_plainly
@@ -55,6 +56,11 @@ class Graph(ViewMixin, PlannedModule):
         for name, module in modules.items():
             self.add_module(name, module)
         self._add_plan(CompiledPlan(spec, constants or {}, _title(spec)))
+
+    def __str__(self) -> str:
+        """Return the flow as text; of a class that brings a `__repr__`, what that says."""
+        own = type(self).__repr__ is not nn.Module.__repr__
+        return repr(self) if own else flow_text(self)
 
     @classmethod
     def from_sequential(cls, modules: nn.Sequential) -> Graph:

@@ -20,8 +20,7 @@ from torch import nn
 
 from flodl.graph.plan_cache import PlanCache
 from flodl.graph.state import Memory
-from flodl.graph.texts import code_of, kinds_of, spec_of
-from flodl.ir.pretty import flow_text
+from flodl.graph.texts import code_of, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,15 +118,6 @@ class PlannedModule(nn.Module):
     @abstractmethod
     def _flodl_programs(self) -> tuple[CompiledPlan, ...]:
         """Return the plans that `forward` runs, the newest last."""
-
-    def __str__(self) -> str:
-        """Return the flow as text; of a class that brings a `__repr__`, what that says."""
-        if type(self).__repr__ is not nn.Module.__repr__:
-            return repr(self)
-        programs = self._flodl_programs()
-        if not programs:
-            return f"{type(self).__name__}: the flow is recorded at the first call"
-        return flow_text(programs[-1].spec, type(self).__name__, kinds_of(self))
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:  # torch's signature
         self._flodl_memory.move(fn)

@@ -97,6 +97,16 @@ class PictureMixin(AbstractViewer):
 
     # ---- pictures -------------------------------------------------------------------------------
 
+    def flow_text(self) -> str:
+        """Return the flow as text: its inputs, a line per step with its tags, and its output.
+
+        Raises:
+            NotRecordedError: the flow has not been recorded yet.
+        """
+        from flodl.inspect import pictures
+
+        return pictures.flow_text(self._viewed)
+
     def dot(self) -> str:
         """Return the flow as a Graphviz `digraph`.
 

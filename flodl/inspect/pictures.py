@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flodl.graph.planned_module import PlannedModule
+from flodl.graph.texts import kinds_of, spec_of
 from flodl.inspect.drawing import part_of
 from flodl.inspect.heat import measured_part, profiled_part
 from flodl.inspect.observation import log_of
 from flodl.inspect.paths import specs_of
+from flodl.ir.pretty import flow_text as text_of
 from flodl.observe.export import csv_text, log_text, plot_text, write_text
 from flodl.visual.assemble import View
 from flodl.visual.dot import dot_of
@@ -25,6 +28,34 @@ if TYPE_CHECKING:
     from flodl.inspect.observation import Kind
 
     Target = str | Path | None
+
+
+def flow_text(module: nn.Module) -> str:
+    """Return a module as text: its inputs, a line per step with its tags, and its output.
+
+    Args:
+        module: a graph whose flow has been recorded, or a plain module; see `plain_part`.
+
+    Raises:
+        NotRecordedError: the flow has not been recorded yet.
+        GraphError: the module was compiled to TorchScript.
+
+    Example:
+        >>> import torch
+        >>> from flodl.inspect.pictures import flow_text
+        >>> print(flow_text(torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())))
+        Sequential(input)
+          0 = Linear(input)
+          1 = ReLU(0)
+          return 1
+    """
+    if isinstance(module, PlannedModule):
+        return text_of(spec_of(module), type(module).__name__, kinds_of(module))
+    part = part_of(module)
+    text = text_of(part.spec, type(module).__name__, part.kinds)
+    return (
+        f"{text}\n  # the order of the steps is unknown: {part.unknown}" if part.unknown else text
+    )
 
 
 def svg(

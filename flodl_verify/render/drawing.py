@@ -10,6 +10,7 @@ from flodl.errors import GraphError
 from flodl.graph.planned_module import PlannedModule
 from flodl.inspect.drawing import part_of
 from flodl.inspect.heat import measured_part, profiled_part, shaped_part
+from flodl.inspect.pictures import flow_text
 from flodl.inspect.timing import enable_profiling
 from flodl.visual.assemble import View
 from flodl.visual.dot import dot_of
@@ -85,4 +86,4 @@ def _picture(subject: Subject, part: Part, wanted: Format, view: View) -> str:
         case "mermaid":
             return mermaid_text(part, view)
         case "text":
-            return f"{subject.graph}\n"
+            return f"{flow_text(subject.graph)}\n"

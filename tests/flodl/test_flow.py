@@ -415,7 +415,7 @@ def test_misspelt_flow_word_names_the_word():
 
 
 @pytest.mark.parametrize("called", [False, True])
-def test_str_is_what_a_repr_of_the_class_says(called):
+def test_str_of_a_flow_module_is_its_repr(called):
     class Named(FlowModule):
         def __init__(self) -> None:
             super().__init__()
@@ -434,4 +434,4 @@ def test_str_is_what_a_repr_of_the_class_says(called):
     if called:
         model(torch.ones(1, 2)), layers(torch.ones(1, 2))
     assert str(model) == repr(model) == f"{model}" == "Named(2, 2)"
-    assert str(layers) != repr(layers)  # without one, the flow
+    assert str(layers) == repr(layers) == f"Layered{str(nn.Sequential(nn.ReLU()))[10:]}"
