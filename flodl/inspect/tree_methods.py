@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from flodl.graph.planned_module import PlannedModule
     from flodl.inspect.observation import Reduce
     from flodl.inspect.paths import PathKind
+    from flodl.inspect.summary import Summary
     from flodl.observe.metrics import MetricLog
     from flodl.observe.trend import Mode, Trend, TrendGroup
 
@@ -105,6 +106,12 @@ class TreeMixin(AbstractViewer):
     def param_summary(self) -> str:
         """Return a table of the parameters of each part."""
         return tree.param_summary(self._viewed)
+
+    def summary(self, *inputs: Any, depth: int | None = None, **named: Any) -> Summary:
+        """Run a copy once; return the outputs, parameters and multiply-accumulates of each part."""
+        from flodl.inspect.summary import summary
+
+        return summary(self._viewed, *inputs, depth=depth, **named)
 
     # ---- values by their tag --------------------------------------------------------------------
 
