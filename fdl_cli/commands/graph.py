@@ -22,8 +22,6 @@ from flodl_verify.render.protocol import (
     write_request,
 )
 
-_FORMATS = ("svg", "html", "dot", "mermaid")
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +30,7 @@ class GraphOptions:
 
     model: str
     files: Mapping[Format, Path]
+    summary: bool
     example: str
     heat: Heat
     depth: int
@@ -44,7 +43,7 @@ class GraphOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphData:
-    """The pictures: `written` has a file per format; `text` is the flow when nothing was written."""
+    """The pictures: `written` has a file per format; `text` is the summary, or the flow."""
 
     model: str
     title: str
@@ -72,6 +71,10 @@ def parse(
     mermaid: Annotated[
         Path | None, typer.Option("--mermaid", help="Write a Mermaid flowchart for Markdown.")
     ] = None,
+    summary: Annotated[
+        bool,
+        typer.Option("--summary", help="Print outputs, parameters and MACs of each part instead."),
+    ] = False,
     example: Annotated[
         str,
         typer.Option("--example", help='How to make and call it: "Net(10): torch.randn(2, 3)".'),
@@ -102,6 +105,7 @@ def parse(
     return GraphOptions(
         model=model,
         files={name: path for name, path in given.items() if path is not None},
+        summary=summary,
         example=example,
         heat=heat,
         depth=depth,
@@ -137,7 +141,9 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
             )
     python = user_python(context, options.python)
     require_torch(python, "drawing a model")
-    answer = _ask_child(python.interpreter, file, name, options, tuple(targets) or ("text",))
+    printed: tuple[Format, ...] = ("summary",) if options.summary else ()
+    formats = (*targets, *printed) or ("text",)
+    answer = _ask_child(python.interpreter, file, name, options, formats)
     pictures = dict(answer.pictures)
     for form, path in targets.items():
         try:
@@ -156,7 +162,7 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
         nodes=answer.nodes,
         parameters=answer.parameters,
         written=targets,
-        text=pictures.get("text", ""),
+        text=pictures.get("summary", "") or pictures.get("text", ""),
     )
     return CommandResult(schema=COMMAND.schema, data=data)
 
@@ -181,7 +187,7 @@ def _split(context: Context, options: GraphOptions) -> tuple[Path, str]:
 
     model = options.model
     place, colon, name = model.rpartition(":")
-    draws = bool(options.files or options.example or options.heat != "none")
+    draws = bool(options.files or options.summary or options.example or options.heat != "none")
     if not draws and (context.cwd / model).is_file():
         place, name = model, ""
     elif not colon or not place or not name.isidentifier():

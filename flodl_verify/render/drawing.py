@@ -11,6 +11,7 @@ from flodl.graph.planned_module import PlannedModule
 from flodl.inspect.drawing import part_of
 from flodl.inspect.heat import measured_part, profiled_part, shaped_part
 from flodl.inspect.pictures import flow_text
+from flodl.inspect.summary import summary
 from flodl.inspect.timing import enable_profiling
 from flodl.visual.assemble import View
 from flodl.visual.dot import dot_of
@@ -85,5 +86,8 @@ def _picture(subject: Subject, part: Part, wanted: Format, view: View) -> str:
             return dot_of(part)
         case "mermaid":
             return mermaid_text(part, view)
+        case "summary":
+            args, kwargs = subject.arguments or ((), {})
+            return f"{summary(subject.graph, *args, **kwargs)}\n"
         case "text":
             return f"{flow_text(subject.graph)}\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, final
 
 Heat = Literal["none", "time", "backward", "memory"]
-Format = Literal["svg", "html", "dot", "mermaid", "text"]
+Format = Literal["svg", "html", "dot", "mermaid", "text", "summary"]
 
 
 @final

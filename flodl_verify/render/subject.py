@@ -60,7 +60,8 @@ def find_subject(request: Request) -> Subject:
             f"port it first: fdl port {request.file.name}; or draw it with --heat time",
         )
     arguments = _given_arguments(module, request, inputs) if inputs is not None else None
-    if arguments is None and (request.heat != "none" or not _is_described(made)):
+    runs = request.heat != "none" or "summary" in request.formats
+    if arguments is None and (runs or not _is_described(made)):
         arguments = _guessed_arguments(made, request)
         how += ", called with guessed inputs"
     if arguments is not None:

@@ -108,6 +108,20 @@ def test_graph_of_a_plain_module_draws_what_fx_traces(fdl, folder):
     assert "forward time: " in (folder / "a.svg").read_text()
 
 
+def test_graph_summary_prints_parts_with_outputs_and_macs(fdl, folder):
+    done = fdl("graph", "model.py:Plain", "--summary", "--example", "Plain(): torch.ones(3, 4)")
+    assert done.returncode == 0, done.stderr
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["part", "kind", "output", "parameters", "MACs"],
+        ["model", "Plain", "3x2", "float32", "10", "24"],
+        ["lin", "Linear", "3x2", "float32", "10", "24"],
+    ]
+    done = fdl("graph", "model.py:Net", "--summary", "--svg", "net.svg", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "Block" in json.loads(done.stdout)["data"]["text"]
+    assert (folder / "net.svg").read_text().startswith("<svg")
+
+
 def test_graph_of_a_file_lists_its_models(fdl, folder):
     done = fdl("graph", "model.py")
     assert done.returncode == 0, done.stderr
