@@ -395,7 +395,10 @@ def test_text_of_an_unrecorded_flow_is_a_missing_attribute_that_says_why(name):
     assert getattr(module, name)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+# torch calls torch.jit.trace deprecated, in another way in each version.
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::torch.jit.TracerWarning"
+)
 def test_jit_trace_of_an_unrecorded_flow_gives_its_values():
     x = torch.ones(2, 4)
     module = Unrecorded()
