@@ -12,20 +12,17 @@ from __future__ import annotations
 
 import copy
 import json
-from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils.flop_counter import FlopCounterMode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from torch import nn
-
-# Containers without a forward, which nothing calls.
-_UNCALLED = {"ModuleList": "", "ModuleDict": ""}
 
 
 @final
@@ -59,7 +56,8 @@ class PartSummary:
 class Summary:
     """The parts of a model in the order of `named_modules`, the model itself first.
 
-    `str()` gives a table. A module at two paths is listed at its first.
+    `str()` gives a table, with `-` for the output of a part that the run did not call. A module at two paths
+    is listed at its first.
     """
 
     parts: tuple[PartSummary, ...]
@@ -74,7 +72,7 @@ class Summary:
         """The multiply-accumulates of the run."""
         return self.parts[0].macs
 
-    def json(self) -> str:
+    def to_json(self) -> str:
         """Return the parts as a JSON array of objects."""
         return json.dumps([asdict(part) for part in self.parts], indent=2)
 
@@ -108,72 +106,68 @@ def summary(module: nn.Module, *inputs: Any, depth: int | None = None, **named: 
           1    ReLU        2x8 float32             0     0
     """
     twin = copy.deepcopy(module)
-    outputs: dict[str, Any] = {}
-    calls: Counter[str] = Counter()
-    listed = [
-        (path, part)
+    runs = {
+        path: _Run(part)
         for path, part in twin.named_modules()
         if depth is None or not path or path.count(".") < depth
-    ]
-    with torch.random.fork_rng(), torch.no_grad():
-        twin(*copy.deepcopy(inputs), **copy.deepcopy(named))  # a flow is recorded here
-        handles = [
-            part.register_forward_hook(_noting(path, outputs, calls)) for path, part in listed
-        ]
-        try:
-            macs = _counted(twin, inputs, named)
-        finally:
-            for handle in handles:
-                handle.remove()
-    parts = (
-        _part(path, part, calls[path], outputs.get(path), macs.get(path, 0))
-        for path, part in listed
-    )
-    return Summary(parts=tuple(parts))
+    }
+    with torch.random.fork_rng(), torch.no_grad(), FlopCounterMode(display=False) as counter:
+        for run in runs.values():
+            run.watch(counter)
+        args, kwargs = pytree.tree_map_only(
+            torch.Tensor, lambda tensor: tensor.detach().clone(), (inputs, named)
+        )
+        twin(*args, **kwargs)
+    return Summary(parts=tuple(run.summary(path) for path, run in runs.items()))
 
 
-def _noting(path: str, outputs: dict[str, Any], calls: Counter[str]) -> Callable[..., None]:
-    def note(module: nn.Module, inputs: Any, output: Any) -> None:
-        del module, inputs
-        calls[path] += 1
-        outputs[path] = output
+@final
+class _Run:
+    """What a module of the copy did in the run."""
 
-    return note
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.calls = 0
+        self.flops = 0
+        self.outputs: tuple[tuple[tuple[int, ...], str], ...] = ()
 
+    def watch(self, counter: FlopCounterMode) -> None:
+        """Note the calls of the module; its operations are those between begin and end of each.
 
-def _counted(twin: nn.Module, inputs: Sequence[Any], named: dict[str, Any]) -> dict[str, int]:
-    """Return the multiply-accumulates of a run by path, that of the model under the empty one."""
-    from torch.utils.flop_counter import FlopCounterMode
+        The counter's own numbers by module name a module that lies at two paths by either of them.
+        """
+        began: list[int] = []
 
-    with FlopCounterMode(display=False) as counter:
-        twin(*inputs, **named)
-    head = f"{type(twin).__name__}."
-    found = {"": counter.get_total_flops() // 2}
-    for name, operations in counter.get_flop_counts().items():
-        if name.startswith(head):
-            found[name.removeprefix(head)] = sum(operations.values()) // 2
-    return found
+        def begin(module: nn.Module, inputs: Any) -> None:
+            del module, inputs
+            began.append(counter.get_total_flops())
 
+        def end(module: nn.Module, inputs: Any, output: Any) -> None:
+            del module, inputs
+            self.calls += 1
+            self.flops += counter.get_total_flops() - began.pop()
+            self.outputs = tuple(
+                (tuple(leaf.shape), str(leaf.dtype).removeprefix("torch."))
+                for leaf in pytree.tree_leaves(output)
+                if isinstance(leaf, torch.Tensor)
+            )
 
-def _part(path: str, part: nn.Module, calls: int, output: Any, macs: int) -> PartSummary:
-    tensors = tuple(_tensors(output))
-    parameters = list(part.parameters())
-    return PartSummary(
-        path=path,
-        kind=type(part).__name__,
-        calls=calls,
-        shapes=tuple(tuple(each.shape) for each in tensors),
-        dtypes=tuple(str(each.dtype).removeprefix("torch.") for each in tensors),
-        parameters=sum(each.numel() for each in parameters),
-        trainable=sum(each.numel() for each in parameters if each.requires_grad),
-        macs=macs,
-    )
+        self.module.register_forward_pre_hook(begin)
+        self.module.register_forward_hook(end)
 
-
-def _tensors(output: Any) -> Iterator[torch.Tensor]:
-    for leaf in pytree.tree_leaves(output):
-        if isinstance(leaf, torch.Tensor):
-            yield leaf
+    def summary(self, path: str) -> PartSummary:
+        """Return the summary of the module at a path."""
+        parameters = list(self.module.parameters())
+        return PartSummary(
+            path=path,
+            kind=type(self.module).__name__,
+            calls=self.calls,
+            shapes=tuple(shape for shape, _ in self.outputs),
+            dtypes=tuple(dtype for _, dtype in self.outputs),
+            parameters=sum(each.numel() for each in parameters),
+            trainable=sum(each.numel() for each in parameters if each.requires_grad),
+            macs=self.flops // 2,
+        )
 
 
 def _row(part: PartSummary) -> tuple[str, str, str, str, str]:
@@ -183,9 +177,7 @@ def _row(part: PartSummary) -> tuple[str, str, str, str, str]:
         f"{'x'.join(map(str, shape)) or 'scalar'} {dtype}"
         for shape, dtype in zip(part.shapes, part.dtypes, strict=True)
     )
-    output = (
-        (", ".join(shown) or "no tensor") if part.calls else _UNCALLED.get(part.kind, "not called")
-    )
+    output = (", ".join(shown) or "no tensor") if part.calls else "-"
     return name, part.kind, output, f"{part.parameters:,}", f"{part.macs:,}"
 
 

@@ -85,11 +85,62 @@ def test_summary_of_a_graph_counts_frozen_parameters_and_is_json():
     graph = FlowBuilder.from_(nn.Linear(4, 8)).tag("hidden").through(nn.Linear(8, 2)).build()
     graph.freeze("hidden")
     found = graph.summary(torch.ones(3, 4))
-    assert [part["path"] for part in json.loads(found.json())] == ["", "hidden", "linear_1"]
+    assert [part["path"] for part in json.loads(found.to_json())] == ["", "hidden", "linear_1"]
     assert [(part.parameters, part.trainable) for part in found.parts] == [
         (58, 18), (40, 0), (18, 18)
     ]  # fmt: skip
     assert str(found).splitlines()[1].split() == ["model", "Graph", "3x2", "float32", "58", "144"]
+
+
+class Shared(nn.Module):
+    def __init__(self):
+        super().__init__()
+        lin = nn.Linear(4, 4)
+        self.a, self.b = nn.Sequential(lin), nn.Sequential(lin)
+
+    def forward(self, x):
+        return self.b(self.a(x))
+
+
+def test_summary_of_a_shared_layer_counts_the_calls_by_every_path():
+    parts = {part.path: part for part in flodl.view(Shared()).summary(torch.ones(2, 4)).parts}
+    assert list(parts) == ["", "a", "a.0", "b"]
+    assert (parts["a.0"].calls, parts["a.0"].macs) == (2, 64)
+    assert (parts["a"].macs, parts["b"].macs, parts[""].macs) == (32, 32, 64)
+
+
+class Growing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def forward(self, x):
+        self.seen.append(x.mul_(2))
+        return torch.cat(self.seen)
+
+
+def test_summary_runs_the_copy_once_and_keeps_the_inputs():
+    model, x = Growing(), torch.ones(2, 4, requires_grad=True) * 1  # no leaf: deepcopy refuses it
+    found = flodl.view(model).summary(x)
+    assert found.parts[0].shapes == ((2, 4),)
+    assert model.seen == []
+    assert torch.equal(x, torch.ones(2, 4))
+
+
+def test_summary_of_a_loop_counts_every_turn():
+    class Loop(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.lin = nn.Linear(4, 4)
+
+        def flow(self, x: Flow):
+            while (x.sum() < 100).through(bool):
+                x = self.lin(x).abs() + x + 10
+            return x
+
+    part = flodl.view(Loop()).summary(torch.ones(1, 4)).parts[1]
+    assert part.calls > 1
+    assert part.macs == 16 * part.calls
 
 
 def test_summary_with_inputs_that_do_not_fit_raises_as_the_call_does():
