@@ -16,6 +16,7 @@ from fdl_cli.result import CommandResult
 from flodl_verify.render.protocol import (
     Format,
     Heat,
+    ModelRow,
     Request,
     Response,
     read_response,
@@ -43,7 +44,10 @@ class GraphOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphData:
-    """The pictures: `written` has a file per format; `text` is the summary, or the flow."""
+    """The pictures: `written` has a file per format; `text` is the summary, or the flow.
+
+    `models` are those of the file when no model was named.
+    """
 
     model: str
     title: str
@@ -52,6 +56,7 @@ class GraphData:
     parameters: int
     written: Mapping[Format, Path]
     text: str
+    models: tuple[ModelRow, ...]
 
 
 def parse(
@@ -163,20 +168,25 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
         parameters=answer.parameters,
         written=targets,
         text=pictures.get("summary", "") or pictures.get("text", ""),
+        models=answer.models,
     )
     return CommandResult(schema=COMMAND.schema, data=data)
 
 
 def show(result: CommandResult[GraphData], console: Console) -> None:
-    """Print the flow as text, or the written files."""
+    """Print the models of the file, the model as text, or the written files."""
     data = result.data
     if data.text:
         console.write(data.text)
     for path in data.written.values():
         console.line(f"wrote {path}")
+    if data.models:
+        rows = [(row.name, row.kind, str(row.line or "")) for row in data.models]
+        console.table(("name", "kind", "line"), rows)
+        console.note(f"draw one of them: `fdl graph {shlex.quote(data.model)}:NAME --svg FILE`")
+        return
     if not data.example:
-        place = data.model.rpartition(":")[0] or data.model
-        console.note(f"draw one of them: `fdl graph {shlex.quote(place)}:NAME --svg FILE`")
+        console.note(f"{data.title} has no models")
         return
     console.note(f"{data.title}: {data.nodes} steps, {data.parameters:,} parameters")
 

@@ -35,7 +35,7 @@ def draw(request: Request) -> Response:
         RenderError: the model cannot be made, called or measured.
     """
     if not request.name:
-        return Response(title=request.file.name, pictures=(("text", list_models(request)),))
+        return Response(title=request.file.name, models=list_models(request))
     subject = find_subject(request)
     try:
         part = _part(subject, request)

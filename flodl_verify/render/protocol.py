@@ -39,15 +39,29 @@ class Request:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """A model of a file: its name there, what it is, and the line of its class, 0 for none."""
+
+    name: str
+    kind: str
+    line: int
+
+
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """The pictures, by format, or why there are none; `line` is a line of the user's file."""
+    """The pictures, by format, or the models of the file, or why there is neither.
+
+    `line` is a line of the user's file.
+    """
 
     title: str = ""
     example: str = ""
     nodes: int = 0
     parameters: int = 0
     pictures: tuple[tuple[Format, str], ...] = ()
+    models: tuple[ModelRow, ...] = ()
     error_id: str = ""
     message: str = ""
     hint: str = ""
@@ -89,7 +103,8 @@ def read_response(path: Path) -> Response:
     """Read the response file."""
     fields = json.loads(path.read_text(encoding="utf-8"))
     pictures = tuple((form, text) for form, text in fields.pop("pictures"))
-    return Response(**fields, pictures=pictures)
+    models = tuple(ModelRow(**row) for row in fields.pop("models"))
+    return Response(**fields, pictures=pictures, models=models)
 
 
 def write_response(path: Path, response: Response) -> None:

@@ -21,7 +21,7 @@ from flodl.graph.planned_module import PlannedModule
 from flodl.graph.texts import spec_of
 from flodl_verify.inputs.rules.constructor_guesses import guess_constructor_arguments
 from flodl_verify.inputs.rules.layer_shapes import guess_arguments
-from flodl_verify.render.protocol import RenderError, Request
+from flodl_verify.render.protocol import ModelRow, RenderError, Request
 from flodl_verify.sandbox.isolated_import import locate
 from flodl_verify.sources.literals import ExampleSyntaxError, parse_example
 
@@ -78,6 +78,8 @@ def _import(file: Path) -> ModuleType:
             return _import_script(file)
         sys.path.append(str(file.parent))  # for a program that is started in this folder
         return importlib.import_module(place.name)
+    except RenderError:
+        raise
     except (Exception, SystemExit) as problem:
         raise RenderError(
             "file-does-not-import",
@@ -89,8 +91,12 @@ def _import(file: Path) -> ModuleType:
 
 def _import_script(file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise RenderError(
+            "file-does-not-import",
+            f"{file.name} is no Python file by its name",
+            "name a file that ends in .py",
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     spec.loader.exec_module(module)
@@ -180,21 +186,16 @@ def _is_described(graph: nn.Module) -> bool:
         return False
 
 
-def list_models(request: Request) -> str:
-    """Return a line for each model of a file: its name, what it is, and its line.
+def list_models(request: Request) -> tuple[ModelRow, ...]:
+    """Return the models of a file.
 
     Raises:
         RenderError: the file cannot be imported.
     """
-    rows = [(name, *_described(each)) for name, each in _models(_import(request.file))]
-    if not rows:
-        return f"{request.file.name} has no models\n"
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    lines = (f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in rows)
-    return "".join(f"{line}\n" for line in lines)
+    return tuple(_row(name, each) for name, each in _models(_import(request.file)))
 
 
-def _models(module: ModuleType) -> list[tuple[str, object]]:
+def _models(module: ModuleType) -> list[tuple[str, nn.Module | type[nn.Module]]]:
     """Return the classes that a file defines, and the models that it makes."""
     return [
         (name, each)
@@ -208,17 +209,15 @@ def _models(module: ModuleType) -> list[tuple[str, object]]:
     ]
 
 
-def _described(model: object) -> tuple[str, str]:
-    made = not isinstance(model, type)
-    kind = type(model) if made else model
-    assert isinstance(kind, type)
+def _row(name: str, model: nn.Module | type[nn.Module]) -> ModelRow:
+    kind = model if isinstance(model, type) else type(model)
     what = "flow module" if issubclass(kind, PlannedModule) else "plain module"
-    if made:
-        return f"{what} {kind.__name__}", ""
+    if not isinstance(model, type):
+        return ModelRow(name, f"{what} {kind.__name__}", 0)
     try:
-        return what, f"line {inspect.getsourcelines(kind)[1]}"
+        return ModelRow(name, what, inspect.getsourcelines(kind)[1])
     except (OSError, TypeError):  # made by a call, so that it has no text
-        return what, ""
+        return ModelRow(name, what, 0)
 
 
 def _no_model(request: Request, made: object) -> RenderError:

@@ -48,6 +48,7 @@ ready = Net(3)
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "notes.md").write_text("# Notes\n")
     return tmp_path
 
 
@@ -126,9 +127,10 @@ def test_graph_of_a_file_lists_its_models(fdl, folder):
     done = fdl("graph", "model.py")
     assert done.returncode == 0, done.stderr
     assert [line.split() for line in done.stdout.splitlines()] == [
-        ["Block", "flow", "module", "line", "6"],
-        ["Net", "flow", "module", "line", "14"],
-        ["Plain", "plain", "module", "line", "24"],
+        ["name", "kind", "line"],
+        ["Block", "flow", "module", "6"],
+        ["Net", "flow", "module", "14"],
+        ["Plain", "plain", "module", "24"],
         ["ready", "flow", "module", "Net"],
     ]
     assert "`fdl graph model.py:NAME --svg FILE`" in done.stderr
@@ -137,7 +139,9 @@ def test_graph_of_a_file_lists_its_models(fdl, folder):
 def test_graph_of_a_file_without_models_says_so(fdl, tmp_path):
     (tmp_path / "empty.py").write_text("import torch\n")
     done = fdl("graph", "empty.py")
-    assert (done.returncode, done.stdout) == (0, "empty.py has no models\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "empty.py has no models\n")
+    data = json.loads(fdl("graph", "empty.py", "--json").stdout)["data"]
+    assert data["models"] == []
 
 
 @pytest.mark.parametrize("heat", ["time", "backward", "memory"])
@@ -164,6 +168,7 @@ def test_an_existing_file_is_kept_unless_forced(fdl, folder):
         (["model.py", "--svg", "a.svg"], 2, ["error[model-syntax]", "FILE:NAME"]),
         (["model"], 2, ["error[model-syntax]", "FILE:NAME"]),
         (["other.py:Net"], 4, ["error[file-not-found]"]),
+        (["notes.md"], 1, ["error[file-does-not-import]", "ends in .py"]),
         (["model.py:Nett"], 4, ["error[name-not-found]", "`Block`, `Net`, `Plain`, `ready`"]),
         (["model.py:Plain", "--heat", "memory"], 1, ["error[not-a-graph]", "fdl port model.py"]),
         (["model.py:Flow", "--example", "3"], 1, ["error[not-a-graph]", "`Flow` is no model"]),
