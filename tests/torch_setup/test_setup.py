@@ -74,7 +74,9 @@ def test_a_new_environment_is_made_whole(project):
 def test_the_second_run_changes_nothing(project):
     project.setup()
     before = files_of(project.folder), files_of(project.home)
+    project.index.log.clear()
     document = project.setup()
+    assert not [entry for entry in project.index.log if "/files/" in entry[1]]
     assert document["data"]["changed"] is False
     assert document["data"]["actions"] == []
     assert (files_of(project.folder), files_of(project.home)) == before
