@@ -80,25 +80,24 @@ def _quick_text(words: tuple[str, ...]) -> str | None:
 
 def _start_task(words: tuple[str, ...]) -> None:
     """Become a task of this project, where that takes no more than its name."""
-    from fdl_cli.commands.registry import COMMANDS, find
+    from fdl_cli.commands.registry import find
 
     if not words or words[0].startswith("-") or find(words[0]) is not None:
         return
     from fdl_cli.manifest.fast import start_task
 
-    start_task(words, " ".join(sorted(entry.name for entry in COMMANDS)), os.environ)
+    start_task(words, os.environ)
 
 
 def _task_rows() -> list[tuple[str, str]]:
     """Return the tasks of the project around, for the overview."""
-    from fdl_cli.commands.registry import COMMANDS
     from fdl_cli.manifest.discover import in_project
 
     if not in_project():
         return []
     from fdl_cli.manifest.listing import task_rows
 
-    return task_rows(frozenset(entry.name for entry in COMMANDS), os.environ)
+    return task_rows(os.environ)
 
 
 def _full(words: tuple[str, ...]) -> int:

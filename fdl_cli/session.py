@@ -10,7 +10,7 @@ from typing import TextIO, final
 
 from fdl_cli import __version__
 from fdl_cli.commands.global_options import GlobalOptions, Leading, asks_for_json, read_leading
-from fdl_cli.commands.registry import COMMANDS, CommandEntry, find
+from fdl_cli.commands.registry import LISTED, CommandEntry, find, first_word, take_mode
 from fdl_cli.console import Console, Terminal
 from fdl_cli.context import Context, directories, find_project_root
 from fdl_cli.errors import (
@@ -119,7 +119,13 @@ class Session:
     def _run(self, found: CommandEntry, leading: Leading) -> int:
         """`fdl run TASK`: the words of the task must not go through another parser."""
         self.schema = f"fdl.{found.name}/1"
-        inner = read_leading(leading.rest[1:])
+        words = leading.rest[1:]
+        if take_mode(found.name, words[: first_word(words)])[0] is not None:
+            return self._command(found, _with_task_options(words, leading.task))
+        inner = read_leading(words)
+        if not (inner.help or inner.rest) and (self.options.json or inner.options.json):
+            # Without a task, `--json` describes all of them.
+            return self._command(found, ("--list", *words))
         if inner.help or not inner.rest:
             return self._command(found, ("--help",))
         self._use(self.options.merged(inner.options))
@@ -161,8 +167,7 @@ class Session:
         from fdl_cli.manifest.discover import in_project
         from fdl_cli.manifest.listing import task_rows
 
-        reserved = frozenset(entry.name for entry in COMMANDS)
-        tasks = task_rows(reserved, self.environ) if in_project() else []
+        tasks = task_rows(self.environ) if in_project() else []
         self.console.line(overview(self.console.width, tasks))
         return 0
 
@@ -230,7 +235,7 @@ def _unknown_command(name: str, folder: Path) -> UsageError:
 
     from fdl_cli.manifest.discover import other_manifest_hint
 
-    near = difflib.get_close_matches(name, [item.name for item in COMMANDS], n=1)
+    near = difflib.get_close_matches(name, [item.name for item in LISTED], n=1)
     guess = f"did you mean `fdl {near[0]}`?" if near else "see `fdl --help`"
     return UsageError(
         error_id="command-unknown",

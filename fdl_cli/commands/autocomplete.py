@@ -1,4 +1,4 @@
-"""`fdl autocomplete`: put the completion script where the shell finds it, or take it away."""
+"""`fdl install --completion`: put the completion script where the shell finds it, or take it away."""
 
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -71,7 +71,7 @@ def run(context: Context, options: AutocompleteOptions) -> CommandResult[Autocom
         raise UsageError(
             error_id="no-home",
             message="there is no home folder: neither HOME nor USERPROFILE is set",
-            hint=f"put the script in its place yourself: `fdl completions {shell}`",
+            hint=f"put the script in its place yourself: `fdl install --print-completion {shell}`",
         )
     place = place_for(shell, context.environ, home)
     action = _action(place.path, SCRIPTS[shell], options)
@@ -107,7 +107,7 @@ def _shell_of(context: Context) -> Shell:
     raise UsageError(
         error_id="shell-unknown",
         message=f"the shell is not known: SHELL is `{context.environ.get('SHELL', '')}`",
-        hint="name it: `fdl autocomplete bash`",
+        hint="name it: `fdl install --completion bash`",
     )
 
 
@@ -141,7 +141,7 @@ def _carry_out(path: Path, script: str, action: Action) -> None:
         raise OperationFailedError(
             error_id="completion-write",
             message=f"cannot write `{path}`: {problem.strerror}",
-            hint="print the script instead: `fdl completions bash`",
+            hint="print the script instead: `fdl install --print-completion bash`",
             file=str(path),
         ) from problem
 

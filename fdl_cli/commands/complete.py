@@ -6,7 +6,7 @@ from typing import Any
 
 from fdl_cli import __version__
 from fdl_cli.apiref.quick import quick_cache
-from fdl_cli.commands.registry import COMMANDS, find
+from fdl_cli.commands.registry import LISTED, find, first_word, take_mode
 from fdl_cli.completion.engine import (
     Candidate,
     CommandFacts,
@@ -41,7 +41,7 @@ def answer(shell: str, words: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def _complete(words: tuple[str, ...], current: str, environ: Mapping[str, str]) -> Completion:
-    start = _command_at(words)
+    start = first_word(words)
     if start is None:
         facts = CommandFacts(_GLOBAL, ())
         found = complete_command(facts, words, current)
@@ -51,24 +51,15 @@ def _complete(words: tuple[str, ...], current: str, environ: Mapping[str, str]) 
     name, rest = words[start], words[start + 1 :]
     if find(name) is None:
         return _complete_task(words[start:], current, environ)
+    mode, others = take_mode(name, rest)
+    if mode is not None:
+        return _complete_builtin(mode.name, others, current, environ)
     if name in _TASK_COMMANDS and not any(not word.startswith("-") for word in rest):
         if not current.startswith("-"):
             return Completion(candidates=_tasks(environ))
     elif name == "run":
         return _complete_task(rest, current, environ)
     return _complete_builtin(name, rest, current, environ)
-
-
-def _command_at(words: tuple[str, ...]) -> int | None:
-    waiting = False
-    for index, word in enumerate(words):
-        if waiting:
-            waiting = False
-        elif word.startswith("-"):
-            waiting = word in ("--color", "--env")
-        else:
-            return index
-    return None
 
 
 def _complete_builtin(
@@ -101,7 +92,7 @@ def _values(path: str, wanted: str, environ: Mapping[str, str]) -> tuple[Candida
         return tuple(Candidate(name) for name in texts if not name.startswith("flodl."))
     if path == "help":
         topics = [Candidate("exit-codes", "the meaning of each exit code")]
-        return (*topics, *(Candidate(entry.name, entry.summary) for entry in COMMANDS))
+        return (*topics, *(Candidate(entry.name, entry.summary) for entry in LISTED))
     if wanted == "--env":
         return _overlays()
     if path.startswith("skill ") and wanted == "name":
@@ -116,7 +107,7 @@ def _complete_task(words: tuple[str, ...], current: str, environ: Mapping[str, s
     from fdl_cli.manifest.resolve import find_task, table
     from fdl_cli.manifest.store import project_here
 
-    stored = project_here(_reserved(), environ)
+    stored = project_here(environ)
     found = None if stored is None else find_task(stored.tree, stored.root, words)
     if stored is None or found is None:
         return Completion(files=True)
@@ -142,8 +133,8 @@ def _option(item: Any) -> OptionFacts:
 
 
 def _first_words(environ: Mapping[str, str]) -> tuple[Candidate, ...]:
-    builtin = tuple(Candidate(entry.name, entry.summary) for entry in COMMANDS)
-    return (*_tasks(environ), *builtin)
+    builtin = tuple(Candidate(entry.name, entry.summary) for entry in LISTED)
+    return (*(each for each in _tasks(environ) if find(each.value) is None), *builtin)
 
 
 def _tasks(environ: Mapping[str, str]) -> tuple[Candidate, ...]:
@@ -153,7 +144,7 @@ def _tasks(environ: Mapping[str, str]) -> tuple[Candidate, ...]:
         return ()
     from fdl_cli.manifest.listing import task_rows
 
-    rows = task_rows(frozenset(entry.name for entry in COMMANDS), environ)
+    rows = task_rows(environ)
     return tuple(Candidate(name, summary) for name, summary in rows if name != "fdl.yml")
 
 
@@ -164,10 +155,6 @@ def _overlays() -> tuple[Candidate, ...]:
     names = os.listdir(root) if root is not None else []
     found = [name[4:-4] for name in names if name.startswith("fdl.") and name.endswith(".yml")]
     return tuple(Candidate(name) for name in sorted(found) if name and name != "local")
-
-
-def _reserved() -> str:
-    return " ".join(sorted(entry.name for entry in COMMANDS))
 
 
 def surface(environ: Mapping[str, str]) -> dict[str, Any]:

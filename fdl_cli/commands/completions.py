@@ -1,4 +1,4 @@
-"""`fdl completions`: print the completion script of a shell."""
+"""`fdl install --print-completion`: print the completion script of a shell."""
 
 from dataclasses import dataclass
 from typing import Annotated, final
@@ -34,7 +34,7 @@ def parse(
         Shell, typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell.")
     ],
 ) -> CompletionsOptions:
-    """Print the completion script of a shell; `fdl autocomplete` puts it in its place.
+    """Print the completion script of a shell; `fdl install --completion` puts it in its place.
 
     The script calls fdl at TAB only, so a new shell starts no slower.
     """

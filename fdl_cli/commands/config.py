@@ -1,4 +1,4 @@
-"""`fdl config show`: the merged manifest, with the file and line of every value."""
+"""`fdl why --manifest`: the merged manifest, with the file and line of every value."""
 
 from dataclasses import dataclass
 from pathlib import Path

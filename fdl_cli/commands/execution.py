@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, assert_never, final
 from fdl_cli.commands.command import Command, CommandGroup
 from fdl_cli.commands.global_options import GlobalOptions
 from fdl_cli.commands.parsing import SchemaRequest, help_text, parse
-from fdl_cli.commands.registry import CommandEntry
+from fdl_cli.commands.registry import CommandEntry, modes_of, take_mode
 from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.errors import UsageError
@@ -18,11 +18,12 @@ from fdl_cli.result import CommandResult, envelope
 
 @final
 class Chosen(NamedTuple):
-    """A command found by its words, and the arguments that are left for it."""
+    """A command found by its words, the arguments left for it, and the end of its help page."""
 
     prog: str
     command: Command[Any, Any]
     arguments: tuple[str, ...]
+    epilog: str
 
 
 @final
@@ -43,12 +44,19 @@ def load(entry: CommandEntry) -> Command[Any, Any] | CommandGroup:
 
 def choose(entry: CommandEntry, arguments: tuple[str, ...], console: Console) -> Chosen | None:
     """Go from a word to the command it means; nothing when the help of a group was shown."""
+    name, epilog = entry.name, epilog_of(entry)
+    mode, arguments = take_mode(name, arguments)
+    if mode is not None:
+        entry, name, epilog = mode, mode.today, ""
     loaded = load(entry)
     match loaded:
         case Command():
-            return Chosen(f"fdl {entry.name}", loaded, arguments)
+            return Chosen(f"fdl {name}", loaded, arguments, epilog)
         case CommandGroup():
-            return _choose_in_group(entry.name, loaded, arguments, console)
+            only = list(loaded.commands) if mode is not None and len(loaded.commands) == 1 else []
+            if only:
+                return Chosen(f"fdl {name}", loaded.commands[only[0]], arguments, epilog)
+            return _choose_in_group(name, loaded, arguments, console, epilog)
         case _:
             assert_never(loaded)
 
@@ -56,7 +64,7 @@ def choose(entry: CommandEntry, arguments: tuple[str, ...], console: Console) ->
 def prepare(chosen: Chosen, console: Console) -> Execution | None:
     """Parse the arguments; return None for a request of help or of the JSON Schema."""
     try:
-        parsed = parse(chosen.prog, chosen.command.parse, chosen.arguments)
+        parsed = parse(chosen.prog, chosen.command.parse, chosen.arguments, chosen.epilog)
     except SchemaRequest:
         from fdl_cli.json_schema import envelope_schema
 
@@ -81,12 +89,34 @@ def perform(execution: Execution, context: Context) -> int:
     return result.exit_code
 
 
-def group_help(name: str, group: CommandGroup) -> str:
+def epilog_of(entry: CommandEntry) -> str:
+    """Return the end of a command's help page: its modes, or the words of today.
+
+    Example:
+        >>> from fdl_cli.commands.registry import find
+        >>> print(epilog_of(find("runs")))
+        Also, with a page of its own:
+          fdl runs --again  run a recorded run again
+        >>> print(epilog_of(find("rerun")))
+        The same as `fdl runs --again`.
+    """
+    if entry.today:
+        return f"The same as `fdl {entry.today}`."
+    modes = modes_of(entry.name)
+    if not modes:
+        return ""
+    width = max(len(mode.today) for mode in modes)
+    rows = [f"  fdl {mode.today:{width}}  {mode.summary}" for mode in modes]
+    return "\n".join(("Also, with a page of its own:", *rows))
+
+
+def group_help(name: str, group: CommandGroup, epilog: str = "") -> str:
     """Return the text of `fdl <group> --help`."""
     width = max(len(word) for word in group.commands)
     lines = [f"Usage: fdl {name} COMMAND [OPTIONS]", "", f"  {group.summary}", "", "Commands:"]
     lines += [f"  {word:{width}}  {group.summaries[word]}" for word in group.commands]
     lines += ["", f"`fdl {name} COMMAND --help` explains one of them."]
+    lines += [epilog] if epilog else []
     return "\n".join(lines)
 
 
@@ -94,9 +124,9 @@ def command_help(entry: CommandEntry) -> str:
     """Return the text of `fdl <command> --help`, for a command or a group."""
     loaded = load(entry)
     if isinstance(loaded, CommandGroup):
-        return group_help(entry.name, loaded)
+        return group_help(entry.name, loaded, epilog_of(entry))
     function: Callable[..., object] = loaded.parse
-    return help_text(f"fdl {entry.name}", function)
+    return help_text(f"fdl {entry.name}", function, epilog_of(entry))
 
 
 def help_of(words: tuple[str, ...]) -> str | None:
@@ -115,10 +145,10 @@ def help_of(words: tuple[str, ...]) -> str | None:
 
 
 def _choose_in_group(
-    name: str, group: CommandGroup, arguments: tuple[str, ...], console: Console
+    name: str, group: CommandGroup, arguments: tuple[str, ...], console: Console, epilog: str
 ) -> Chosen | None:
     if not arguments or arguments[0] in ("-h", "--help"):
-        console.line(group_help(name, group))
+        console.line(group_help(name, group, epilog))
         return None
     word, rest = arguments[0], arguments[1:]
     if word not in group.commands:
@@ -128,4 +158,4 @@ def _choose_in_group(
             message=f"`fdl {name}` has no command `{word}`",
             hint=f"did you mean `fdl {name} {near[0]}`?" if near else f"see `fdl {name} --help`",
         )
-    return Chosen(f"fdl {name} {word}", group.commands[word], rest)
+    return Chosen(f"fdl {name} {word}", group.commands[word], rest, "")

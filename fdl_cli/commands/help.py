@@ -8,7 +8,7 @@ import typer
 
 from fdl_cli.commands.command import Command
 from fdl_cli.commands.overview import overview
-from fdl_cli.commands.registry import COMMANDS, find
+from fdl_cli.commands.registry import LISTED, find
 from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.errors import EXIT_CODES, ExitCode, NotFoundError
@@ -63,7 +63,7 @@ def run(context: Context, options: HelpOptions) -> CommandResult[HelpData]:
         topic=options.topic,
         text=_text(options.topic, context.console.width),
         topics=TOPICS,
-        commands=tuple(CommandSummary(name=item.name, summary=item.summary) for item in COMMANDS),
+        commands=tuple(CommandSummary(name=item.name, summary=item.summary) for item in LISTED),
         exit_codes=EXIT_CODES,
     )
     return CommandResult(schema=COMMAND.schema, data=data)
@@ -85,7 +85,7 @@ def _text(topic: str | None, width: int) -> str:
         from fdl_cli.commands.execution import command_help
 
         return command_help(entry)
-    names = [*TOPICS, *(item.name for item in COMMANDS)]
+    names = [*TOPICS, *(item.name for item in LISTED)]
     near = difflib.get_close_matches(topic, names, n=1)
     raise NotFoundError(
         error_id="topic-unknown",

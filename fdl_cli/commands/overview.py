@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Sequence
 
-from fdl_cli.commands.registry import COMMANDS
+from fdl_cli.commands.registry import LISTED, find
 
 _OPTIONS: tuple[tuple[str, str], ...] = (
     ("-h, --help", "show this, or the help of a command"),
@@ -24,11 +24,13 @@ def overview(width: int, tasks: Sequence[tuple[str, str]] = ()) -> str:
         *textwrap.wrap("Flow graphs for PyTorch: port a script, prove it equal, run it.", width),
     ]
     if tasks:
-        widest = max(len(name) for name, _ in tasks)
-        lines += ["", "Tasks of this project:", *_rows(tasks, widest, width)]
-    column = max(len(text) for text in (*(e.name for e in COMMANDS), *(o[0] for o in _OPTIONS)))
-    for section in dict.fromkeys(entry.section for entry in COMMANDS):
-        rows = [(entry.name, entry.summary) for entry in COMMANDS if entry.section == section]
+        # A command wins over a task of its name, which `fdl run` reaches.
+        shown = [(f"run {name}" if find(name) else name, text) for name, text in tasks]
+        widest = max(len(name) for name, _ in shown)
+        lines += ["", "Tasks of this project:", *_rows(shown, widest, width)]
+    column = max(len(text) for text in (*(e.name for e in LISTED), *(o[0] for o in _OPTIONS)))
+    for section in dict.fromkeys(entry.section for entry in LISTED):
+        rows = [(entry.name, entry.summary) for entry in LISTED if entry.section == section]
         lines += ["", f"{section}:", *_rows(rows, column, width)]
     lines += ["", "Options:", *_rows(_OPTIONS, column, width)]
     lines += ["", "See also `fdl COMMAND --help` and `fdl help exit-codes`."]

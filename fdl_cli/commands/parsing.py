@@ -28,14 +28,18 @@ class SchemaRequest(Exception):  # noqa: N818 - not an error: it ends parsing ea
     """Raised by `--json-schema`, so that a command need not be complete to be described."""
 
 
-def parse(prog: str, function: Callable[..., Options], arguments: Sequence[str]) -> Parsed | None:
+def parse(
+    prog: str, function: Callable[..., Options], arguments: Sequence[str], epilog: str = ""
+) -> Parsed | None:
     """Parse the arguments of one command; nothing is returned when help was shown.
+
+    `epilog` ends the help page.
 
     Raises:
         UsageError: the arguments do not fit.
         SchemaRequest: the JSON Schema is wanted instead.
     """
-    command = _typer_command(function)
+    command = _typer_command(function, epilog)
     try:
         outcome = command.main(args=list(arguments), prog_name=prog, standalone_mode=False)
     except typer.TyperException as problem:
@@ -44,9 +48,9 @@ def parse(prog: str, function: Callable[..., Options], arguments: Sequence[str])
     return outcome if isinstance(outcome, Parsed) else None
 
 
-def help_text(prog: str, function: Callable[..., object]) -> str:
+def help_text(prog: str, function: Callable[..., object], epilog: str = "") -> str:
     """Return the text of `fdl <command> --help`."""
-    command = _typer_command(function)
+    command = _typer_command(function, epilog)
     context = command.make_context(prog, [], resilient_parsing=True)
     return str(command.get_help(context))
 
@@ -98,10 +102,44 @@ def parameter_facts(function: Callable[..., object]) -> tuple[ParameterFacts, ..
     )
 
 
-def _typer_command(function: Callable[..., object]) -> Any:
+@final
+class _GroupedCommand(typer.core.TyperCommand):
+    """A command whose options stand in the groups that they name, before those of all commands."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write one block for each `rich_help_panel`, and the ungrouped options as ever."""
+        arguments: list[tuple[str, str]] = []
+        blocks: dict[str, list[tuple[str, str]]] = {}
+        for item in self.get_params(ctx):
+            record = item.get_help_record(ctx)
+            if record is None:
+                continue
+            if item.param_type_name == "argument":
+                arguments.append(record)
+            else:
+                title = vars(item).get("rich_help_panel") or "Options"
+                blocks.setdefault(title, []).append(record)
+        plain = blocks.pop("Options", [])
+        for title, rows in (("Arguments", arguments), *blocks.items(), ("Options", plain)):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the lines of the epilog as they are: their columns are no paragraph."""
+        del ctx
+        if self.epilog:
+            formatter.write(f"\n{self.epilog}\n")
+
+
+def _typer_command(function: Callable[..., object], epilog: str = "") -> Any:
     # Without rich: its help costs twice the start-up time and is no easier to read.
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(context_settings={"help_option_names": ["-h", "--help"]})(_with_common(function))
+    app.command(
+        cls=_GroupedCommand,
+        epilog=epilog,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )(_with_common(function))
     return get_command(app)
 
 

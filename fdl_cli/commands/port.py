@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, final
+from typing import Annotated, Final, Literal, final
 
 import typer
 
@@ -13,6 +13,12 @@ from fdl_cli.porter.ir.port_data import PortData
 from fdl_cli.result import CommandResult
 
 TrainingLevel = Literal["keep", "setup", "builder"]
+
+# The groups of the help page.
+_OUTPUT: Final = "Where to write"
+_PROOF: Final = "Proof"
+_TRAINING: Final = "Training loops"
+_REPORT: Final = "Report"
 
 
 @final
@@ -47,38 +53,88 @@ def parse(
         typer.Argument(help="Python files, notebooks, or folders with them.", metavar="PATH..."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the port to this file or folder.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write the port to this file or folder.",
+            rich_help_panel=_OUTPUT,
+        ),
     ] = None,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="Replace the files themselves.")
+        bool,
+        typer.Option("--in-place", help="Replace the files themselves.", rich_help_panel=_OUTPUT),
     ] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Print the change; write nothing.")] = False,
+    diff: Annotated[
+        bool,
+        typer.Option("--diff", help="Print the change; write nothing.", rich_help_panel=_OUTPUT),
+    ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit 1 if there is something to port.")
+        bool,
+        typer.Option(
+            "--check",
+            help="Write nothing; exit 1 if there is something to port.",
+            rich_help_panel=_OUTPUT,
+        ),
     ] = False,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Exit 1 unless every class is a graph and proved equal."),
+        typer.Option(
+            "--strict",
+            help="Exit 1 unless every class is a graph and proved equal.",
+            rich_help_panel=_PROOF,
+        ),
     ] = False,
     no_verify: Annotated[
-        bool, typer.Option("--no-verify", help="Do not run original and port side by side.")
+        bool,
+        typer.Option(
+            "--no-verify",
+            help="Do not run original and port side by side.",
+            rich_help_panel=_PROOF,
+        ),
     ] = False,
     verify_only: Annotated[
-        bool, typer.Option("--verify-only", help="Compare two files: an original and its port.")
+        bool,
+        typer.Option(
+            "--verify-only",
+            help="Compare two files: an original and its port.",
+            rich_help_panel=_PROOF,
+        ),
     ] = False,
     example: Annotated[
         list[str] | None,
-        typer.Option("--example", help='How to call a class: "Net(10): torch.randn(2, 3)".'),
+        typer.Option(
+            "--example",
+            help='How to call a class: "Net(10): torch.randn(2, 3)".',
+            rich_help_panel=_PROOF,
+        ),
     ] = None,
     training: Annotated[
-        TrainingLevel, typer.Option("--training", help="How far training loops move onto Trainer.")
+        TrainingLevel,
+        typer.Option(
+            "--training",
+            help="How far training loops move onto Trainer.",
+            rich_help_panel=_TRAINING,
+        ),
     ] = "keep",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Overwrite an existing output.", rich_help_panel=_OUTPUT),
+    ] = False,
     show_plan: Annotated[
-        bool, typer.Option("--show-plan", help="Print what was understood and decided.")
+        bool,
+        typer.Option(
+            "--show-plan", help="Print what was understood and decided.", rich_help_panel=_REPORT
+        ),
     ] = False,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=1, help="Seconds for the verification of a file.")
+        float,
+        typer.Option(
+            "--timeout",
+            min=1,
+            help="Seconds for the verification of a file.",
+            rich_help_panel=_PROOF,
+        ),
     ] = 300.0,
     jobs: Annotated[
         int | None,
@@ -87,21 +143,37 @@ def parse(
             "-j",
             min=1,
             help="How many files to verify at once; as many as the machine can, if not given.",
+            rich_help_panel=_PROOF,
         ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write the report as a page to this file.")
+        Path | None,
+        typer.Option(
+            "--html", help="Write the report as a page to this file.", rich_help_panel=_REPORT
+        ),
     ] = None,
     explain: Annotated[
-        str | None, typer.Option("--explain", help="Say what a reason code means; `all` for all.")
+        str | None,
+        typer.Option(
+            "--explain",
+            help="Say what a reason code means; `all` for all.",
+            rich_help_panel=_REPORT,
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would change; write and run nothing.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Say what would change; write and run nothing.",
+            rich_help_panel=_OUTPUT,
+        ),
     ] = False,
     python: Annotated[
         Path | None,
         typer.Option(
-            "--python", help="The Python with torch; else the project's, else fdl's own."
+            "--python",
+            help="The Python with torch; else the project's, else fdl's own.",
+            rich_help_panel=_PROOF,
         ),
     ] = None,
 ) -> PortOptions:

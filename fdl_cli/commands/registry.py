@@ -1,5 +1,12 @@
-"""The list of commands for `fdl --help`, known without importing any of them."""
+"""The list of commands for `fdl --help`, known without importing any of them.
 
+A command may have modes: options that make it another command, with a module of its own.
+
+    fdl runs --again a1b2      the entry `rerun`, whose `today` is "runs --again"
+    fdl rerun a1b2             the same; the word still works and is not listed
+"""
+
+from collections.abc import Sequence
 from typing import Final, NamedTuple, final
 
 
@@ -7,14 +14,14 @@ from typing import Final, NamedTuple, final
 class CommandEntry(NamedTuple):
     """One word after `fdl`: the module that defines it and one line about it.
 
-    `alias_of` names the command that this one is another word for.
+    `today` is set for a word that is not listed any more: the words that mean the same.
     """
 
     name: str
     module: str
     summary: str
     section: str
-    alias_of: str = ""
+    today: str = ""
 
 
 # The order here is the order of `fdl --help`.
@@ -33,12 +40,20 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
         "Work",
     ),
     CommandEntry("run", "fdl_cli.commands.run", "run a task of fdl.yml", "Tasks"),
-    CommandEntry("tasks", "fdl_cli.commands.tasks", "list the tasks of the project", "Tasks"),
+    CommandEntry(
+        "tasks", "fdl_cli.commands.tasks", "list the tasks of the project", "Tasks", "run --list"
+    ),
     CommandEntry("why", "fdl_cli.commands.why", "explain what a task would run", "Tasks"),
     CommandEntry("runs", "fdl_cli.commands.runs", "list what was run, and how it ended", "Tasks"),
-    CommandEntry("rerun", "fdl_cli.commands.rerun", "run a recorded run again", "Tasks"),
-    CommandEntry("schema", "fdl_cli.commands.schema", "the options of entries", "Tasks"),
-    CommandEntry("config", "fdl_cli.commands.config", "show the merged manifest", "Tasks"),
+    CommandEntry(
+        "rerun", "fdl_cli.commands.rerun", "run a recorded run again", "Tasks", "runs --again"
+    ),
+    CommandEntry(
+        "schema", "fdl_cli.commands.schema", "the options of entries", "Tasks", "run --options"
+    ),
+    CommandEntry(
+        "config", "fdl_cli.commands.config", "show the merged manifest", "Tasks", "why --manifest"
+    ),
     CommandEntry(
         "setup", "fdl_cli.commands.setup", "install the torch that fits this machine", "Machine"
     ),
@@ -59,13 +74,24 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
     ),
     CommandEntry("skill", "fdl_cli.commands.skill", "teach coding assistants to use fdl", "Help"),
     CommandEntry(
-        "completions", "fdl_cli.commands.completions", "print a shell's completion script", "Help"
+        "completions",
+        "fdl_cli.commands.completions",
+        "print a shell's completion script",
+        "Help",
+        "install --print-completion",
     ),
     CommandEntry(
-        "autocomplete", "fdl_cli.commands.autocomplete", "turn on completion in a shell", "Help"
+        "autocomplete",
+        "fdl_cli.commands.autocomplete",
+        "turn on completion in a shell",
+        "Help",
+        "install --completion",
     ),
     CommandEntry("help", "fdl_cli.commands.help", "explain a topic, such as exit-codes", "Help"),
 )
+
+
+LISTED: Final[tuple[CommandEntry, ...]] = tuple(each for each in COMMANDS if not each.today)
 
 
 def find(name: str) -> CommandEntry | None:
@@ -73,4 +99,53 @@ def find(name: str) -> CommandEntry | None:
     for entry in COMMANDS:
         if entry.name == name:
             return entry
+    return None
+
+
+def modes_of(name: str) -> tuple[CommandEntry, ...]:
+    """Return the entries that are modes of a command, in their order.
+
+    Example:
+        >>> [mode.today for mode in modes_of("runs")]
+        ['runs --again']
+    """
+    return tuple(each for each in COMMANDS if each.today.startswith(f"{name} "))
+
+
+def take_mode(name: str, words: Sequence[str]) -> tuple[CommandEntry | None, tuple[str, ...]]:
+    """Return the mode that the words of a command select, and the words without its option.
+
+    Words after `--` are never looked at.
+
+    Example:
+        >>> mode, rest = take_mode("runs", ("a1", "--again", "-n"))
+        >>> mode.name, rest
+        ('rerun', ('a1', '-n'))
+        >>> take_mode("runs", ("--", "--again"))
+        (None, ('--', '--again'))
+    """
+    end = words.index("--") if "--" in words else len(words)
+    for mode in modes_of(name):
+        option = mode.today.rpartition(" ")[2]
+        if option in words[:end]:
+            at = words.index(option)
+            return mode, (*words[:at], *words[at + 1 :])
+    return None, tuple(words)
+
+
+def first_word(words: Sequence[str]) -> int | None:
+    """Return the position of the first word that is no option and no option's value.
+
+    Example:
+        >>> first_word(("--color", "never", "train"))
+        2
+    """
+    waiting = False
+    for index, word in enumerate(words):
+        if waiting:
+            waiting = False
+        elif word.startswith("-"):
+            waiting = word in ("--color", "--env")
+        else:
+            return index
     return None

@@ -1,4 +1,4 @@
-"""`fdl rerun`: run a recorded run again, with the manifest as it is now."""
+"""`fdl runs --again`: run a recorded run again, with the manifest as it is now."""
 
 from dataclasses import dataclass
 from typing import Annotated, final

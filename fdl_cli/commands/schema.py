@@ -1,4 +1,4 @@
-"""`fdl schema`: the options that entries told, and the JSON Schema of `fdl.yml` itself."""
+"""`fdl run --options`: the options that entries told, and the JSON Schema of `fdl.yml` itself."""
 
 import json
 from collections.abc import Mapping

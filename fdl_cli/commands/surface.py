@@ -8,7 +8,7 @@ from typing import Any
 from fdl_cli.commands.command import Command, CommandGroup
 from fdl_cli.commands.execution import load
 from fdl_cli.commands.parsing import parameter_facts
-from fdl_cli.commands.registry import COMMANDS
+from fdl_cli.commands.registry import COMMANDS, modes_of
 from fdl_cli.system.atomic import write_whole
 
 
@@ -24,7 +24,11 @@ def collect() -> dict[str, Any]:
             }
             found[entry.name] = {"commands": inner}
         else:
-            found[entry.name] = _facts(loaded)
+            facts = _facts(loaded)
+            for mode in modes_of(entry.name):
+                option = mode.today.rpartition(" ")[2]
+                facts["options"].append([[option], mode.summary, False, [], False, False])
+            found[entry.name] = facts
     return found
 
 

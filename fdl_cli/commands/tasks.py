@@ -1,4 +1,4 @@
-"""`fdl tasks`: the tasks of the project, with the file and line of each."""
+"""`fdl run --list`: the tasks of the project, with the file and line of each."""
 
 from dataclasses import dataclass
 from pathlib import Path

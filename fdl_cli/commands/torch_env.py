@@ -1,4 +1,4 @@
-"""`fdl libtorch` (also `fdl torch`): torch builds side by side, one active per environment."""
+"""`fdl libtorch`: torch builds side by side, one active per environment."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -21,9 +21,9 @@ from fdl_cli.manifest.resolve import (
 from fdl_cli.manifest.store import project_here
 
 
-def start_task(words: tuple[str, ...], reserved: str, environ: Mapping[str, str]) -> None:
+def start_task(words: tuple[str, ...], environ: Mapping[str, str]) -> None:
     """Become the task, or return where the long way is needed."""
-    stored = project_here(reserved, environ)
+    stored = project_here(environ)
     if stored is None:
         return
     found = find_task(stored.tree, stored.root, words)

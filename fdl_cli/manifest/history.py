@@ -70,7 +70,7 @@ def find_run(records: tuple[RunRecord, ...], wanted: str | None) -> RunRecord:
     """
     if not records:
         raise NotFoundError(
-            error_id="run-unknown", message="nothing was run here yet", hint="`fdl tasks`"
+            error_id="run-unknown", message="nothing was run here yet", hint="`fdl run --list`"
         )
     if wanted is None:
         return records[0]

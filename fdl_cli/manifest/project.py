@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -23,11 +22,11 @@ from fdl_cli.manifest.store import keep
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The context of the task runner besides the command line."""
+    """The context of the task runner besides the command line; `commands` are those of fdl itself."""
 
     cwd: Path
     environ: Mapping[str, str]
-    reserved: AbstractSet[str]
+    commands: tuple[str, ...] = ()
 
 
 @final
@@ -65,15 +64,10 @@ def open_project(around: Surroundings, environment: str | None) -> Project:
     """
     root = require_root(around.cwd)
     name = environment or around.environ.get("FDL_ENV") or None
-    manifest = load(root, name, around.reserved)
+    manifest = load(root, name)
     stored = Stored(str(root), name, manifest.tree, manifest.digest)
-    keep(stored, manifest.layers, reserved_key(around.reserved), around.environ)
+    keep(stored, manifest.layers, around.environ)
     return Project(manifest=manifest, stored=stored)
-
-
-def reserved_key(reserved: AbstractSet[str]) -> str:
-    """Return the reserved names as one text, so that a new command of fdl is noticed."""
-    return " ".join(sorted(reserved))
 
 
 def take_overlay(

@@ -2,7 +2,6 @@
 
 import difflib
 import os
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -64,7 +63,7 @@ def read_request(
     if overlay_word:
         environment, rest = take_overlay(around, rest, asked=environment)
     project = open_project(around, environment)
-    found = _require_task(project, rest, around.reserved)
+    found = _require_task(project, rest, around.commands)
     try:
         own, given = read_task_words(found)
     except Trouble as trouble:
@@ -73,7 +72,7 @@ def read_request(
     if own.environment is not None and own.environment != environment:
         again = (*found.names, *found.words)
         project = open_project(around, own.environment)
-        found = _require_task(project, again, around.reserved)
+        found = _require_task(project, again, around.commands)
     return Request(project=project, found=found, flags=flags, given=given, words=rest)
 
 
@@ -128,21 +127,21 @@ def _more_flags(words: tuple[str, ...]) -> tuple[Flags, tuple[str, ...]]:
     return flags, words[position:]
 
 
-def _require_task(project: Project, words: tuple[str, ...], reserved: AbstractSet[str]) -> Found:
+def _require_task(project: Project, words: tuple[str, ...], commands: tuple[str, ...]) -> Found:
     if not words or words[0] == "--":
         raise UsageError(
-            error_id="usage", message="a task is missing", hint="`fdl tasks` lists them"
+            error_id="usage", message="a task is missing", hint="`fdl run --list` lists them"
         )
     found = find_task(project.stored.tree, project.stored.root, words)
     if found is not None:
         return found
-    commands = lookup(project.manifest.table, ("commands",))
-    names = list(commands.entries) if isinstance(commands, Table) else []
-    near = difflib.get_close_matches(words[0], [*names, *sorted(reserved)], n=1)
+    tasks = lookup(project.manifest.table, ("commands",))
+    names = list(tasks.entries) if isinstance(tasks, Table) else []
+    near = difflib.get_close_matches(words[0], [*names, *sorted(commands)], n=1)
     shown = Path(project.stored.root) / "fdl.yml"
     raise NotFoundError(
         error_id="task-unknown",
         message=f"there is no task `{words[0]}` in `{shown.name}`",
-        hint=f"did you mean `fdl {near[0]}`?" if near else "`fdl tasks` lists them",
+        hint=f"did you mean `fdl {near[0]}`?" if near else "`fdl run --list` lists them",
         file=str(shown),
     )

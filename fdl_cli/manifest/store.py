@@ -14,7 +14,7 @@ from fdl_cli.folders import user_folder
 from fdl_cli.manifest.discover import find_root, read_layer
 from fdl_cli.manifest.model import Layer, Stored, Tree
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 
 def entry_path(kind: str, key: str, environ: Mapping[str, str]) -> str:
@@ -48,25 +48,21 @@ def write_entry(path: str, value: Any) -> bool:
     return True
 
 
-def keep(
-    stored: Stored, layers: tuple[Layer, ...], reserved: str, environ: Mapping[str, str]
-) -> None:
+def keep(stored: Stored, layers: tuple[Layer, ...], environ: Mapping[str, str]) -> None:
     """Remember a manifest that was loaded and found valid."""
     key = f"{stored.root}\n{stored.environment}"
     files = tuple((layer.path, layer.text) for layer in layers)
-    value = (FORMAT, reserved, stored.root, stored.environment, files, stored.digest, stored.tree)
+    value = (FORMAT, stored.root, stored.environment, files, stored.digest, stored.tree)
     write_entry(entry_path("manifests", key, environ), value)
 
 
-def recall(
-    root: str, environment: str | None, reserved: str, environ: Mapping[str, str]
-) -> Stored | None:
+def recall(root: str, environment: str | None, environ: Mapping[str, str]) -> Stored | None:
     """Return a manifest that is known to be valid, if none of its files changed."""
     path = entry_path("manifests", f"{root}\n{environment}", environ)
     value = read_entry(path)
-    if not isinstance(value, tuple) or value[:4] != (FORMAT, reserved, root, environment):
+    if not isinstance(value, tuple) or value[:3] != (FORMAT, root, environment):
         return None
-    files, digest, tree = value[4:]
+    files, digest, tree = value[3:]
     try:
         if any(read_layer(path).text != text for path, text in files):
             return None
@@ -76,7 +72,7 @@ def recall(
     return Stored(root, environment, kept, digest)
 
 
-def project_here(reserved: str, environ: Mapping[str, str]) -> Stored | None:
+def project_here(environ: Mapping[str, str]) -> Stored | None:
     """Return this folder's manifest if it is remembered; nothing is parsed for it."""
     if os.name != "posix":
         return None
@@ -86,4 +82,4 @@ def project_here(reserved: str, environ: Mapping[str, str]) -> Stored | None:
         return None
     if root is None:
         return None
-    return recall(root, environ.get("FDL_ENV") or None, reserved, environ)
+    return recall(root, environ.get("FDL_ENV") or None, environ)

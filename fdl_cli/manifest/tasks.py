@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from typing import Final, Literal
 
 from fdl_cli.manifest.model import OPTION_SECTIONS
@@ -17,12 +16,13 @@ _BELONGS: Final[tuple[tuple[str, TaskKind], ...]] = (
 )  # fmt: skip
 
 
-def find_task_problems(tasks: Table, reserved: AbstractSet[str]) -> Iterator[Problem]:
-    """Yield the problems of the top tasks; `reserved` are the commands of fdl itself."""
+def find_task_problems(tasks: Table) -> Iterator[Problem]:
+    """Yield the problems of the top tasks.
+
+    A task may have the name of a command of fdl, or a new command would break manifests in the
+    field: `fdl run NAME` reaches it.
+    """
     for name, node in tasks.entries.items():
-        if name in reserved:
-            message = f"the task `{name}` has the name of a command of fdl"
-            yield Problem(node.place, message, f"rename it, for example `{name}-task`")
         yield from _problems(name, node, in_entry=False)
 
 

@@ -62,7 +62,7 @@ def test_the_commands_print_what_is_shown(project, tmp_path):
 def test_every_manifest_shown_is_valid(tmp_path):
     for text in blocks("yaml"):
         (tmp_path / "fdl.yml").write_text(text)
-        load(tmp_path, None, frozenset())
+        load(tmp_path, None)
         assert yaml.safe_load(text)
 
 

@@ -13,7 +13,7 @@ import yaml
 from fdl_cli.commands.command import CommandGroup
 from fdl_cli.commands.execution import load
 from fdl_cli.commands.parsing import parameters
-from fdl_cli.commands.registry import COMMANDS, find
+from fdl_cli.commands.registry import COMMANDS, find, modes_of, take_mode
 from fdl_cli.json_schema import envelope_schema
 from fdl_cli.scaffold.answers import make_answers
 from fdl_cli.scaffold.rendering import render
@@ -95,7 +95,11 @@ def test_commands_and_options_exist(path):
         if entry is None:
             wrong.append(line)
             continue
-        command = load(entry)
+        mode, rest = take_mode(entry.name, words[1:])
+        command = load(mode or entry)
+        if isinstance(command, CommandGroup) and mode and len(command.commands) == 1:
+            (command,) = command.commands.values()
+        words = [words[0], *rest]
         known = set(SHARED)
         if isinstance(command, CommandGroup):
             if len(words) > 1 and re.fullmatch(r"[a-z-]+", words[1]):
@@ -105,6 +109,8 @@ def test_commands_and_options_exist(path):
                 known |= set(" ".join(parameters(command.commands[words[1]].parse)).split())
         else:
             known |= set(" ".join(parameters(command.parse)).split())
+            if mode is None:
+                known |= {item.today.split()[-1] for item in modes_of(words[0])}
         wrong += [
             f"{line}: {word}"
             for word in words

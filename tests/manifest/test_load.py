@@ -18,7 +18,7 @@ def project(tmp_path, **files):
 
 
 def tree(root, environment=None):
-    return load(root, environment, frozenset({"port"})).tree
+    return load(root, environment).tree
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,6 @@ def tree(root, environment=None):
         ("commands:\n  t: {run: x, output: {a: 1}}\n", "2:15", "`output`, which", "entry"),
         ("commands:\n  t: {entry: x, output: runs}\n", "2:17", "must be a mapping", "output"),
         ("commands:\n  t: {entry: x, training: {a: {b: 1}}}\n", "2:28", "one value", "text"),
-        ("commands:\n  port: {run: x}\n", "2:3", "the name of a command of fdl", "port-task"),
         ("commands:\n  'a b': {run: x}\n", "2:3", "cannot be the name", "letters"),
         ("commands:\n  t: {path: sub}\n", "2:7", "no `sub/fdl.yml`", "create"),
         ("commands:\n  t:\n", "2:3", "the task `t` is empty", "{path: t}"),
@@ -86,10 +85,10 @@ def test_layers_lie_in_order(tmp_path):
     assert task == {"run": "slow", "env": {"A": "2", "B": "3", "C": "4"}}
     assert tree(root)["commands"]["t"]["env"] == {"A": "1", "B": "1", "C": "4"}
     assert environments(root) == ("ci", "slow")
-    loaded = load(root, "ci", frozenset())
+    loaded = load(root, "ci")
     names = [path.name for path in loaded.files]
     assert names == ["fdl.yml", "fdl.slow.yml", "fdl.ci.yml", "fdl.local.yml"]
-    assert loaded.digest != load(root, None, frozenset()).digest
+    assert loaded.digest != load(root, None).digest
 
 
 def test_overlays_that_do_not_exist_or_run_in_circles(tmp_path):

@@ -218,7 +218,7 @@ def test_the_schema_of_the_manifest_agrees_with_the_loader(tmp_path):
         (tmp_path / "fdl.yml").write_text(text)
         assert validator.is_valid(yaml.safe_load(text)) is valid, text
         try:
-            load(tmp_path, None, frozenset())
+            load(tmp_path, None)
             loaded = True
         except ConfigError:
             loaded = False

@@ -3,7 +3,6 @@
 import hashlib
 import os
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
@@ -47,7 +46,7 @@ class Manifest:
         return tuple(Path(layer.path) for layer in self.layers if layer.text is not None)
 
 
-def load(root: Path, environment: str | None, reserved: AbstractSet[str]) -> Manifest:
+def load(root: Path, environment: str | None) -> Manifest:
     """Load the manifest of a project with an environment's overlay and the local one.
 
     Raises:
@@ -63,7 +62,7 @@ def load(root: Path, environment: str | None, reserved: AbstractSet[str]) -> Man
     table = without_nulls(table)
     commands = table.entries.get("commands")
     if isinstance(commands, Table) and not loader.problems:
-        loader.problems += find_task_problems(commands, reserved)
+        loader.problems += find_task_problems(commands)
     if loader.problems:
         raise _config_error(root, loader.problems)
     return Manifest(
