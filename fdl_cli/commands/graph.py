@@ -1,11 +1,12 @@
 """`fdl graph`: draw the graph of a model, as a picture, a page, or text."""
 
+import json
 import shlex
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, final
+from typing import Annotated, Final, Literal, final
 
 import typer
 
@@ -23,6 +24,9 @@ from flodl_verify.render.protocol import (
     write_request,
 )
 
+# The formats for a terminal; at most one of them is requested.
+_PRINTED: Final = ("summary", "diff", "text")
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +37,7 @@ class GraphOptions:
     files: Mapping[Format, Path]
     summary: bool
     example: str
+    diff: str
     heat: Heat
     depth: int
     fold: bool | None
@@ -43,10 +48,22 @@ class GraphOptions:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GraphData:
-    """The pictures: `written` has a file per format; `text` is the summary, or the flow.
+class ChangeRow:
+    """A difference: `was` is the former path of a part that moved."""
 
-    `models` are those of the file when no model was named.
+    path: str
+    change: Literal["added", "removed", "changed", "moved"]
+    kind: str
+    was: str
+    details: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphData:
+    """The pictures: `written` has a file per format; `text` is the summary, the differences, or the flow.
+
+    `models` are those of the file when no model was named. `changes` is null without `--diff`.
     """
 
     model: str
@@ -57,6 +74,7 @@ class GraphData:
     written: Mapping[Format, Path]
     text: str
     models: tuple[ModelRow, ...]
+    changes: tuple[ChangeRow, ...] | None
 
 
 def parse(
@@ -80,6 +98,14 @@ def parse(
         bool,
         typer.Option("--summary", help="Print outputs, parameters and MACs of each part instead."),
     ] = False,
+    diff: Annotated[
+        str,
+        typer.Option(
+            "--diff",
+            metavar="OLD",
+            help="Print what changed since the model OLD, FILE or FILE:NAME; exit 1 if anything did.",
+        ),
+    ] = "",
     example: Annotated[
         str,
         typer.Option("--example", help='How to make and call it: "Net(10): torch.randn(2, 3)".'),
@@ -111,6 +137,7 @@ def parse(
         model=model,
         files={name: path for name, path in given.items() if path is not None},
         summary=summary,
+        diff=diff,
         example=example,
         heat=heat,
         depth=depth,
@@ -132,10 +159,16 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
         OperationFailedError: the model cannot be imported, made or called, or a picture not written.
     """
     from fdl_cli.errors import ConflictError, OperationFailedError
-    from fdl_cli.system.atomic import write_whole
     from fdl_cli.system.user_python import require_torch, user_python
 
-    file, name = _split(context, options)
+    draws = bool(
+        options.files
+        or options.summary
+        or options.diff
+        or options.example
+        or options.heat != "none"
+    )
+    file, name = _split(context, options.model, draws=draws)
     targets = {form: context.cwd / path for form, path in options.files.items()}
     for path in targets.values():
         if path.exists() and not options.force:
@@ -147,9 +180,40 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
     python = user_python(context, options.python)
     require_torch(python, "drawing a model")
     printed: tuple[Format, ...] = ("summary",) if options.summary else ()
+    before = ""
+    if options.diff:
+        printed = ("diff", "changes")
+        old_file, old_name = _old_model(context, options, name)
+        old = _ask_child(python.interpreter, old_file, old_name, options, ("facts",))
+        before = dict(old.pictures)["facts"]
     formats = (*targets, *printed) or ("text",)
-    answer = _ask_child(python.interpreter, file, name, options, formats)
+    answer = _ask_child(python.interpreter, file, name, options, formats, before)
     pictures = dict(answer.pictures)
+    _write(targets, pictures)
+    data = GraphData(
+        model=options.model,
+        title=answer.title,
+        example=answer.example,
+        nodes=answer.nodes,
+        parameters=answer.parameters,
+        written=targets,
+        text=next((pictures[form] for form in _PRINTED if form in pictures), ""),
+        models=answer.models,
+        changes=_changes(pictures["changes"]) if options.diff else None,
+    )
+    differs = bool(data.changes)
+    return CommandResult(
+        schema=COMMAND.schema,
+        data=data,
+        ok=not differs,
+        exit_code=OperationFailedError.exit_code if differs else 0,
+    )
+
+
+def _write(targets: Mapping[Format, Path], pictures: Mapping[Format, str]) -> None:
+    from fdl_cli.errors import OperationFailedError
+    from fdl_cli.system.atomic import write_whole
+
     for form, path in targets.items():
         try:
             write_whole(path, pictures[form].encode())
@@ -160,17 +224,6 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
                 hint=f"choose a place that you may write: --{form} FILE",
                 file=str(path),
             ) from problem
-    data = GraphData(
-        model=options.model,
-        title=answer.title,
-        example=answer.example,
-        nodes=answer.nodes,
-        parameters=answer.parameters,
-        written=targets,
-        text=pictures.get("summary", "") or pictures.get("text", ""),
-        models=answer.models,
-    )
-    return CommandResult(schema=COMMAND.schema, data=data)
 
 
 def show(result: CommandResult[GraphData], console: Console) -> None:
@@ -191,13 +244,31 @@ def show(result: CommandResult[GraphData], console: Console) -> None:
     console.note(f"{data.title}: {data.nodes} steps, {data.parameters:,} parameters")
 
 
-def _split(context: Context, options: GraphOptions) -> tuple[Path, str]:
+def _changes(text: str) -> tuple[ChangeRow, ...]:
+    rows = json.loads(text)["changes"]
+    return tuple(ChangeRow(**{**row, "details": tuple(row["details"])}) for row in rows)
+
+
+def _old_model(context: Context, options: GraphOptions, name: str) -> tuple[Path, str]:
+    """Return the file and the name of the model to compare with; a file alone has the same name."""
+    from fdl_cli.errors import UsageError
+
+    if options.summary or options.heat != "none":
+        other = "--summary" if options.summary else "--heat"
+        raise UsageError(
+            error_id="graph-usage",
+            message=f"--diff and {other} contradict each other",
+            hint="choose one of them",
+        )
+    alone = (context.cwd / options.diff).is_file()
+    return _split(context, f"{options.diff}:{name}" if alone else options.diff, draws=True)
+
+
+def _split(context: Context, model: str, *, draws: bool) -> tuple[Path, str]:
     """Return the file and the name in it, empty if its models are to be listed."""
     from fdl_cli.errors import NotFoundError, UsageError
 
-    model = options.model
     place, colon, name = model.rpartition(":")
-    draws = bool(options.files or options.summary or options.example or options.heat != "none")
     if not draws and (context.cwd / model).is_file():
         place, name = model, ""
     elif not colon or not place or not name.isidentifier():
@@ -218,7 +289,12 @@ def _split(context: Context, options: GraphOptions) -> tuple[Path, str]:
 
 
 def _ask_child(
-    python: Path, file: Path, name: str, options: GraphOptions, formats: tuple[Format, ...]
+    python: Path,
+    file: Path,
+    name: str,
+    options: GraphOptions,
+    formats: tuple[Format, ...],
+    before: str = "",
 ) -> Response:
     from fdl_cli.errors import NotFoundError, OperationFailedError
     from fdl_cli.porter.verify.child import child_environment
@@ -232,6 +308,7 @@ def _ask_child(
         heat=options.heat,
         depth=options.depth,
         fold=options.fold,
+        before=before,
     )
     with tempfile.TemporaryDirectory(prefix="fdl-graph-") as folder:
         workdir = Path(folder)

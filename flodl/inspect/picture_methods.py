@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from torch import Tensor
+    from torch import Tensor, nn
 
+    from flodl.inspect.comparison import ModelDiff
     from flodl.inspect.heat import Measure
     from flodl.observe.profile import Profile, ProfileStats
     from flodl.observe.trend import Trend
@@ -157,6 +158,21 @@ class PictureMixin(AbstractViewer):
         from flodl.inspect import pictures
 
         return pictures.mermaid(self._viewed, depth=depth, fold=fold)
+
+    def diff(self, other: nn.Module, *inputs: Any, **named: Any) -> ModelDiff:
+        """Return what is different in another model: parts, settings, tensors, shapes and wiring.
+
+        Args:
+            other: the newer model; any module.
+            *inputs: example inputs for both; with them, outputs and MACs are compared too.
+            **named: keyword inputs.
+
+        Raises:
+            NotRecordedError: a flow has not been recorded yet, and no inputs are given.
+        """
+        from flodl.inspect import comparison
+
+        return comparison.diff(self._viewed, other, *inputs, **named)
 
     def _repr_svg_(self) -> str | None:
         """Return the picture for notebooks, nothing before the flow is recorded."""

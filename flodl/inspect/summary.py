@@ -50,6 +50,15 @@ class PartSummary:
     trainable: int
     macs: int
 
+    @property
+    def output(self) -> str:
+        """The shapes and dtypes of the last call, such as `2x8 float32`; empty if it was not called."""
+        shown = (
+            f"{'x'.join(map(str, shape)) or 'scalar'} {dtype}"
+            for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
+        )
+        return (", ".join(shown) or "no tensor") if self.calls else ""
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,12 +182,7 @@ class _Run:
 def _row(part: PartSummary) -> tuple[str, str, str, str, str]:
     names = part.path.split(".") if part.path else []
     name = "  " * len(names) + (names[-1] if names else "model")
-    shown = (
-        f"{'x'.join(map(str, shape)) or 'scalar'} {dtype}"
-        for shape, dtype in zip(part.shapes, part.dtypes, strict=True)
-    )
-    output = (", ".join(shown) or "no tensor") if part.calls else "-"
-    return name, part.kind, output, f"{part.parameters:,}", f"{part.macs:,}"
+    return name, part.kind, part.output or "-", f"{part.parameters:,}", f"{part.macs:,}"
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

@@ -34,9 +34,19 @@ def flow_text(spec: GraphSpec, title: str, kinds: Mapping[str, str]) -> str:
     inputs = ", ".join(each.name for each in spec.inputs)
     label = f" `{spec.label}`" if spec.label else ""
     lines = [f"{title}{label}({inputs})"]
-    lines += ["  " + _line(spec, node, kinds) for node in spec.nodes if node.kind != "input"]
+    lines += [f"  {text}" for _, text in step_texts(spec, kinds)]
     lines.append(f"  return {argument_text(spec, spec.output)}")
     return "\n".join(lines)
+
+
+def step_texts(spec: GraphSpec, kinds: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Return the number of each step and its line, without the inputs.
+
+    Args:
+        spec: the description.
+        kinds: class names of the submodules, by path.
+    """
+    return [(node.index, _line(spec, node, kinds)) for node in spec.nodes if node.kind != "input"]
 
 
 def _line(spec: GraphSpec, node: NodeSpec, kinds: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ import torch
 
 from flodl.errors import GraphError
 from flodl.graph.planned_module import PlannedModule
+from flodl.inspect.comparison import ModelDiff, ModelFacts, coloured, compare, facts, read_facts
 from flodl.inspect.drawing import part_of
 from flodl.inspect.heat import measured_part, profiled_part, shaped_part
 from flodl.inspect.pictures import flow_text
@@ -47,12 +48,18 @@ def draw(request: Request) -> Response:
             "draw it without --heat" if measured else f"name another model of {request.file.name}",
         ) from problem
     view = View(fold=request.fold, depth=request.depth)
+    found = None
+    if request.before:
+        found = compare(read_facts(request.before), _facts(subject))
+        part = coloured(part, found)
     return Response(
         title=part.title,
         example=subject.example,
         nodes=len(part.spec.nodes),
         parameters=sum(each.numel() for each in subject.graph.parameters()),
-        pictures=tuple((each, _picture(subject, part, each, view)) for each in request.formats),
+        pictures=tuple(
+            (each, _picture(subject, part, each, view, found)) for each in request.formats
+        ),
     )
 
 
@@ -76,7 +83,14 @@ def _part(subject: Subject, request: Request) -> Part:
             return part_of(graph)
 
 
-def _picture(subject: Subject, part: Part, wanted: Format, view: View) -> str:
+def _facts(subject: Subject) -> ModelFacts:
+    args, kwargs = subject.arguments or ((), {})
+    return facts(subject.graph, *args, **kwargs)
+
+
+def _picture(
+    subject: Subject, part: Part, wanted: Format, view: View, found: ModelDiff | None
+) -> str:
     match wanted:
         case "svg":
             return svg_text(part, view)
@@ -89,5 +103,11 @@ def _picture(subject: Subject, part: Part, wanted: Format, view: View) -> str:
         case "summary":
             args, kwargs = subject.arguments or ((), {})
             return f"{summary(subject.graph, *args, **kwargs)}\n"
+        case "facts":
+            return _facts(subject).to_json()
+        case "diff":
+            return f"{found}\n"
+        case "changes":
+            return "" if found is None else found.to_json()
         case "text":
             return f"{flow_text(subject.graph)}\n"

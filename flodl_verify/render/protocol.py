@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, final
 
 Heat = Literal["none", "time", "backward", "memory"]
-Format = Literal["svg", "html", "dot", "mermaid", "text", "summary"]
+Format = Literal["svg", "html", "dot", "mermaid", "text", "summary", "facts", "diff", "changes"]
 
 
 @final
@@ -27,6 +27,7 @@ class Request:
         heat: the measure that the colours show.
         depth: the levels of nested graphs that are open.
         fold: whether repeated blocks are drawn once; `None` leaves it to the size.
+        before: the facts of the model to compare with, as the format `facts` gives them; empty for none.
     """
 
     file: Path
@@ -36,6 +37,7 @@ class Request:
     heat: Heat
     depth: int
     fold: bool | None
+    before: str = ""
 
 
 @final
@@ -91,6 +93,7 @@ def read_request(path: Path) -> Request:
         heat=fields["heat"],
         depth=fields["depth"],
         fold=fields["fold"],
+        before=fields["before"],
     )
 
 

@@ -197,3 +197,41 @@ def test_a_model_that_hangs_is_stopped(fdl, tmp_path):
     done = fdl("graph", "slow.py:Net", "--timeout", "3")
     assert done.returncode == 1
     assert "error[" in done.stderr
+
+
+def test_diff_of_two_files_names_and_draws_what_changed(fdl, folder):
+    (folder / "new.py").write_text(
+        MODEL.replace("torch.relu", "torch.tanh").replace("(4, 2)", "(4, 3)")
+    )
+    done = fdl("graph", "--diff", "model.py", "new.py:Plain", "--svg", "d.svg")
+    assert done.returncode == 1
+    assert done.stdout.startswith("Plain -> Plain: 2 changed; parameters 10 -> 15 (+5)\n")
+    assert "- relu = torch.relu(lin)" in done.stdout
+    assert "+ tanh = torch.tanh(lin)" in done.stdout
+    assert "new or wired anew" in (folder / "d.svg").read_text()
+    document = json.loads(
+        fdl("graph", "--diff", "model.py:Plain", "new.py:Plain", "--json").stdout
+    )
+    assert document["ok"] is False
+    assert [row["path"] for row in document["data"]["changes"]] == ["", "lin"]
+    flows = fdl(
+        "graph", "--diff", "model.py", "new.py:Net", "--example", "Net(2): torch.ones(2, 4)"
+    )
+    assert flows.returncode == 1
+    assert "torch.tanh" in flows.stdout
+
+
+def test_diff_of_equal_models_exits_with_0(fdl, folder):
+    done = fdl("graph", "--diff", "model.py:small", "model.py:small")
+    assert (done.returncode, done.stdout) == (0, "no difference: 4 parts, 20 parameters\n")
+    document = json.loads(fdl("graph", "model.py:Plain", "--json").stdout)
+    assert document["data"]["changes"] is None
+
+
+def test_diff_with_a_summary_or_without_a_file_is_a_mistake(fdl, folder):
+    done = fdl("graph", "--diff", "model.py", "model.py:Plain", "--summary")
+    assert (done.returncode, "contradict" in done.stderr) == (2, True)
+    done = fdl("graph", "--diff", "gone.py", "model.py:Plain")
+    assert done.returncode == 2
+    done = fdl("graph", "--diff", "gone.py:Plain", "model.py:Plain")
+    assert (done.returncode, "there is no file gone.py" in done.stderr) == (4, True)
