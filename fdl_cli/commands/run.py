@@ -14,7 +14,7 @@ from fdl_cli.errors import EnvironmentLackingError, FdlError, OperationFailedErr
 from fdl_cli.manifest.model import Change, Flags, Invocation
 from fdl_cli.manifest.plan import Plan, make_plan
 from fdl_cli.manifest.project import Surroundings
-from fdl_cli.manifest.request import Request, prepare, read_request
+from fdl_cli.manifest.request import Request, needed_by, prepare, read_request
 from fdl_cli.result import CommandResult
 
 _VERBOSITY: Final = "FLODL_VERBOSITY"
@@ -101,10 +101,8 @@ def run(context: Context, options: RunOptions) -> CommandResult[RunData]:
             hint=f"`fdl -n --json {' '.join(invocation.task)}` shows the plan as JSON",
         )
     invocation = _ready(context, request, around, invocation)
-    if invocation.confirm and not context.console.confirm(invocation.confirm, flag="--yes"):
-        raise OperationFailedError(
-            error_id="declined", message="nothing was run", hint="answer y, or pass `--yes`"
-        )
+    _ask(context, invocation)
+    _run_needed(context, request, around)
     code = _start(context, request, invocation)
     return _result(RunData(plan=None, help=None, exit_code=code), code)
 
@@ -116,6 +114,8 @@ def show(result: CommandResult[RunData], console: Console) -> None:
     plan = result.data.plan
     if plan is None:
         return
+    if plan.needs:
+        console.note(f"would first run {', '.join(plan.needs)}", "dim")
     where = f"in the service `{plan.service}`" if plan.service else f"in {plan.folder}"
     console.note(f"would run {where}:", "dim")
     console.line(plan.command)
@@ -181,6 +181,33 @@ def _ready(
     missing = project_setup.missing_packages(context, request, invocation)
     project_setup.require_packages(request, missing, python)
     return invocation
+
+
+def _ask(context: Context, invocation: Invocation) -> None:
+    if invocation.confirm and not context.console.confirm(invocation.confirm, flag="--yes"):
+        raise OperationFailedError(
+            error_id="declined", message="nothing was run", hint="answer y, or pass `--yes`"
+        )
+
+
+def _run_needed(context: Context, request: Request, around: Surroundings) -> None:
+    """Run the tasks that this one needs, with its overlay and its place, to their ends."""
+    flags = request.flags._replace(wait=True)
+    for found in needed_by(request):
+        inner = read_request(around, found.names, flags, overlay_word=False)
+        invocation = pass_verbosity(prepare(inner, around), context.verbosity)
+        invocation = _ready(context, inner, around, invocation)
+        _ask(context, invocation)
+        name = " ".join(found.names)
+        context.console.note(f"first: {name}", "dim")
+        code = _start(context, inner, invocation)
+        if code != 0:
+            raise OperationFailedError(
+                error_id="needed-task-failed",
+                message=f"the task `{name}`, which `{' '.join(request.found.names)}` needs, "
+                f"ended with exit code {code}",
+                hint=f"`fdl {name}` runs it by itself",
+            )
 
 
 def _start(context: Context, request: Request, invocation: Invocation) -> int:

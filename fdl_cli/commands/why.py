@@ -54,6 +54,8 @@ def show(result: CommandResult[Plan], console: Console) -> None:
     console.line(f"folder    {plan.folder}")
     console.line(f"where     {f'Docker service {plan.service}' if plan.service else 'here'}")
     console.line(f"overlay   {plan.overlay or 'none'}")
+    if plan.needs:
+        console.line(f"first     {', '.join(plan.needs)}")
     if plan.confirm:
         console.line(f"asks      {plan.confirm}")
     if plan.variables:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from fdl_cli.manifest.model import Invocation
+from fdl_cli.manifest.resolve import calls_so_far
 
 
 def task_environment(invocation: Invocation, environ: Mapping[str, str]) -> dict[str, str]:
@@ -20,6 +21,9 @@ def task_environment(invocation: Invocation, environ: Mapping[str, str]) -> dict
             changed.pop(change.name, None)
         else:
             changed[change.name] = change.value
+    # `fdl` in the task counts on with it, so that a task which calls itself comes to an end.
+    calls = calls_so_far(environ, changed.get("FDL_ROOT", ""))
+    changed["FDL_CALLS"] = " > ".join((*calls, " ".join(invocation.task)))
     return changed
 
 

@@ -12,6 +12,7 @@ from fdl_cli.manifest.execute import become
 from fdl_cli.manifest.model import Flags, Invocation, Trouble, overlay_name
 from fdl_cli.manifest.records import record_start
 from fdl_cli.manifest.resolve import (
+    Found,
     find_task,
     read_task_words,
     require_forwardable,
@@ -27,7 +28,7 @@ def start_task(words: tuple[str, ...], environ: Mapping[str, str]) -> None:
     if stored is None:
         return
     found = find_task(stored.tree, stored.root, words)
-    if found is None or os.path.exists(f"{stored.root}/{overlay_name(words[0])}"):
+    if found is None or _needs(found) or os.path.exists(f"{stored.root}/{overlay_name(words[0])}"):
         return
     try:
         flags, given = read_task_words(found)
@@ -53,6 +54,11 @@ def start_task(words: tuple[str, ...], environ: Mapping[str, str]) -> None:
         become(invocation, environ)
     except OSError:
         return
+
+
+def _needs(found: Found) -> bool:
+    """Return True if other tasks must run first."""
+    return any("needs" in task for task in (*found.parents, found.task))
 
 
 def _has(packages: tuple[str, ...], invocation: Invocation, environ: Mapping[str, str]) -> bool:

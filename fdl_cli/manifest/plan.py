@@ -13,7 +13,7 @@ from fdl_cli.manifest.model import Invocation
 from fdl_cli.manifest.reading.document import Node, Place, Table
 from fdl_cli.manifest.reading.load import Manifest
 from fdl_cli.manifest.reading.overlay import leaves, lookup
-from fdl_cli.manifest.request import Request, task_path
+from fdl_cli.manifest.request import Request, needed_by, task_path
 
 # Text that YAML reads as this very text, also inside `[...]`.
 _PLAIN: Final = re.compile(r"(?:[A-Za-z_./]|-(?=\S))(?:[^\n#:,\[\]{}\"']*[^\n#:,\[\]{}\"'\s])?")
@@ -47,7 +47,7 @@ class Setting:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One task as it would run; `command` is `argv` quoted for a shell."""
+    """One task as it would run; `command` is `argv` quoted for a shell, `needs` run before it."""
 
     task: str
     argv: tuple[str, ...]
@@ -55,6 +55,7 @@ class Plan:
     folder: Path
     service: str | None
     confirm: str | None
+    needs: tuple[str, ...]
     overlay: str | None
     root: Path
     files: tuple[Path, ...]
@@ -73,6 +74,7 @@ def make_plan(request: Request, invocation: Invocation, environ: Mapping[str, st
         folder=Path(os.path.normpath(invocation.folder)),
         service=invocation.service,
         confirm=invocation.confirm,
+        needs=tuple(" ".join(each.names) for each in needed_by(request)),
         overlay=request.project.stored.environment,
         root=manifest.root,
         files=manifest.files,

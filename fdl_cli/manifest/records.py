@@ -5,6 +5,7 @@ written before the task replaces this process, so it has no exit code unless `--
 `FDL_NO_RECORD=1` turns it off.
 """
 
+import itertools
 import json
 import os
 import time
@@ -14,6 +15,9 @@ from collections.abc import Mapping
 from fdl_cli.folders import user_folder
 from fdl_cli.manifest.discover import read_layer
 from fdl_cli.manifest.model import Flags, Invocation
+
+# A process that runs the tasks that a task needs records several runs.
+_numbers = itertools.count(1)
 
 
 def records_path(root: str, environ: Mapping[str, str]) -> str:
@@ -34,7 +38,10 @@ def record_start(
     if environ.get("FDL_NO_RECORD", "0") not in ("", "0"):
         return None
     now = time.time()
+    number = next(_numbers)
     run_id = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{os.getpid()}"
+    if number > 1:
+        run_id += f"-{number}"
     line = {
         "id": run_id,
         "root": root,

@@ -9,6 +9,7 @@ from typing import final
 from fdl_cli.errors import NotFoundError, UsageError
 from fdl_cli.manifest.entry_arguments import entry_arguments
 from fdl_cli.manifest.model import Flags, Invocation, Trouble
+from fdl_cli.manifest.needs import needed
 from fdl_cli.manifest.probe import entry_schema
 from fdl_cli.manifest.project import (
     Project,
@@ -74,6 +75,12 @@ def read_request(
         project = open_project(around, own.environment)
         found = _require_task(project, again, around.commands)
     return Request(project=project, found=found, flags=flags, given=given, words=rest)
+
+
+def needed_by(request: Request) -> tuple[Found, ...]:
+    """Return the tasks that must run before that of a request, each once, after what it needs itself."""
+    stored = request.project.stored
+    return needed(stored.tree, stored.root, request.found)
 
 
 def prepare(request: Request, around: Surroundings) -> Invocation:

@@ -13,6 +13,8 @@ from fdl_cli.manifest.variables import fill_in
 from fdl_cli.manifest.words import Words, divide, read_flags
 
 _USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
+# A task may call itself with other arguments; nobody means to do it so often.
+MOST_CALLS = 20
 
 
 @final
@@ -113,6 +115,7 @@ def resolve(
 ) -> Invocation:
     """Return the program to run; `arguments` are exactly the words that it will get."""
     require_runnable(found)
+    _require_end(calls_so_far(environ, stored.root), " ".join(found.names))
     service = _service(found, flags, environ, exists)
     folder = _folder(found, environ)
     changes = _changes(stored, found, environ, exists, native=service is None)
@@ -132,6 +135,21 @@ def require_runnable(found: Found) -> None:
     if "run" not in found.task and found.entry is None:
         name = " ".join(found.names)
         raise Trouble("arguments", f"`fdl {name}` needs a task", f"see `fdl {name} --help`")
+
+
+def calls_so_far(environ: Mapping[str, str], root: str) -> tuple[str, ...]:
+    """Return the tasks of this project that lead to this process, outermost first."""
+    chain = environ.get("FDL_CALLS", "") if environ.get("FDL_ROOT") == root else ""
+    return tuple(chain.split(" > ")) if chain else ()
+
+
+def _require_end(calls: tuple[str, ...], name: str) -> None:
+    """Refuse a task that calls itself without an end."""
+    if calls.count(name) >= MOST_CALLS:
+        shown = " > ".join((*calls[-2:], name))
+        message = f"the task `{name}` calls itself, {MOST_CALLS} times so far: ... > {shown}"
+        hint = f"`fdl why {name}` shows what it runs; a program of the same name needs its path"
+        raise Trouble("usage", message, hint)
 
 
 def _argv(found: Found, flags: Flags, arguments: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.cli.task_project import MANIFEST, TRAIN, make_project, runner
+from tests.cli.task_project import FDL, MANIFEST, TRAIN, make_project, runner
 
 pytestmark = pytest.mark.slow  # every test starts several processes
 
@@ -116,7 +116,7 @@ def test_a_change_of_any_layer_is_seen_at_once(run, project):
         (["line", "-x"], 2, "error[task-arguments]", "write `fdl line -- -x`"),
         (["--env", "zz", "line"], 4, "error[overlay-unknown]", "this project has: ci"),
         (["@zz", "line"], 4, "error[overlay-unknown]", "ci"),
-        (["ci"], 2, "error[usage]", "fdl tasks"),
+        (["ci"], 2, "error[usage]", "fdl run --list"),
         (["ci", "@ci", "line"], 4, "error[task-unknown]", "fdl"),
         (["lost"], 5, "error[program-missing]", "fdl why lost"),
         (["nowhere"], 5, "error[folder-missing]", "fdl why nowhere"),
@@ -315,3 +315,58 @@ def test_verbosity_on_the_command_line_wins_over_manifest_and_environment(run, p
     plan = json.loads(run("-v", "-n", "--json", "echo").stdout)["data"]["plan"]
     (variable,) = [each for each in plan["variables"] if each["name"] == "FLODL_VERBOSITY"]
     assert (variable["value"], variable["reason"]) == ("verbose", "`-v` of fdl")
+
+
+NEEDING = """
+commands:
+  data: {run: 'echo data $FDL_TASK'}
+  check: {run: echo check, needs: [data]}
+  train: {run: echo train, needs: [check, data], forward: auto}
+  bad: {run: exit 3}
+  after: {run: echo never, needs: [bad]}
+  careful: {run: echo never, confirm: "Really?"}
+  both: {run: echo both, needs: [careful]}
+"""
+
+
+def test_needed_tasks_run_first_and_once(tmp_path):
+    (tmp_path / "fdl.yml").write_text(NEEDING)
+    run = runner(tmp_path)
+    for _ in range(2):  # the second time from a remembered manifest
+        done = run("train", "now")
+        assert done.stdout == "data data\ncheck\ntrain now\n"
+        assert done.stderr == "first: data\nfirst: check\n"
+    runs = json.loads(run("runs", "--json").stdout)["data"]["runs"]
+    assert [(each["task"], each["exit_code"]) for each in runs][:3] == [
+        ("train", None),
+        ("check", 0),
+        ("data", 0),
+    ]
+    assert run("-n", "train").stderr.startswith("would first run data, check\n")
+    assert "\nfirst     data, check\n" in run("why", "train").stdout
+
+
+def test_needed_task_that_fails_or_is_declined_ends_it(tmp_path):
+    (tmp_path / "fdl.yml").write_text(NEEDING)
+    run = runner(tmp_path)
+    done = run("after")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (
+        "error[needed-task-failed]: the task `bad`, which `after` needs, ended with exit code 3"
+        in done.stderr
+    )
+    assert run("both").returncode == 7  # no terminal to ask on
+    assert run("-y", "both").stdout == "never\nboth\n"
+
+
+def test_task_that_calls_itself_comes_to_an_end(tmp_path):
+    fdl = " ".join(FDL)
+    (tmp_path / "fdl.yml").write_text(
+        f"commands:\n  self: {{run: '{fdl} self'}}\n"
+        f"  count: {{run: 'test $1 = 9 || {fdl} count -- $(($1 + 1))'}}\n"
+    )
+    run = runner(tmp_path)
+    done = run("self")
+    assert done.returncode == 2
+    assert "the task `self` calls itself, 20 times so far: ... > self > self > self" in done.stderr
+    assert run("count", "--", "0").returncode == 0

@@ -10,6 +10,7 @@ from typing import Final, final
 from fdl_cli.errors import ConfigError, NotFoundError
 from fdl_cli.manifest.discover import read_layer
 from fdl_cli.manifest.model import LOCAL, MANIFEST, Layer, Tree, overlay_name
+from fdl_cli.manifest.needs import find_need_problems
 from fdl_cli.manifest.reading.document import Document, Leaf, Place, Problem, Table, parse
 from fdl_cli.manifest.reading.overlay import merge, plain, without_nulls
 from fdl_cli.manifest.reading.rules import CHILD_KEYS, PROJECT_KEYS, Key, find_key_problems
@@ -63,6 +64,7 @@ def load(root: Path, environment: str | None) -> Manifest:
     commands = table.entries.get("commands")
     if isinstance(commands, Table) and not loader.problems:
         loader.problems += find_task_problems(commands)
+        loader.problems += find_need_problems(commands)
     if loader.problems:
         raise _config_error(root, loader.problems)
     return Manifest(

@@ -50,6 +50,7 @@ TASK_KEYS: Final[Mapping[str, Key]] = {
     "docker": Key("text", "the service it runs in"),
     "cwd": Key("text", "the folder it runs in, from the manifest's folder"),
     "requires": Key("texts", "packages that it needs besides"),
+    "needs": Key("texts", "tasks that run before it, such as data or `train quick`"),
     "env": Key("scalars", "environment variables"),
 }
 # The manifest in the folder of a `path:` task describes that task and nothing else.
