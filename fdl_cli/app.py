@@ -44,7 +44,12 @@ def _fast(words: tuple[str, ...]) -> int | None:
         _start_task(words)
         return None
     try:
-        sys.stdout.write(text + "\n")
+        try:
+            sys.stdout.write(text + "\n")
+        except UnicodeEncodeError:
+            # The locale has no byte for a character: it costs that character, as on the long way.
+            encoding = sys.stdout.encoding
+            sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         raise

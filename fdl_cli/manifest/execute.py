@@ -35,7 +35,22 @@ def become(invocation: Invocation, environ: Mapping[str, str]) -> NoReturn:
     """
     os.chdir(invocation.folder)
     restore_signals()
-    os.execvpe(invocation.argv[0], invocation.argv, task_environment(invocation, environ))
+    program, *arguments = map(_bytes_of, invocation.argv)
+    changed = task_environment(invocation, environ)
+    variables = {_bytes_of(name): _bytes_of(value) for name, value in changed.items()}
+    os.execvpe(program, (program, *arguments), variables)
+
+
+def _bytes_of(text: str) -> bytes:
+    """Return a text as the system takes it.
+
+    What came from the system has its bytes again. A manifest is UTF-8 whatever the locale is, and the
+    locale `C` may have no byte for a letter of it.
+    """
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogateescape")
 
 
 def restore_signals() -> None:
