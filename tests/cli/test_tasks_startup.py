@@ -27,7 +27,7 @@ PROBE = """
 import json, os, sys
 before = set(sys.modules)
 def stop(file, argv, environ):
-    print(json.dumps([list(argv), sorted(set(sys.modules) - before)]))
+    print(json.dumps([[os.fsdecode(each) for each in argv], sorted(set(sys.modules) - before)]))
     sys.stdout.flush()
     os._exit(0)
 os.execvpe = stop
