@@ -219,8 +219,9 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
     from fdl_cli.porter.port_tree import port_tree
     from fdl_cli.porter.tree_request import TreeRequest
     from fdl_cli.porter.verify import prove_script, verify_port
-    from fdl_cli.system.user_python import user_python
+    from fdl_cli.system.user_python import package_folders, user_python
 
+    python = user_python(context, options.python).interpreter
     proves = options.verify and not options.check and not options.dry_run
     request = TreeRequest(
         paths=tuple(context.cwd / path for path in options.paths),
@@ -231,7 +232,8 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
         verify=verify_port if proves else None,
         prove_script=prove_script if proves else None,
         examples=options.examples,
-        python=str(user_python(context, options.python).interpreter),
+        python=str(python),
+        installed=package_folders(python),
         timeout_s=options.timeout_s,
         want_diff=options.diff,
         want_plan=options.show_plan,

@@ -2,14 +2,16 @@
 
 The files that are ported are known; others are looked for on disk, from the folder of the importing file up
 to the top of its project. A file alone so sees what it sees in a port of its whole folder. An installed
-package sees itself, and no other one that is installed beside it.
+package sees itself, and no other one that is installed beside it. Bases of classes are looked for in
+installed packages too.
 
-    fdl port pkg/model.py      # from .parts import *
+    fdl port pkg/model.py      # from .parts import *; import lightning as L
     find(pkg/model.py, ".parts") -> pkg/parts.py, which is read and not ported
+    find_installed("lightning.LightningModule") -> site-packages/lightning/__init__.py, ("LightningModule",)
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, final
 
@@ -25,8 +27,9 @@ _INSTALLED: Final = frozenset({"torch", "torchvision", "numpy", "flodl", *sys.st
 class ModuleMap:
     """The Python files of a project, by the names under which they import each other."""
 
-    def __init__(self, files: Iterable[Path]) -> None:
+    def __init__(self, files: Iterable[Path], installed: Sequence[Path] = ()) -> None:
         self._files = frozenset(files)
+        self._installed = tuple(installed)
         self._disk = _Disk()
         self._packages = frozenset(file.parent for file in self._files if _is_package(file))
         folders = {file.parent for file in self._files}
@@ -62,6 +65,17 @@ class ModuleMap:
         around = self._disk.folders(importer.parent)
         near = [each for each in around if _is_own(each, importer, parts[0])]
         walks = (self._disk.walk(each, parts) for each in near)
+        return next((found for found in walks if found is not None), None)
+
+    def find_installed(self, dotted: str) -> tuple[Path, tuple[str, ...]] | None:
+        """Return the file of an installed package that a full name leads to, and what is left of the name.
+
+        Torch is no such package: its classes are known by name.
+        """
+        parts = tuple(dotted.split("."))
+        if parts[0] in _INSTALLED:
+            return None
+        walks = (self._disk.walk(each, parts) for each in self._installed)
         return next((found for found in walks if found is not None), None)
 
     def imported(self, importer: Path, names: Names) -> set[Path]:

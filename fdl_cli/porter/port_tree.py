@@ -39,7 +39,11 @@ def port_tree(
         job.source for job in jobs if job.target.parent.absolute() != job.source.parent.absolute()
     ]
     project = Project(
-        contents.python, linked=request.linked, training=request.training, moved=moved
+        contents.python,
+        linked=request.linked,
+        training=request.training,
+        moved=moved,
+        installed=request.installed,
     )
     if request.in_place and request.write and not request.force:
         _require_clean(jobs, contents, project)

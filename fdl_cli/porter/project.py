@@ -12,7 +12,13 @@ from fdl_cli.porter.ir.findings import FileError, Reason
 from fdl_cli.porter.ir.symbols import BaseFact, ScriptIR
 from fdl_cli.porter.ir.training import LOWER, TrainingLevel
 from fdl_cli.porter.knowledge.torch_names import FOREIGN_BASES, MIXINS, is_foreign_module
-from fdl_cli.porter.lower.class_hierarchy import Relative, Survey, survey
+from fdl_cli.porter.lower.class_hierarchy import (
+    Relative,
+    Survey,
+    SurveyedClass,
+    is_placeholder,
+    survey,
+)
 from fdl_cli.porter.lower.effects.random_calls import calls
 from fdl_cli.porter.lower.names import Names
 from fdl_cli.porter.lower.script import analyse
@@ -46,6 +52,7 @@ class Project:
     With `linked` off every file is independent: its port will not see the ports of the others. Imports from
     files that are not ported are read from disk; a class below one of theirs extends it as it is.
     `training` says how far training loops move, `moved` are files whose ports go to other folders.
+    `installed` are folders of packages: a class that has a forward and extends a module of one is ported.
     """
 
     @no_collection()
@@ -56,6 +63,7 @@ class Project:
         linked: bool = True,
         training: TrainingLevel = "keep",
         moved: Collection[Path] = (),
+        installed: Sequence[Path] = (),
     ) -> None:
         self.training = training
         self._linked = linked
@@ -67,8 +75,14 @@ class Project:
             self._read(path, data)
         self._ported = frozenset(self._members)
         self._near: dict[Path, PortedFile | None] = {}
+        self._texts: dict[Path, bytes] = {}
         self._complete: set[Path] = set()
-        self._map = ModuleMap(self._members)
+        self._installed = tuple(installed)
+        classes = (
+            item for each in self._members.values() for item in each.survey.classes.values()
+        )
+        self._has_forward = any("forward" in each.methods for each in classes)
+        self._map = ModuleMap(self._members, self._installed)
         self._settled = False
         self._modules: dict[Class, bool] = {}
         for path, member in self._members.items():
@@ -219,7 +233,8 @@ class Project:
             if member.relatives:
                 self._link(path)
         for home, name in self._every_base():
-            self._members[home].extended |= {name}
+            if home in self._members:
+                self._members[home].extended |= {name}
 
     def _link_alone(self) -> None:
         """Give each file its facts in a port of all files; none of the others is changed for it."""
@@ -227,7 +242,7 @@ class Project:
             for path in self._members:
                 self._link(path)
             return
-        whole = Project(self._files)
+        whole = Project(self._files, installed=self._installed)
         for path, member in self._members.items():
             linked = whole._members[path]
             member.relatives = linked.relatives
@@ -274,25 +289,38 @@ class Project:
         if target is None or name in found:
             return
         home, own = target
-        near = self._near.get(home)
-        if near is not None:
-            # Its methods are read as those of a file that is ported: they decide about the class.
-            self._complete_names(home, near)
-            self._members.setdefault(home, near)
-        surveyed = self._members[home].survey.classes[own]
-        script = self._script(self._members[home])
+        surveyed, results, on_flodl = self._facts_of(home, own)
         names = {base.name: f"{home}:{base.name}" for base in surveyed.facts.bases}
         bases = tuple(self._renamed(home, base, names) for base in surveyed.facts.bases)
+        facts, methods = surveyed.facts, surveyed.methods
+        if self._is_installed(home) and is_placeholder(methods.get("forward")):
+            methods = {each: node for each, node in methods.items() if each != "forward"}
+            facts = replace(facts, methods=tuple(methods))
         found[name] = Relative(
-            facts=replace(surveyed.facts, name=name, bases=bases),
-            methods=surveyed.methods,
-            results=script.results.get(own, {}),
-            on_flodl=own in script.on_flodl,
+            facts=replace(facts, name=name, bases=bases),
+            methods=methods,
+            results=results,
+            on_flodl=on_flodl,
         )
         member.relatives[name] = target
         for base in surveyed.facts.bases:
             if base.kind in {"local", "other"}:
                 self._add_relative(member, home, base.name, names[base.name], found)
+
+    def _facts_of(self, home: Path, own: str) -> tuple[SurveyedClass, Mapping[str, Kind], bool]:
+        """Return a class, what its methods return, and whether it is on the runtime already."""
+        near = self._near.get(home)
+        if near is not None:
+            self._complete_names(home, near)
+            if self._is_installed(home):
+                # It works as it is: to understand its file would take longer than all the rest.
+                surveyed = near.survey.classes[own]
+                return surveyed, {}, any(base.kind == "flow" for base in surveyed.facts.bases)
+            # Its methods are read as those of a file that is ported: they decide about the class.
+            self._members.setdefault(home, near)
+        script = self._script(self._members[home])
+        surveyed = self._members[home].survey.classes[own]
+        return surveyed, script.results.get(own, {}), own in script.on_flodl
 
     def _renamed(self, home: Path, base: BaseFact, names: Mapping[str, str]) -> BaseFact:
         known = base.kind == "local" or (
@@ -309,7 +337,25 @@ class Project:
             found = self._map.find(path, name)
             if found is None or found[0] not in self._ported:
                 return None
-        return self._resolve(path, name)
+        return self._seen(path, name)
+
+    def _seen(self, path: Path, name: str) -> Class | None:
+        """Return the class that a base is, in a file of the project or in an installed package."""
+        return self._resolve(path, name) or self._in_package(path, name)
+
+    def _in_package(self, path: Path, name: str) -> Class | None:
+        """Return the module class of an installed package that a base of a ported file is."""
+        if path not in self._ported or not self._installed or not self._has_forward:
+            return None
+        member = self._members[path]
+        for dotted in self._full_names(member.survey, name):
+            found = None if dotted.startswith(".") else self._map.find_installed(dotted)
+            if found is None or len(found[1]) != 1:
+                continue
+            target = self._resolve(found[0], found[1][0])
+            if target is not None and self._is_module(target):
+                return target
+        return None
 
     def _resolve(self, path: Path, name: str, seen: set[Class] | None = None) -> Class | None:
         """Return the class which a file means by one of its names or by a full name.
@@ -317,6 +363,8 @@ class Project:
         Imports may run in circles: `seen` are the names that were looked up on the way.
         """
         seen = set() if seen is None else seen
+        if self._is_installed(path) and not self._may_tell(path, name):
+            return None
         member = self._known(path)
         if member is None:
             return None
@@ -326,7 +374,7 @@ class Project:
         if (path, name) in seen:
             return None
         seen.add((path, name))
-        for dotted in self._full_names(known, name):
+        for dotted in self._full_names(known, name, on_demand=self._is_installed(path)):
             found = self._map.find(path, dotted)
             if found is None:
                 continue
@@ -337,13 +385,28 @@ class Project:
                     return target
         return None
 
-    def _full_names(self, known: Survey, name: str) -> Iterator[str]:
+    def _may_tell(self, path: Path, name: str) -> bool:
+        """Return False for a file of a package that neither has a name nor a star that may bring it.
+
+        Packages bring hundreds of files together by stars; to read each of them would take minutes.
+        """
+        if path not in self._texts:
+            try:
+                self._texts[path] = path.read_bytes()
+            except OSError:
+                self._texts[path] = b""
+        data = self._texts[path]
+        return name.rpartition(".")[2].encode() in data or b"import *" in data
+
+    def _full_names(self, known: Survey, name: str, *, on_demand: bool = False) -> Iterator[str]:
+        """Yield what a name may be in full; `on_demand`: by stars for type checkers too."""
         if "." in name:
             yield name
         elif name in known.names.aliases:
             yield known.names.aliases[name]
         elif not name.startswith("_") and not known.names.is_own(name):
-            for star in sorted(known.names.stars):
+            unread = known.names.typed_stars if on_demand else frozenset()
+            for star in sorted(known.names.stars | unread):
                 yield f"{star}{name}" if star.endswith(".") else f"{star}.{name}"
 
     def _drawing(self, path: Path, member: PortedFile) -> Iterator[tuple[str, Kind]]:
@@ -392,7 +455,7 @@ class Project:
                     yield dotted
         for item in member.survey.classes.values():
             for base in item.facts.bases:
-                target = self._resolve(path, base.name) if base.kind == "other" else None
+                target = self._seen(path, base.name) if base.kind == "other" else None
                 if target is not None and self._is_module(target):
                     yield base.name
 
@@ -417,7 +480,7 @@ class Project:
         return self._modules[target]
 
     def _has_module(self, path: Path, base: BaseFact) -> bool:
-        above = self._resolve(path, base.name)
+        above = self._seen(path, base.name)
         return above is not None and self._is_module(above)
 
     def _reach(self) -> None:
@@ -428,6 +491,8 @@ class Project:
                 continue
             for relative in self._script(member).relatives:
                 home, own = member.relatives[relative.name]
+                if home not in self._members:
+                    continue
                 known = reached.setdefault(home, {})
                 known[own] = known.get(own, frozenset()) | relative.reached
         for path, found in reached.items():
@@ -482,6 +547,12 @@ class Project:
         )
         return replace(script, relatives=relatives, extended=member.extended)
 
+    def _is_installed(self, home: Path) -> bool:
+        """Return True if a file that is not ported lies in an installed package, which works as it is."""
+        if home in self._ported:
+            return False
+        return any(each in home.parents for each in self._installed)
+
     def _stays(self, home: Path) -> bool:
         """Return True if the ports import a file as it is."""
         return not self._linked or home not in self._ported
@@ -494,7 +565,7 @@ class Project:
             (path, item.name)
             for path, member in self._members.items()
             for item in (member.draft.plan.classes if member.draft is not None else ())
-            if item.status == "kept"
+            if item.status == "kept" and not self._is_installed(path)
         }
         heirs = self._graph_heirs(all_kept)
         wrong = False

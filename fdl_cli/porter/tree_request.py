@@ -14,7 +14,8 @@ from fdl_cli.porter.port_loop import ProveScript, Verify
 class TreeRequest:
     """The files to port and where to put them; without `output` and `in_place`, beside each source.
 
-    `jobs` is how many files are compared with their ports at once, `python` runs both.
+    `jobs` is how many files are compared with their ports at once, `python` runs both. `installed` are the
+    folders of its packages, in which bases of classes are looked for.
     """
 
     paths: tuple[Path, ...]
@@ -33,6 +34,7 @@ class TreeRequest:
     dry_run: bool = False
     jobs: int = 1
     python: str = sys.executable
+    installed: tuple[Path, ...] = ()
 
     @property
     def several(self) -> bool:

@@ -72,6 +72,20 @@ def find_user_python(
     return UserPython(interpreter=Path(sys.executable), why="the Python of fdl itself")
 
 
+def package_folders(interpreter: Path) -> tuple[Path, ...]:
+    """Return the folders of an interpreter's installed packages, found without starting it.
+
+    Example:
+        >>> import sys
+        >>> any((folder / "typer").is_dir() for folder in package_folders(Path(sys.executable)))
+        True
+    """
+    # Not resolved: the interpreter of an environment is a link to another one's.
+    prefix = interpreter.parent if sys.platform == "win32" else interpreter.parent.parent
+    patterns = ("lib/python3.*/site-packages", "lib/python3/dist-packages", "Lib/site-packages")
+    return tuple(each for pattern in patterns for each in sorted(prefix.glob(pattern)))
+
+
 def named_environment(named: Path) -> Environment:
     """Return the environment that `--python` names by its interpreter or by its folder.
 

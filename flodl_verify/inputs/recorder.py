@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -12,6 +11,7 @@ from typing import Any, final
 from torch import nn
 
 from flodl_verify.sandbox.attempt import Failure, attempt
+from flodl_verify.values.identity import IdentityTable
 from flodl_verify.values.precision import is_double
 from flodl_verify.values.recipes import Arguments, Construction, Packed, pack
 from flodl_verify.values.snapshot import tensors_in
@@ -63,11 +63,9 @@ class Recorder:
         self._is_local = is_local
         self._origin = origin
         self._keep_live = keep_live
-        self._made: weakref.WeakKeyDictionary[nn.Module, Construction] = (
-            weakref.WeakKeyDictionary()
-        )
-        self._constructed: weakref.WeakSet[nn.Module] = weakref.WeakSet()
-        self._called: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._made: IdentityTable[Construction] = IdentityTable()
+        self._constructed: IdentityTable[None] = IdentityTable()
+        self._called: IdentityTable[None] = IdentityTable()
         self._seen: set[tuple[object, ...]] = set()
         self._busy = False
         self.cases: dict[str, list[Case]] = {}
@@ -119,7 +117,7 @@ class Recorder:
         construction = self._made.get(module)
         if construction is None or module in self._constructed:
             return
-        self._constructed.add(module)
+        self._constructed[module] = None
         known = self.constructions.setdefault(construction.qualname, [])
         namesakes = sum(item.module == construction.module for item in known)
         if namesakes < MAX_CASES_PER_CLASS and construction not in known:
@@ -127,7 +125,7 @@ class Recorder:
 
     def ignore(self, module: nn.Module) -> None:
         """Do not record the calls of one module, whose case is known already."""
-        self._called.add(module)
+        self._called[module] = None
 
     def note_call(
         self, module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
@@ -136,7 +134,7 @@ class Recorder:
         construction = self.construction_of(module)
         if self._busy or construction is None or module in self._called:
             return None
-        self._called.add(module)
+        self._called[module] = None
         cases = [
             item
             for item in self.cases.get(construction.qualname, [])

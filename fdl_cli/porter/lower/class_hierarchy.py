@@ -101,6 +101,33 @@ def method_nodes(node: ast.ClassDef, *, module: bool = False) -> dict[str, Funct
     return found
 
 
+def is_placeholder(node: FunctionNode | None) -> bool:
+    """Return True for a method that only hands on to `super()`, or only raises `NotImplementedError`.
+
+    The forward of `LightningModule` is one: every class below it has its own.
+    """
+    if node is None:
+        return False
+    body = [item for item in node.body if not _is_text(item)]
+    match body:
+        case [
+            ast.Return(
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name)
+                )
+            )
+        ]:
+            return name == node.name
+        case [ast.Raise(exc=ast.Name(id=name) | ast.Call(func=ast.Name(id=name)))]:
+            return name == "NotImplementedError"
+        case _:
+            return False
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
 def _is_left_out(node: FunctionNode) -> bool:
     """Return True if a function is no step of a forward: a setter, or the text of a context manager."""
     return any(

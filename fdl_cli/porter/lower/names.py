@@ -14,13 +14,17 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 @final
 @dataclass(frozen=True)
 class Names:
-    """Module-level names: imports under their full dotted names, functions, classes."""
+    """Module-level names: imports under their full dotted names, functions, classes.
+
+    `typed_stars` are those under `if TYPE_CHECKING:`: a package that loads its parts on demand has hundreds.
+    """
 
     aliases: dict[str, str] = field(default_factory=dict)
     stars: frozenset[str] = frozenset()
     functions: dict[str, FunctionNode] = field(default_factory=dict)
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
     assigned: frozenset[str] = frozenset()
+    typed_stars: frozenset[str] = frozenset()
 
     def dotted(self, node: ast.expr) -> str:
         """Return the full name of `nn.Linear`-like expressions, or nothing when it is not known."""
@@ -80,7 +84,8 @@ def collect(tree: ast.Module, brought: Mapping[str, str] = MappingProxyType({}))
     for name, dotted in brought.items():
         if name not in own and aliases.get(name, ".").startswith("."):
             aliases[name] = dotted
-    return Names(aliases, frozenset(stars), functions, classes, frozenset(assigned))
+    own_names = frozenset(assigned)
+    return Names(aliases, frozenset(stars), functions, classes, own_names, frozenset(unread))
 
 
 def module_level(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:

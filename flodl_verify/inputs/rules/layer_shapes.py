@@ -8,7 +8,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import TypeVar
 
 import torch
@@ -75,11 +75,21 @@ def has_forward(kind: type) -> bool:
         if each is nn.Module:
             break
         node = class_node(each)
-        if {"forward", "__call__"} & vars(each).keys() or (
-            node is not None and _sets_forward(node)
-        ):
+        own = {"forward", "__call__"} & vars(each).keys()
+        if own == {"forward"} and _only_hands_on(vars(each)["forward"]):
+            continue
+        if own or (node is not None and _sets_forward(node)):
             return True
     return False
+
+
+def _only_hands_on(forward: object) -> bool:
+    """Return True for `return super().forward(...)` and `raise NotImplementedError`.
+
+    The forward of `LightningModule` is one; that of a class above it decides.
+    """
+    names = set(forward.__code__.co_names) if isinstance(forward, FunctionType) else set()
+    return bool(names) and names <= {"super", "forward", "NotImplementedError"}
 
 
 def _sets_forward(node: ast.ClassDef) -> bool:
