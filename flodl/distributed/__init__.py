@@ -1,0 +1,8 @@
+"""Arithmetic of training on many devices: shares of work, cadence of averaging, account of units.
+
+Nothing in this package imports torch: what each rank does next is a function of numbers that all ranks
+know, so all of them come to the same decision without a coordinator.
+"""
+
+from flodl.distributed.el_che import ElChe as ElChe
+from flodl.distributed.partition import divide as divide

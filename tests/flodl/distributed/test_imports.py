@@ -1,0 +1,45 @@
+"""The arithmetic of many devices runs where torch does not."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import flodl.distributed
+
+FOLDER = Path(flodl.distributed.__file__).parent
+PROGRAM = """
+import sys, types
+package = types.ModuleType("flodl")  # the real one exports eagerly, and so imports torch
+package.__path__ = [sys.argv[1]]
+sys.modules["flodl"] = package
+import flodl.distributed
+print(sorted(name for name in sys.modules if name.split(".")[0] in ("torch", "numpy")
+             or name.startswith("flodl.") and not name.startswith("flodl.distributed")))
+"""
+
+
+def test_package_in_a_fresh_process_imports_nothing_heavy():
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(FOLDER.parent)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
+def test_modules_import_only_the_standard_library_and_each_other():
+    wrong = []
+    for path in sorted(FOLDER.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module]
+            wrong += [
+                f"{path.name}: {name}"
+                for name in names
+                if name.split(".")[0] not in sys.stdlib_module_names
+                and not name.startswith("flodl.distributed")
+            ]
+    assert wrong == []
