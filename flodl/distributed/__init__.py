@@ -4,5 +4,8 @@ Nothing in this package imports torch: what each rank does next is a function of
 know, so all of them come to the same decision without a coordinator.
 """
 
+from flodl.distributed.divergence import ConvergenceGuard as ConvergenceGuard
+from flodl.distributed.divergence import Verdict as Verdict
 from flodl.distributed.el_che import ElChe as ElChe
 from flodl.distributed.partition import divide as divide
+from flodl.distributed.unit_ledger import UnitLedger as UnitLedger
