@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import enum
 import math
-import statistics
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Final, final
@@ -132,8 +131,10 @@ class ConvergenceGuard:
         if not math.isfinite(loss):
             return True
         if len(losses) >= _FEWEST:
-            mean = statistics.fmean(losses)
-            deviation = max(statistics.pstdev(losses, mean), _LEAST_DEVIATION * abs(mean))
+            # The functions of `statistics` compute with fractions, and take longer than the decision.
+            mean = math.fsum(losses) / len(losses)
+            variance = math.fsum([(each - mean) ** 2 for each in losses]) / len(losses)
+            deviation = max(math.sqrt(variance), _LEAST_DEVIATION * abs(mean))
             if loss > mean + _DEVIATIONS * deviation:
                 return True
         self._losses = [*losses[1 - _REMEMBERED :], loss]

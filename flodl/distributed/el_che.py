@@ -20,6 +20,7 @@ do not exist.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Self, final
 
@@ -72,8 +73,8 @@ class ElChe:
     """
 
     __slots__ = (
-        "_anchor", "_counts", "_hints", "_max_diff", "_members", "_seconds", "_shares", "_smaller",
-        "_sync", "max_anchor", "max_window", "overhead_target",
+        "_anchor", "_counts", "_hints", "_max_diff", "_members", "_seconds", "_shape_cache", "_shares",
+        "_smaller", "_sync", "max_anchor", "max_window", "overhead_target",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +98,7 @@ class ElChe:
         self._hints: dict[int, float] = {}
         self._shares: tuple[float, ...] = ()
         self._max_diff: int | None = None
+        self._shape_cache: WindowShapes | None = None
 
     def speed_hint(self, rank: int, ratio: float) -> Self:
         """Say how much slower a rank is than a rank without a hint; the first window uses it.
@@ -122,7 +124,7 @@ class ElChe:
                 f"the ratio of rank {rank} is {ratio}; it must be positive and finite"
             )
         self._hints[rank] = ratio
-        self._counts = ()
+        self._forget_counts()
         return self
 
     def partition(self, shares: Sequence[float]) -> Self:
@@ -142,7 +144,7 @@ class ElChe:
         """
         require_positive(shares, "shares")
         self._shares = tuple(float(share) for share in shares)
-        self._counts = ()
+        self._forget_counts()
         return self
 
     def max_batch_diff(self, units: int) -> Self:
@@ -164,7 +166,7 @@ class ElChe:
         if units < 0:
             raise ValueError(f"max_batch_diff is {units}; it must be at least 0")
         self._max_diff = units
-        self._counts = ()
+        self._forget_counts()
         return self
 
     @property
@@ -182,6 +184,16 @@ class ElChe:
         """Seconds of one averaging, filtered; 0.0 before the first one was measured."""
         return self._sync or 0.0
 
+    @property
+    def difference(self) -> int | None:
+        """Most units by which one rank may exceed another, if `max_batch_diff` bounds it."""
+        return self._max_diff
+
+    @property
+    def is_by_count(self) -> bool:
+        """True if windows end by counts alone: shares or a difference are fixed, or no time is known."""
+        return bool(self._shares) or self._max_diff is not None or not self._seconds
+
     def efficiency(self) -> float:
         """Return the expected share of the possible units, from 0 to 1; 0.0 before the first report."""
         if not self._seconds:
@@ -196,11 +208,10 @@ class ElChe:
         A rank without a measurement counts as slow as the slowest one, times the ratio of its hint.
         Before the first report the times are those of the hints, and 1.0 without one.
         """
-        hints = self._hints
-        scale = max(
-            (time / hints.get(rank, 1.0) for rank, time in self._seconds.items()), default=1.0
-        )
-        known = self._seconds
+        hints, known = self._hints, self._seconds
+        if all(map(known.__contains__, members)):  # the usual case, in every window
+            return list(map(known.__getitem__, members))
+        scale = max((time / hints.get(rank, 1.0) for rank, time in known.items()), default=1.0)
         return [known[rank] if rank in known else scale * hints.get(rank, 1.0) for rank in members]
 
     def weights(self, members: Sequence[int]) -> list[float]:
@@ -259,8 +270,7 @@ class ElChe:
         ranks = range(len(done)) if members is None else members
         _check_report(ranks, done, busy, sync)
         self._set_members(ranks)
-        for rank, units, time in zip(ranks, done, busy, strict=True):
-            self._measure(rank, units, time, is_cut=rank in cut)
+        self._measure(ranks, done, busy, cut)
         if sync is not None:
             old = self._sync
             self._sync = sync if old is None else old + _SYNC_FILTER * (sync - old)
@@ -336,6 +346,7 @@ class ElChe:
         self._counts = tuple(int(count) for count in state["counts"])
         self._smaller = tuple(int(anchor) for anchor in state["smaller"])
         self._seconds = {int(rank): float(time) for rank, time in state["seconds"]}
+        self._shape_cache = None
 
     def _set_members(self, members: Sequence[int]) -> None:
         ranks = tuple(members)
@@ -344,7 +355,7 @@ class ElChe:
         if not ranks or len(set(ranks)) != len(ranks):
             raise ValueError(f"the ranks are {list(ranks)}: give at least one, and each one once")
         self._members = ranks
-        self._counts = ()
+        self._forget_counts()
         known = self._seconds
         self._seconds = {rank: known[rank] for rank in ranks if rank in known}
 
@@ -354,26 +365,41 @@ class ElChe:
         return [shares[rank] if rank < len(shares) else mean for rank in members]
 
     def _shapes(self) -> WindowShapes:
-        shares = self._shares_of(self._members) if self._shares else None
-        return WindowShapes(
-            self.seconds(self._members), self.sync, shares=shares, max_diff=self._max_diff
-        )
+        if self._shape_cache is None:
+            shares = self._shares_of(self._members) if self._shares else None
+            self._shape_cache = WindowShapes(
+                self.seconds(self._members), self.sync, shares=shares, max_diff=self._max_diff
+            )
+        return self._shape_cache
 
-    def _measure(self, rank: int, units: int, time: float, *, is_cut: bool) -> None:
+    def _forget_counts(self) -> None:
+        self._counts = ()
+        self._shape_cache = None
+
+    def _measure(
+        self,
+        ranks: Sequence[int],
+        done: Sequence[int],
+        busy: Sequence[float],
+        cut: Collection[int],
+    ) -> None:
         """Filter the time of a unit; a rank that completed none is at least as slow as it was busy."""
-        if time <= 0.0:
-            return
-        old = self._seconds.get(rank)
-        if not units:
-            self._seconds[rank] = max(time, old or 0.0)
-            return
-        new = time / units
-        if old is None or is_cut:
-            self._seconds[rank] = new
-            return
-        change = abs(new - old) / old
-        alpha = min(max(change, _SLOWEST_FILTER), _FASTEST_FILTER)
-        self._seconds[rank] = alpha * new + (1.0 - alpha) * old
+        known = self._seconds
+        for rank, units, time in zip(ranks, done, busy, strict=True):
+            if time <= 0.0:
+                continue
+            old = known.get(rank)
+            new = time / units if units else max(time, old or 0.0)
+            if old is None or not units or rank in cut:
+                known[rank] = new
+            else:
+                alpha = abs(new - old) / old
+                if alpha < _SLOWEST_FILTER:
+                    alpha = _SLOWEST_FILTER
+                elif alpha > _FASTEST_FILTER:
+                    alpha = _FASTEST_FILTER
+                known[rank] = old + alpha * (new - old)
+        self._shape_cache = None
 
     def _move_anchor(self, shapes: WindowShapes, *, hold_growth: bool) -> None:
         limit = max(1, min(self.max_anchor, int(self.max_window / shapes.length)))
@@ -398,7 +424,7 @@ class ElChe:
             seconds = self.seconds(self._members)
             gain = shapes.efficiency_of(new, seconds) - shapes.efficiency_of(old, seconds)
             moved = abs(sum(new) - sum(old)) / sum(old)
-            busy = max(count * time for count, time in zip(old, seconds, strict=True))
+            busy = max(map(operator.mul, old, seconds))
             if gain < _GAIN and moved < _MOVED and busy <= max(self.max_window, *seconds):
                 return
         self._counts = tuple(new)

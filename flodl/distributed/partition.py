@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -21,7 +22,7 @@ from typing import Final
 _BELOW: Final = 1.0 - 1e-9
 
 
-def divide(total: int, seconds: Sequence[float]) -> list[int]:
+def divide(total: int, seconds: Sequence[float], max_diff: int | None = None) -> list[int]:
     """Return how many units each rank takes, so that the last rank ends as early as possible.
 
     Ranks that would end at the same time get units in the order of the sequence. So every caller with
@@ -30,12 +31,15 @@ def divide(total: int, seconds: Sequence[float]) -> list[int]:
     Args:
         total: number of units, at least 0.
         seconds: time of one unit on each rank, in seconds or any other unit; positive and finite.
+        max_diff: most units by which one rank may exceed another, at least 1; the work then ends as
+            early as the counts near the unbounded ones allow.
 
     Returns:
         One count for each rank; their sum is `total`.
 
     Raises:
-        ValueError: the total is negative, there is no rank, or a time is not positive and finite.
+        ValueError: the total is negative, there is no rank, a time is not positive and finite, or
+            `max_diff` is below 1.
 
     Example:
         >>> from flodl.distributed import divide
@@ -43,24 +47,51 @@ def divide(total: int, seconds: Sequence[float]) -> list[int]:
         [5, 2]
         >>> divide(6, [1.0, 1.0, 1.0, 1.0])
         [2, 2, 1, 1]
+        >>> divide(12, [0.010, 0.100], max_diff=4)
+        [8, 4]
     """
     require_positive(seconds, "seconds")
     if total < 0:
         raise ValueError(f"cannot divide {total} units: the total must be at least 0")
+    if max_diff is not None and max_diff < 1:
+        raise ValueError(
+            f"max_diff is {max_diff}; totals that no equal counts give need at least 1"
+        )
     even = total / math.fsum(1.0 / one for one in seconds) * _BELOW
     counts = [int(even / one) for one in seconds]
-    left = total - sum(counts)
-    if left:
-        ends = [
-            ((count + 1) * one, rank)
-            for rank, (count, one) in enumerate(zip(counts, seconds, strict=True))
-        ]
-        heapq.heapify(ends)
-        for _ in range(left):
-            rank = ends[0][1]
-            counts[rank] += 1
-            heapq.heapreplace(ends, ((counts[rank] + 1) * seconds[rank], rank))
+    _hand_out(total - sum(counts), counts, seconds, total)
+    if max_diff is None or max(counts) - min(counts) <= max_diff:
+        return counts
+    # Counts are clamped to a band of `max_diff` units: the highest one that holds no more than the total.
+    lowest = bisect_right(
+        range(max(counts) + 1), total, key=lambda low: sum(_clamped(counts, low, max_diff))
+    )
+    counts = _clamped(counts, lowest - 1, max_diff)
+    _hand_out(total - sum(counts), counts, seconds, lowest - 1 + max_diff)
     return counts
+
+
+def _hand_out(units: int, counts: list[int], seconds: Sequence[float], most: int) -> None:
+    """Add units to counts below `most`, each where it ends first."""
+    if not units:
+        return
+    ends = [
+        ((count + 1) * one, rank)
+        for rank, (count, one) in enumerate(zip(counts, seconds, strict=True))
+        if count < most
+    ]
+    heapq.heapify(ends)
+    for _ in range(units):
+        rank = ends[0][1]
+        counts[rank] += 1
+        if counts[rank] < most:
+            heapq.heapreplace(ends, ((counts[rank] + 1) * seconds[rank], rank))
+        else:
+            heapq.heappop(ends)
+
+
+def _clamped(counts: list[int], lowest: int, width: int) -> list[int]:
+    return [min(max(count, lowest), lowest + width) for count in counts]
 
 
 def require_positive(values: Sequence[float], what: str) -> None:

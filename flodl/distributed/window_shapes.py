@@ -19,6 +19,7 @@ chosen: `floor(A * k)` summed over ranks is `A * floor(k)` plus the number of pa
 from __future__ import annotations
 
 import math
+import operator
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final, final
@@ -65,17 +66,18 @@ class WindowShapes:
         )
         self._sync = sync
         self.max_diff = max_diff
-        self.rate = math.fsum(1.0 / one for one in seconds)
-        self.length = max(ratio * one for ratio, one in zip(ratios, seconds, strict=True))
+        self.rate = math.fsum([1.0 / one for one in seconds])
+        self.length = slowest if shares is None else max(map(operator.mul, ratios, seconds))
         self._ratios = ratios
         self._relative = math.fsum(ratios)
-        self._whole = sum(int(ratio + _ROUNDING) for ratio in ratios)
-        self._fractions = sorted(max(ratio - int(ratio + _ROUNDING), 0.0) for ratio in ratios)
+        whole = [int(ratio + _ROUNDING) for ratio in ratios]
+        self._whole = sum(whole)
+        self._fractions = sorted(map(operator.sub, ratios, whole))
         self._ceiling = self._relative / (self.rate * self.length)
 
     def counts(self, anchor: int) -> list[int]:
         """Return the units of each rank in a window of an anchor; each rank has at least one."""
-        counts = [max(1, int(anchor * ratio + _ROUNDING)) for ratio in self._ratios]
+        counts = [int(anchor * ratio + _ROUNDING) for ratio in self._ratios]  # no ratio is below 1
         if self.max_diff is not None:
             most = min(counts) + self.max_diff
             counts = [min(count, most) for count in counts]
@@ -101,7 +103,7 @@ class WindowShapes:
 
     def efficiency_of(self, counts: Sequence[int], seconds: Sequence[float]) -> float:
         """Return the share of the possible units that a window with these counts trains."""
-        busy = max(count * one for count, one in zip(counts, seconds, strict=True))
+        busy: float = max(map(operator.mul, counts, seconds))
         return sum(counts) / (self.rate * (busy + self._sync))
 
     def choose(self, limit: int, goal: float) -> int:

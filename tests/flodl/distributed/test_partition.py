@@ -56,3 +56,20 @@ def test_divide_fewer_units_than_ranks_leaves_the_slowest_without():
 def test_divide_with_an_impossible_argument_says_which(total, seconds, message):
     with pytest.raises(ValueError, match=message):
         divide(total, seconds)
+
+
+@given(st.integers(0, 200), st.lists(TIMES, min_size=1, max_size=8), st.integers(1, 20))
+def test_divide_with_a_bounded_difference_keeps_it_and_gives_every_unit(total, seconds, most):
+    counts = divide(total, seconds, max_diff=most)
+    assert sum(counts) == total
+    assert max(counts) - min(counts) <= most
+
+
+@given(st.integers(0, 9), st.lists(TIMES, min_size=1, max_size=4))
+def test_divide_with_a_difference_that_does_not_bind_is_unchanged(total, seconds):
+    assert divide(total, seconds, max_diff=total + 1) == divide(total, seconds)
+
+
+def test_divide_with_a_difference_of_zero_is_refused():
+    with pytest.raises(ValueError, match="max_diff is 0"):
+        divide(2, [1.0, 1.0], max_diff=0)

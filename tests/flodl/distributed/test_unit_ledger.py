@@ -44,7 +44,8 @@ def test_union_holds_the_units_of_both_or_names_a_common_one(first, second):
         ):
             ledger_of(first).union(ledger_of(second))
     else:
-        assert ledger_of(first).union(ledger_of(second)) == ledger_of(first | second)
+        both = ledger_of(first).union(ledger_of(second))
+        assert both.ranges == ledger_of(first | second).ranges
 
 
 @given(st.lists(UNITS, max_size=6))
@@ -68,7 +69,7 @@ def test_stored_ledger_is_the_same(units):
     ledger = ledger_of(units)
     read = UnitLedger(0)
     read.load_state_dict(json.loads(json.dumps(ledger.state_dict())))
-    assert read == ledger
+    assert (read.total, read.ranges) == (TOTAL, ledger.ranges)
     assert (read.left, read.committed) == (ledger.left, ledger.committed)
 
 

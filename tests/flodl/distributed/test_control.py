@@ -1,0 +1,69 @@
+"""Rows and plans of a window."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flodl.distributed import ApplyPolicy, ControlRow, WindowPlan
+
+NUMBERS = st.floats(0.0, 1e6)
+
+
+@given(
+    st.builds(
+        ControlRow,
+        rank=st.integers(0, 10**6),
+        window=st.integers(0, 2**40),
+        round=st.integers(0, 9),
+        done=st.integers(0, 10**6),
+        busy=NUMBERS,
+        data_wait=NUMBERS,
+        sync=st.none() | NUMBERS,
+        drift=NUMBERS,
+        loss=st.none() | st.floats(allow_nan=False),
+        crc=st.integers(0, 2**53 - 1),
+    )
+)
+def test_row_survives_the_trip_as_numbers(row):
+    numbers = row.to_numbers()
+    assert len(numbers) == 10
+    assert all(type(number) is float for number in numbers)
+    assert ControlRow.from_numbers(numbers) == row
+
+
+def test_row_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="a control row has 10 numbers, not 9"):
+        ControlRow.from_numbers([0.0] * 9)
+
+
+def test_policy_has_the_names_of_both_frameworks():
+    assert list(ApplyPolicy) == ["sync", "cadence", "async"]
+    assert ApplyPolicy.Async is ApplyPolicy.ASYNC
+
+
+def plan(seconds):
+    return WindowPlan(
+        window=0,
+        round=0,
+        members=(3, 5),
+        counts=(4, 2),
+        seconds=seconds,
+        pace=(1.0, 2.0),
+        units=(((0, 9),), ((9, 12),)),
+    )
+
+
+def test_window_of_seconds_starts_no_unit_that_would_end_late():
+    window = plan(4.0)
+    assert window.has_time(0, 2, 2.9)
+    assert not window.has_time(0, 3, 3.0)  # it would end 2 % late
+    assert window.has_time(0, 3, 3.0, pace=0.5)
+
+
+def test_window_of_seconds_starts_one_unit_at_any_pace():
+    assert plan(4.0).has_time(1, 0, 0.0, pace=9.0)
+    assert not plan(4.0).has_time(1, 1, 9.0, pace=9.0)
+
+
+def test_window_of_counts_ends_with_the_count():
+    assert [plan(None).has_time(1, done, 1e9) for done in range(4)] == [True, True, False, False]
