@@ -21,7 +21,10 @@ from typing import Final, Self, final
 
 from flodl.distributed.unit_ledger import Units
 
-# A unit is not started if it would end so much after the window, relative to its time.
+# A unit within the count of its rank may end so late, as a multiple of the window: else noise would often
+# cost the slowest rank, whose count fills the window, a whole unit.
+_SLACK: Final = 1.01
+# A unit beyond the count must end in time even if it takes so much longer than expected.
 _MARGIN: Final = 1.02
 
 
@@ -139,7 +142,7 @@ class WindowPlan:
         ...     window=8, round=0, members=(0, 1), counts=(10, 4), seconds=0.1,
         ...     pace=(0.01, 0.025), units=(((0, 70),), ((70, 100),)),
         ... )
-        >>> plan.has_time(1, 3, elapsed=0.074), plan.has_time(1, 3, elapsed=0.076)
+        >>> plan.has_time(1, 3, elapsed=0.075), plan.has_time(1, 3, elapsed=0.077)
         (True, False)
     """
 
@@ -159,10 +162,16 @@ class WindowPlan:
         Args:
             position: position of the rank among the members.
             done: units that it completed in this window.
-            elapsed: seconds since the window began.
+            elapsed: seconds since the window began, for all ranks.
             pace: seconds of a unit, where the rank knows better than the plan.
         """
         if self.seconds is None:
             return done < self.counts[position]
-        # A rank that is slower than the whole window still trains a unit, or it would never be measured.
-        return done == 0 or elapsed + _MARGIN * (pace or self.pace[position]) <= self.seconds
+        if done == 0:
+            # A rank that is slower than the whole window trains a unit, or it would not be measured. A
+            # rank that comes when an overlapped window has ended leaves the window out.
+            return elapsed < self.seconds
+        time = pace or self.pace[position]
+        if done < self.counts[position]:
+            return elapsed + time <= self.seconds * _SLACK
+        return elapsed + time * _MARGIN <= self.seconds

@@ -31,8 +31,8 @@ def divide(total: int, seconds: Sequence[float], max_diff: int | None = None) ->
     Args:
         total: number of units, at least 0.
         seconds: time of one unit on each rank, in seconds or any other unit; positive and finite.
-        max_diff: most units by which one rank may exceed another, at least 1; the work then ends as
-            early as the counts near the unbounded ones allow.
+        max_diff: most units by which one rank may exceed another, at least 1. Counts beyond that
+            bound are clamped to a band of this width.
 
     Returns:
         One count for each rank; their sum is `total`.

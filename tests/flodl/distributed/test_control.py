@@ -55,14 +55,20 @@ def plan(seconds):
 
 def test_window_of_seconds_starts_no_unit_that_would_end_late():
     window = plan(4.0)
-    assert window.has_time(0, 2, 2.9)
-    assert not window.has_time(0, 3, 3.0)  # it would end 2 % late
-    assert window.has_time(0, 3, 3.0, pace=0.5)
+    assert window.has_time(0, 3, 3.03)  # a unit of the count may end 1 % late
+    assert not window.has_time(0, 3, 3.05)
+    assert window.has_time(0, 3, 3.05, pace=0.9)
+    assert window.has_time(0, 4, 2.97)  # one beyond the count must end 2 % of its time before
+    assert not window.has_time(0, 4, 2.99)
 
 
 def test_window_of_seconds_starts_one_unit_at_any_pace():
     assert plan(4.0).has_time(1, 0, 0.0, pace=9.0)
     assert not plan(4.0).has_time(1, 1, 9.0, pace=9.0)
+
+
+def test_window_that_ended_before_the_rank_came_is_left_out():
+    assert not plan(4.0).has_time(0, 0, 4.0)
 
 
 def test_window_of_counts_ends_with_the_count():
