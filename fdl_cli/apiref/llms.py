@@ -16,6 +16,7 @@ _GUIDES: Final = (
     ("docs/explanation/porter.md", "the patterns of `fdl port`, with before and after"),
     ("docs/explanation/verification.md", "how a port is proved equal"),
     ("docs/how-to/training.md", "train, resume and watch"),
+    ("docs/explanation/el-che.md", "how units are divided among ranks of unequal speed"),
     ("docs/reference/commands.md", "every command of `fdl`"),
 )
 
