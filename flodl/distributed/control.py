@@ -21,11 +21,8 @@ from typing import Final, Self, final
 
 from flodl.distributed.unit_ledger import Units
 
-# A unit within the count of its rank may end so late, as a multiple of the window: else noise would often
-# cost the slowest rank, whose count fills the window, a whole unit.
-_SLACK: Final = 1.01
-# A unit beyond the count must end in time even if it takes so much longer than expected.
-_MARGIN: Final = 1.02
+# Lengths of windows are products, and times are sums: a unit that fills a window exactly still fits.
+_ROUNDING: Final = 1.0 + 1e-6
 
 
 @final
@@ -133,6 +130,8 @@ class WindowPlan:
         counts: units that each member is expected to complete.
         seconds: length of the window; `None` if each member trains exactly its count.
         pace: seconds of one unit on each member, as estimated; of any scale before the first report.
+        grace: seconds by which a unit may end after the window: half the time in which all members
+            together train one. A later end would cost the others more than the unit is worth.
         units: ranges of units for each member, in the order in which it trains them. A window of
             seconds lists more than the count, for a rank that is faster than expected.
 
@@ -140,9 +139,9 @@ class WindowPlan:
         >>> from flodl.distributed import WindowPlan
         >>> plan = WindowPlan(
         ...     window=8, round=0, members=(0, 1), counts=(10, 4), seconds=0.1,
-        ...     pace=(0.01, 0.025), units=(((0, 70),), ((70, 100),)),
+        ...     pace=(0.01, 0.025), grace=0.0036, units=(((0, 70),), ((70, 100),)),
         ... )
-        >>> plan.has_time(1, 3, elapsed=0.075), plan.has_time(1, 3, elapsed=0.077)
+        >>> plan.has_time(1, 3, elapsed=0.078), plan.has_time(1, 3, elapsed=0.079)
         (True, False)
     """
 
@@ -152,6 +151,7 @@ class WindowPlan:
     counts: tuple[int, ...]
     seconds: float | None
     pace: tuple[float, ...]
+    grace: float
     units: tuple[tuple[Units, ...], ...]
 
     def has_time(
@@ -171,7 +171,4 @@ class WindowPlan:
             # A rank that is slower than the whole window trains a unit, or it would not be measured. A
             # rank that comes when an overlapped window has ended leaves the window out.
             return elapsed < self.seconds
-        time = pace or self.pace[position]
-        if done < self.counts[position]:
-            return elapsed + time <= self.seconds * _SLACK
-        return elapsed + time * _MARGIN <= self.seconds
+        return elapsed + (pace or self.pace[position]) <= self.seconds * _ROUNDING + self.grace

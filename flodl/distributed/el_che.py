@@ -253,7 +253,8 @@ class ElChe:
                 rank that arrives last waits for no other. `None` if nothing was averaged.
             members: the ranks that the sequences describe; all ranks from 0 if left out. Ranks that are
                 not in it are forgotten.
-            cut: ranks that the end of the window cut off. Their new time counts in full.
+            cut: ranks that the end of the window cut off, or that ended long after it. Their new time
+                counts in full.
             hold_growth: keep the anchor from growing.
 
         Returns:
@@ -412,7 +413,7 @@ class ElChe:
         elif wanted <= _SHRUNK * self._anchor:
             self._smaller = (*self._smaller, wanted)
             if len(self._smaller) == _AGREEING:
-                self._anchor = max(self._smaller)
+                self._anchor = min(max(self._smaller), limit)
                 self._smaller = ()
         else:
             self._smaller = ()

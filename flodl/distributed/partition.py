@@ -62,18 +62,21 @@ def divide(total: int, seconds: Sequence[float], max_diff: int | None = None) ->
     _hand_out(total - sum(counts), counts, seconds, total)
     if max_diff is None or max(counts) - min(counts) <= max_diff:
         return counts
-    # Counts are clamped to a band of `max_diff` units: the highest one that holds no more than the total.
-    lowest = bisect_right(
+    # Counts are clamped to a band of `max_diff` units that can hold the total: the one nearest to them.
+    band = bisect_right(
         range(max(counts) + 1), total, key=lambda low: sum(_clamped(counts, low, max_diff))
     )
-    counts = _clamped(counts, lowest - 1, max_diff)
-    _hand_out(total - sum(counts), counts, seconds, lowest - 1 + max_diff)
+    ranks = len(counts)
+    lowest = min(max(band - 1, -(-total // ranks) - max_diff), total // ranks)
+    counts = _clamped(counts, lowest, max_diff)
+    _take_back(sum(counts) - total, counts, seconds, lowest)
+    _hand_out(total - sum(counts), counts, seconds, lowest + max_diff)
     return counts
 
 
 def _hand_out(units: int, counts: list[int], seconds: Sequence[float], most: int) -> None:
     """Add units to counts below `most`, each where it ends first."""
-    if not units:
+    if units <= 0:
         return
     ends = [
         ((count + 1) * one, rank)
@@ -86,6 +89,25 @@ def _hand_out(units: int, counts: list[int], seconds: Sequence[float], most: int
         counts[rank] += 1
         if counts[rank] < most:
             heapq.heapreplace(ends, ((counts[rank] + 1) * seconds[rank], rank))
+        else:
+            heapq.heappop(ends)
+
+
+def _take_back(units: int, counts: list[int], seconds: Sequence[float], least: int) -> None:
+    """Remove units from counts above `least`, each where the last one ends latest."""
+    if units <= 0:
+        return
+    ends = [
+        (-count * one, -rank)
+        for rank, (count, one) in enumerate(zip(counts, seconds, strict=True))
+        if count > least
+    ]
+    heapq.heapify(ends)
+    for _ in range(units):
+        rank = -ends[0][1]
+        counts[rank] -= 1
+        if counts[rank] > least:
+            heapq.heapreplace(ends, (-counts[rank] * seconds[rank], -rank))
         else:
             heapq.heappop(ends)
 

@@ -38,7 +38,8 @@ from flodl.distributed.unit_ledger import (
 )
 
 _VERSION: Final = 1
-# A rank that completed at most this part of its count was cut off: its speed changed.
+# A rank that completed at most this part of its count was cut off: its speed changed. So did that of a
+# rank whose only unit ended long after the window.
 _CUT_OFF: Final = 0.75
 
 
@@ -224,7 +225,12 @@ class WindowPlanner:
         cut = set()
         if plan.seconds is not None:
             expected = dict(zip(plan.members, plan.counts, strict=True))
-            cut = {row.rank for row in rows if row.done <= _CUT_OFF * expected[row.rank]}
+            late = plan.seconds / _CUT_OFF
+            cut = {
+                row.rank
+                for row in rows
+                if row.busy > late or row.done <= _CUT_OFF * expected[row.rank]
+            }
         self.el_che.report(
             [row.done for row in rows],
             [row.busy for row in rows],
@@ -326,13 +332,15 @@ class WindowPlanner:
         *,
         turn: int = 0,
     ) -> WindowPlan:
+        pace = self.el_che.seconds(self._members)
         return WindowPlan(
             window=self._window,
             round=turn,
             members=self._members,
             counts=tuple(counts),
             seconds=seconds,
-            pace=tuple(self.el_che.seconds(self._members)),
+            pace=tuple(pace),
+            grace=0.5 / math.fsum([1.0 / one for one in pace]),
             units=tuple(tuple(part) for part in units),
         )
 
@@ -398,6 +406,7 @@ def _plan_state(plan: WindowPlan) -> dict[str, Any]:
         "counts": list(plan.counts),
         "seconds": plan.seconds,
         "pace": list(plan.pace),
+        "grace": plan.grace,
         "units": [_flat(part) for part in plan.units],
     }
 
@@ -410,5 +419,6 @@ def _plan_of(state: Mapping[str, Any]) -> WindowPlan:
         counts=tuple(state["counts"]),
         seconds=state["seconds"],
         pace=tuple(state["pace"]),
+        grace=state["grace"],
         units=tuple(tuple(_pairs(part)) for part in state["units"]),
     )

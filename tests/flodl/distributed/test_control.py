@@ -1,5 +1,7 @@
 """Rows and plans of a window."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,17 +51,24 @@ def plan(seconds):
         counts=(4, 2),
         seconds=seconds,
         pace=(1.0, 2.0),
+        grace=0.25,
         units=(((0, 9),), ((9, 12),)),
     )
 
 
-def test_window_of_seconds_starts_no_unit_that_would_end_late():
+def test_window_of_seconds_starts_no_unit_that_would_end_later_than_its_grace():
     window = plan(4.0)
-    assert window.has_time(0, 3, 3.03)  # a unit of the count may end 1 % late
-    assert not window.has_time(0, 3, 3.05)
-    assert window.has_time(0, 3, 3.05, pace=0.9)
-    assert window.has_time(0, 4, 2.97)  # one beyond the count must end 2 % of its time before
-    assert not window.has_time(0, 4, 2.99)
+    assert window.has_time(0, 3, 3.2)
+    assert not window.has_time(0, 3, 3.3)
+    assert window.has_time(0, 3, 3.3, pace=0.9)
+    assert window.has_time(0, 5, 3.2)
+
+
+def test_window_of_seconds_without_grace_still_holds_the_unit_that_fills_it():
+    window = replace(plan(0.3), grace=0.0, pace=(0.1, 0.1))
+    assert 0.1 + 0.1 + 0.1 > 0.3
+    assert window.has_time(0, 2, 0.1 + 0.1)
+    assert not window.has_time(0, 2, 0.201)
 
 
 def test_window_of_seconds_starts_one_unit_at_any_pace():

@@ -17,9 +17,11 @@ def window(el_che, seconds, sync=0.002):
     """Train one window by time, report it, and return the share of the possible units."""
     counts = el_che.plan(range(len(seconds)))
     length = el_che.window or max(c * s for c, s in zip(counts, seconds, strict=True))
-    done = [max(1, int(length / one * (1 + 1e-9))) for one in seconds]
+    grace = 0.5 / math.fsum(1 / one for one in el_che.seconds(range(len(seconds))))
+    done = [max(1, int((length * (1 + 1e-6) + grace) / one)) for one in seconds]
     busy = [units * one for units, one in zip(done, seconds, strict=True)]
-    cut = [rank for rank, units in enumerate(done) if units < counts[rank]]
+    late = length / 0.75
+    cut = [rank for rank, n in enumerate(done) if n < counts[rank] or busy[rank] > late]
     el_che.report(done, busy, sync, cut=cut)
     rate = math.fsum(1 / one for one in seconds)
     return sum(done) / (rate * (max(busy) + sync))
@@ -109,6 +111,16 @@ def test_anchor_obeys_the_longest_window_at_once():
     assert el_che.anchor == 17
     el_che.report([1], [2.0], 0.05, cut=[0])
     assert el_che.anchor == 5
+
+
+def test_anchor_that_shrinks_obeys_the_longest_window_too():
+    el_che = ElChe(max_anchor=4, max_window=5.0)
+    el_che.report([1], [0.25], 0.03125)
+    assert el_che.anchor == 4
+    el_che.report([4], [1.0], 0.0)
+    el_che.report([4], [1.0], 0.0)
+    el_che.report([4], [7.0], 0.0, cut=[0])
+    assert el_che.anchor * 1.75 <= 5.0
 
 
 def test_held_anchor_does_not_grow():

@@ -70,6 +70,19 @@ def test_divide_with_a_difference_that_does_not_bind_is_unchanged(total, seconds
     assert divide(total, seconds, max_diff=total + 1) == divide(total, seconds)
 
 
+def test_divide_into_a_band_that_only_one_position_can_hold_finds_it():
+    assert divide(49, [1.0, 1.0, 2.0], max_diff=1) == [17, 16, 16]
+
+
+@given(st.integers(0, 9), st.lists(TIMES, min_size=1, max_size=4), st.integers(1, 4))
+def test_divide_with_a_bounded_difference_is_near_the_best_of_all(total, seconds, most):
+    every = itertools.product(range(total + 1), repeat=len(seconds))
+    bounded = [c for c in every if sum(c) == total and max(c) - min(c) <= most]
+    best = min(makespan(each, seconds) for each in bounded)
+    counts = divide(total, seconds, max_diff=most)
+    assert makespan(counts, seconds) <= best + max(seconds) * (1 + 1e-9)
+
+
 def test_divide_with_a_difference_of_zero_is_refused():
     with pytest.raises(ValueError, match="max_diff is 0"):
         divide(2, [1.0, 1.0], max_diff=0)
