@@ -70,15 +70,16 @@ class Watch:
 
     def taps(self, spec: GraphSpec) -> dict[str, int]:
         """Return the nodes to keep, by tag."""
-        return {tag.name: tag.node for tag in spec.tags if self._wants(tag.name)}
+        return {tag.name: tag.node for tag in spec.tags if self.wants(tag.name)}
 
     def keep(self, values: Mapping[str, Any]) -> None:
         """Keep the tagged values of a forward that no plan has run: the one that was recorded."""
         self.kept.values = {
-            name: detached(value) for name, value in values.items() if self._wants(name)
+            name: detached(value) for name, value in values.items() if self.wants(name)
         }
 
-    def _wants(self, tag: str) -> bool:
+    def wants(self, tag: str) -> bool:
+        """Return True if the value of a tag is to be kept."""
         return not tag.startswith("_") if self.tags is None else tag in self.tags
 
     def runs(self, program: CompiledPlan) -> tuple[Callable[..., Any], Callable[..., Any]]:

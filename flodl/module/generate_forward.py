@@ -11,7 +11,8 @@ from torch import nn
 
 from flodl.graph.error_notes import explain
 from flodl.graph.planned_module import offered
-from flodl.nodes.fast_path import must_run_plainly
+from flodl.module.traced_call import run_traced
+from flodl.nodes.fast_path import is_traced_by_tool, must_run_plainly
 from flodl.tracing.active import current_tracer
 from flodl.tracing.call_inputs import Definition
 from flodl.tracing.callsite import GENERATED
@@ -116,6 +117,8 @@ def _generate_forward(definition: Definition) -> Callable[..., Any]:
         f"            return _answer\n"
         f"    _plans = self._flodl_plans[{definition.key!r}]\n"
         f"    if _must_run_plainly():\n"
+        f"        if _is_traced():\n"
+        f"            return _traced(self, _plans, {definition.key!r}, {inputs})\n"
         f"        return _plans.dispatch_plainly({names})\n"
         f"    try:\n"
         f"        return _plans.dispatch({names})\n"
@@ -125,6 +128,8 @@ def _generate_forward(definition: Definition) -> Callable[..., Any]:
     )
     namespace |= {
         "_must_run_plainly": must_run_plainly,
+        "_is_traced": is_traced_by_tool,
+        "_traced": run_traced,
         "_explain": explain,
         "_definition": definition,
         "_recordings": RECORDINGS,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.nn.modules import module as torch_module
 
 if TYPE_CHECKING:
@@ -205,11 +206,19 @@ def run_plainly(module: nn.Module, x: Any) -> Any:
     return module(x)
 
 
+def is_traced_by_tool() -> bool:
+    """Return True under Dynamo, `torch.export`, `torch.jit.trace` or `torch.fx.symbolic_trace`."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or is_fx_symbolic_tracing()
+    )
+
+
 def must_run_plainly() -> bool:
     """Return True if something watches module calls themselves: a tracer, or a hook on every module."""
     return bool(
-        torch.compiler.is_compiling()
-        or torch._C._get_tracing_state() is not None
+        is_traced_by_tool()
         or torch_module._global_forward_hooks  # torch has no public reader for these
         or torch_module._global_forward_pre_hooks
         or torch_module._global_backward_hooks

@@ -120,7 +120,7 @@ def _as_if_written(forward: Callable[..., Any], definition: Definition) -> Calla
     """
     shown, namespace = signature_text(definition)
     given = ", ".join(
-        ["self", *(_given(each) for each in definition.signature.parameters.values())]
+        ["self", *(passed(each) for each in definition.signature.parameters.values())]
     )
     source = f"def forward({shown}):\n    return _generated({given})\n"
     # The text is made here, from a checked signature.
@@ -136,6 +136,7 @@ def _as_if_written(forward: Callable[..., Any], definition: Definition) -> Calla
     return made
 
 
-def _given(parameter: inspect.Parameter) -> str:
+def passed(parameter: inspect.Parameter) -> str:
+    """Return how a call passes on a parameter, as text."""
     name = parameter.name
     return f"{name}={name}" if parameter.kind is _NAMED else _STARS.get(parameter.kind, "") + name

@@ -19,13 +19,15 @@ from flodl.tracing.flow_value import is_flow
 from flodl.tracing.pytrees import tracer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from flodl.tracing.proxy import Flow
 
 
 def node(x: Flow, function: Callable[..., Any], *args: Any) -> Any:
-    """Record one call of a function of ours on a flow."""
+    """Record one call of a function of ours on a flow; on a plain value just call it."""
+    if not is_flow(x):
+        return function(x, *args)
     tracer = tracer_of(x)
     target = tracer.encoder.callable_name(function)
     return tracer.step("function", target, (x, *args), compute=function)
@@ -76,14 +78,23 @@ def route(
 class MapBody:
     """A stage that will run on parts of the value: `x.map(stage).each()`."""
 
-    def __init__(self, x: Flow, stage: Any, *, batched: bool = False) -> None:
+    def __init__(
+        self,
+        x: Flow,
+        stage: Any,
+        *,
+        batched: bool = False,
+        tags: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Take the stream, the stage, and the tagged values where no recording has them."""
         self._x = x
         self._stage = stage
         self._batched = batched
+        self._tags = tags
 
     def batched(self) -> MapBody:
         """Run the stage once on all parts together: the same for stages that treat rows alike."""
-        return MapBody(self._x, self._stage, batched=True)
+        return MapBody(self._x, self._stage, batched=True, tags=self._tags)
 
     def each(self) -> Flow:
         """Run the stage on every element of dimension 0, which it sees with size 1."""
@@ -96,13 +107,15 @@ class MapBody:
         Raises:
             FlowError: no value has that tag yet.
         """
-        tracer = tracer_of(self._x)
         value: Any = source
         if type(source) is str:
-            if source not in tracer.tags:
+            tags = self._tags
+            if tags is None:
+                tags = {name: flow for name, (_, flow) in tracer_of(self._x).tags.items()}
+            if source not in tags:
                 message = f"{call_site()}: no value is tagged `{source}` before this line"
                 raise FlowError(message)
-            value = tracer.tags[source][1]
+            value = tags[source]
         result: Flow = node(value, map_each, self._stage, self._batched)
         return result
 

@@ -10,6 +10,8 @@ from flodl.errors import FlowError
 from flodl.ir.graph import Literally
 from flodl.nodes.looping import loop_for
 from flodl.tracing.callsite import call_site
+from flodl.tracing.flow_value import is_flow
+from flodl.vocabulary.at_once import run_at_once
 from flodl.vocabulary.control_flow import halting_loop, node, whole
 from flodl.vocabulary.stages import run_stage
 
@@ -76,10 +78,13 @@ class Loop:
         if n < 0:
             message = f"{call_site()}: for_n({n}): a loop cannot run a negative number of times"
             raise FlowError(message)
-        tracer: Tracer = object.__getattribute__(self._x, "_tracer")
         stage = self._stage
         if n == 0:
             return self._x
+        if not is_flow(self._x):
+            value: Flow = self._at_once(n)
+            return value
+        tracer: Tracer = object.__getattribute__(self._x, "_tracer")
         if self._extra or self._named:
             return self._unrolled(tracer, n)
         if self._refs or (isinstance(stage, nn.Module) and "reset" in dir(type(stage))):
@@ -99,6 +104,16 @@ class Loop:
             "loop", path, (self._x,), compute=repeat, name=name, extra=(Literally(n),)
         )
         return loop
+
+    def _at_once(self, n: int) -> Any:
+        """Loop over a plain value, under a tool that traces the module."""
+        stage = self._stage
+        if self._refs or (isinstance(stage, nn.Module) and "reset" in dir(type(stage))):
+            return loop_for(self._x, stage, n, self._refs)
+        value: Any = self._x
+        for _ in range(n):
+            value = run_at_once(stage, value, self._extra, self._named)
+        return value
 
     def _unrolled(self, tracer: Tracer, n: int) -> Flow:
         value: Any = self._x

@@ -1,0 +1,409 @@
+"""The plain body of a flow: the function that a tool traces, with the words of the flow done at once.
+
+Tools trace a module by calling it: Dynamo and `torch.export` read the bytecode of its forward, `torch.fx`
+calls it with proxies, `torch.jit.trace` with traced tensors. A recording below them would read values that
+they do not have, so they get the text of the flow with each word replaced by a function:
+
+    def flow(self, x):                               def flow(self, x):
+        x = x.through(self.conv).also(self.mix)          x = also(through(x, self.conv), self.mix)
+        if (x.max() > 1).through(bool):                  if x.max() > 1:
+            x = super().flow(x)                              x = super().forward(x)
+        return x                                         return x
+
+The names of the functions are free variables of the new function, beside those that the flow has. Line
+numbers, file and globals stay, and a flow without words is its own plain body. The text must be the one that
+Python has compiled: `_same_code` compares both, so a file that was edited since gives no plain body rather
+than a wrong one.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import copy
+import linecache
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from inspect import Parameter, unwrap
+from types import CellType, CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Final, final
+
+import torch
+
+from flodl.tracing.decorators import passed
+from flodl.vocabulary.plain_words import FREE_WORDS, TAG_WORDS, call_flow, start_tags
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from flodl.tracing.call_inputs import Definition
+
+_MARK: Final = "_flodl_"
+_TAGS: Final = f"{_MARK}tags"
+_WORDS: Final = FREE_WORDS | TAG_WORDS
+# Words that no tensor has as a method: a function that uses one cannot run on plain values as it is.
+_FOREIGN: Final = frozenset(_WORDS) - {"split", "map"}
+# `previous` reads and writes what a module remembers from call to call; a trace must not do that.
+_KEPT: Final = "previous"
+_POSITIONAL: Final = Parameter.POSITIONAL_OR_KEYWORD
+_FUTURES: Final = sum(
+    vars(__future__)[name].compiler_flag for name in __future__.all_feature_names
+)
+
+
+def attribute_of(key: str) -> str:
+    """Return the attribute of a class that has the plain body of a definition."""
+    return f"{_MARK}plain_" + re.sub(r"\W", "_", key)
+
+
+def plain_body(definition: Definition, kind: type) -> Callable[..., Any] | None:
+    """Return `body(module, *inputs)` of a definition, `None` if its text is not to be had.
+
+    Args:
+        definition: the method that describes the flow.
+        kind: the class whose objects will be called.
+    """
+    function = definition.function
+    inner = unwrap(function)
+    if not isinstance(inner, FunctionType) or _calls_helper_with_words(inner, kind):
+        return None
+    made = inner
+    if _needs_rewriting(inner):
+        rewritten = _rewritten(inner, definition)
+        if rewritten is None:
+            return None
+        made = rewritten
+    body = _rewrapped(function, inner, made)
+    return None if body is None else _with_inputs(body, definition)
+
+
+def _with_inputs(body: Callable[..., Any], definition: Definition) -> Callable[..., Any]:
+    """Let a body take one value per parameter, the module first."""
+    parameters = definition.signature.parameters.values()
+    kinds = {each.kind for each in parameters}
+    if kinds <= {_POSITIONAL, Parameter.POSITIONAL_ONLY} and not definition.static:
+        return body
+    taken = ", ".join(["self", *definition.parameters])
+    handed = ", ".join([*(() if definition.static else ("self",)), *map(passed, parameters)])
+    namespace: dict[str, Any] = {"_body": body}
+    # The text is made here, from a checked signature.
+    exec(f"def body({taken}):\n    return _body({handed})\n", namespace)
+    made: Callable[..., Any] = namespace["body"]
+    return made
+
+
+def _rewrapped(
+    function: Callable[..., Any], inner: FunctionType, made: FunctionType
+) -> Callable[..., Any] | None:
+    """Return the decorators of a flow around another function: each one holds what it wraps in a cell."""
+    if function is inner or made is inner:
+        return made if function is inner else function
+    if not isinstance(function, FunctionType):
+        return None
+    wrapped = vars(function).get("__wrapped__")
+    within = _rewrapped(wrapped, inner, made) if wrapped is not None else None
+    cells = function.__closure__ or ()
+    if within is None or not any(_content(cell) is wrapped for cell in cells):
+        return None
+    closure = tuple(CellType(within) if _content(each) is wrapped else each for each in cells)
+    return _copied(function, function.__code__, closure)
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing is in it yet
+        return None
+
+
+def _copied(function: FunctionType, code: CodeType, closure: tuple[CellType, ...]) -> FunctionType:
+    made = FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, closure
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+    return made
+
+
+# ---- which functions have words -----------------------------------------------------------------
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code object and those inside it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _codes(each)
+
+
+def _names(function: FunctionType) -> set[str]:
+    return {name for code in _codes(function.__code__) for name in code.co_names}
+
+
+def _needs_rewriting(function: FunctionType) -> bool:
+    return not _names(function).isdisjoint({*_WORDS, "flow"})
+
+
+def _calls_helper_with_words(function: FunctionType, kind: type) -> bool:
+    """Return True if a flow remembers values, or calls methods or functions that use words."""
+    seen = {function}
+    waiting = [function]
+    while waiting:
+        each = waiting.pop()
+        names = _names(each)
+        if _KEPT in names or (each is not function and not names.isdisjoint(_FOREIGN)):
+            return True
+        found = (_helper(each, kind, name) for name in names)
+        fresh = {helper for helper in found if helper is not None} - seen
+        seen |= fresh
+        waiting += fresh
+    return False
+
+
+def _helper(function: FunctionType, kind: type, name: str) -> FunctionType | None:
+    """Return the method or function of the user that a name in a function may mean."""
+    if name in ("flow", "forward"):
+        return None
+    found = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
+    if found is None:
+        found = function.__globals__.get(name)
+    if isinstance(found, (staticmethod, classmethod)):
+        found = found.__func__
+    if not isinstance(found, FunctionType) or "__flodl_subflow__" in vars(found):
+        return None
+    library = found.__module__.partition(".")[0] in ("torch", "flodl")
+    return None if library else found
+
+
+# ---- the text of a flow with other words --------------------------------------------------------
+
+
+def _rewritten(function: FunctionType, definition: Definition) -> FunctionType | None:
+    """Return a flow with its words done at once, `None` without the text that Python has compiled."""
+    code = function.__code__
+    place = _place(code, function.__globals__)
+    if place is None:
+        return None
+    as_it_is = _compiled(place, place.node.body, code, {*code.co_freevars})
+    if as_it_is is None or not _same_code(as_it_is, code):
+        return None
+    words = _Words(function)
+    body: list[Any] = [words.visit(copy.deepcopy(each)) for each in place.node.body]
+    if words.has_tags:
+        body.insert(0, _start_of_tags(None if definition.static else code.co_varnames[0]))
+    free: dict[str, Any] = {f"{_MARK}{name}": word for name, word in _WORDS.items()}
+    free |= {f"{_MARK}flow": call_flow, f"{_MARK}start": _starter(definition.key)}
+    made = _compiled(place, body, code, {*code.co_freevars, *free})
+    if made is None:
+        return None
+    own = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+    closure = tuple(own.get(name) or CellType(free[name]) for name in made.co_freevars)
+    return _copied(function, made, closure)
+
+
+def _starter(key: str) -> Callable[..., Any]:
+    def start(module: Any = None) -> Any:
+        """Return the tags of a new call; a compiled call keeps their values for the user."""
+        keeps = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+        return start_tags(module._flodl_plans[key].watch if keeps and module is not None else None)
+
+    return start
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a function is written.
+
+    Attributes:
+        node: the function.
+        owner: the class around it, which spells names such as `self.__scale`; `None` outside of classes.
+        imported: names that its module imports: Python compiles calls of their attributes another way.
+    """
+
+    node: ast.FunctionDef
+    owner: str | None
+    imported: frozenset[str]
+
+
+@lru_cache(maxsize=8)
+def _functions(text: str) -> dict[tuple[str, int], _Place]:
+    """Return the functions of a file by name and first line."""
+    found: dict[tuple[str, int], _Place] = {}
+    tree = ast.parse(text)
+    imported = frozenset(_imported(tree))
+
+    def walk(node: ast.AST, owner: str | None) -> None:
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            found[node.name, first] = _Place(node, owner, imported)
+        inside = node.name if isinstance(node, ast.ClassDef) else owner
+        for child in ast.iter_child_nodes(node):
+            walk(child, inside)
+
+    walk(tree, None)
+    return found
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a module imports outside of its functions and classes."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from ((each.asname or each.name).partition(".")[0] for each in node.names)
+    elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
+        for child in ast.iter_child_nodes(node):
+            yield from _imported(child)
+
+
+def _place(code: CodeType, namespace: dict[str, Any]) -> _Place | None:
+    text = "".join(linecache.getlines(code.co_filename, namespace))
+    try:
+        return _functions(text).get((code.co_name, code.co_firstlineno))
+    except SyntaxError:
+        return None
+
+
+def _compiled(
+    place: _Place, body: list[ast.stmt], code: CodeType, free: set[str]
+) -> CodeType | None:
+    """Compile a function with another body, and return its code without a closure.
+
+    Args:
+        place: where the function is written.
+        body: its statements.
+        code: its code as Python has compiled it.
+        free: names that are to be free variables.
+    """
+    imports = "".join(f"import {name}\n" for name in sorted(place.imported - {"*"}))
+    around = f"    class {place.owner}:\n        pass\n" if place.owner else "    pass\n"
+    outer = ", ".join(sorted(free - {"__class__"}))
+    tree = ast.parse(f"{imports}def {_MARK}outer({outer}):\n{around}")
+    node = copy.copy(place.node)
+    node.body, node.decorator_list = body, []
+    scope: Any = tree.body[-1]
+    (scope.body[0] if place.owner else scope).body = [node]
+    ast.fix_missing_locations(tree)
+    flags = code.co_flags & _FUTURES
+    module = compile(tree, code.co_filename, "exec", flags=flags, dont_inherit=True)
+    found = (each for each in _codes(module) if each.co_name == code.co_name)
+    return next((each for each in found if each.co_firstlineno == node.lineno), None)
+
+
+def _same_code(one: CodeType, other: CodeType) -> bool:
+    """Return True if two code objects do the same, wherever they stand."""
+    if len(one.co_consts) != len(other.co_consts):
+        return False
+    same = all(
+        _same_code(a, b)
+        if isinstance(a, CodeType) and isinstance(b, CodeType)
+        else type(a) is type(b) and a == b
+        for a, b in zip(one.co_consts, other.co_consts, strict=True)
+    )
+    return same and all(
+        getattr(one, name) == getattr(other, name)
+        for name in (
+            "co_code",
+            "co_names",
+            "co_varnames",
+            "co_freevars",
+            "co_cellvars",
+            "co_argcount",
+        )
+    )
+
+
+def _start_of_tags(owner: str | None) -> ast.stmt:
+    return ast.parse(f"{_TAGS} = {_MARK}start({owner or ''})").body[0]
+
+
+@final
+class _Words(ast.NodeTransformer):
+    """Replaces the words of a flow by calls of functions.
+
+    Attributes:
+        has_tags: whether a word needs the tags of the call.
+    """
+
+    def __init__(self, function: FunctionType) -> None:
+        self._self = function.__code__.co_varnames[:1]
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        self._known = function.__globals__ | {name: _content(cell) for name, cell in cells}
+        self.has_tags = False
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Replace `x.word(...)`, and the flow of a base called by name."""
+        self.generic_visit(node)
+        called = node.func
+        if not isinstance(called, ast.Attribute):
+            return node
+        if called.attr == "flow":
+            return self._flow(node, called)
+        if called.attr not in _WORDS:
+            return node
+        given = [called.value, *node.args]
+        if called.attr == "through" and _is_bool(node):
+            return ast.copy_location(_call("bool", [called.value], []), node)
+        if called.attr in TAG_WORDS:
+            self.has_tags = True
+            given.insert(0, ast.Name(_TAGS, ast.Load()))
+        return ast.copy_location(_call(f"{_MARK}{called.attr}", given, node.keywords), node)
+
+    def _flow(self, node: ast.Call, called: ast.Attribute) -> ast.AST:
+        value = called.value
+        name = value.id if isinstance(value, ast.Name) else None
+        of_class = vars_of_class(self._known.get(name or ""))
+        if _is_super(value) or "_flodl_definitions" in of_class:
+            called.attr = "forward"
+        elif name is not None and (name,) == self._self:
+            return ast.copy_location(
+                _call(f"{_MARK}flow", [value, *node.args], node.keywords), node
+            )
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        """Let a condition be one, as in the original: tools treat `if x` better than `if bool(x)`."""
+        return self._condition(node)
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        """Treat a condition as `visit_If` does."""
+        return self._condition(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        """Treat a condition as `visit_If` does."""
+        return self._condition(node)
+
+    def _condition(self, node: Any) -> ast.AST:
+        node.test = _bare(node.test)
+        return self.generic_visit(node)
+
+
+def vars_of_class(value: object) -> dict[str, Any]:
+    """Return the attributes of a class itself, nothing for anything else."""
+    return dict(vars(value)) if isinstance(value, type) else {}
+
+
+def _is_super(value: ast.expr) -> bool:
+    called = value.func if isinstance(value, ast.Call) else None
+    return isinstance(called, ast.Name) and called.id == "super"
+
+
+def _is_bool(node: ast.Call) -> bool:
+    one = node.args[0] if len(node.args) == 1 and not node.keywords else None
+    return isinstance(one, ast.Name) and one.id == "bool"
+
+
+def _bare(test: ast.expr) -> ast.expr:
+    """Return a condition without `.through(bool)`."""
+    if isinstance(test, ast.BoolOp):
+        test.values = [_bare(each) for each in test.values]
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test.operand = _bare(test.operand)
+    elif isinstance(test, ast.Call) and _is_bool(test):
+        called = test.func
+        if isinstance(called, ast.Attribute) and called.attr == "through":
+            return called.value
+    return test
+
+
+def _call(name: str, args: list[ast.expr], keywords: list[ast.keyword]) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), args, keywords)
