@@ -176,7 +176,7 @@ class FlowModule(PlannedModule, metaclass=FlowMeta):
             return
         before = _current(self, name)
         super().__setattr__(name, value)
-        if name in _live(type(self)):
+        if _is_live(type(self), name):
             return
         if isinstance(value, nn.Module) or isinstance(before, nn.Module):
             _forget(self)
@@ -286,6 +286,8 @@ def _is_same_kind(before: Any, value: Any) -> bool:
 
 def _new_plans(definition: Definition) -> PlanCache:
     def record(module: FlowModule, *inputs: Any) -> Any:
+        if torch.compiler.is_compiling() and _is_kept_from_dynamo():
+            return _UNTRACED[0](module, definition, inputs)
         if is_symbolic(inputs):
             programs = module._flodl_plans[definition.key].programs
             return run_symbolically(module, definition, programs, inputs)
@@ -294,16 +296,36 @@ def _new_plans(definition: Definition) -> PlanCache:
     def bridge(
         module: FlowModule, inputs: tuple[Any, ...], left: SideExit
     ) -> tuple[CompiledPlan, Any]:
+        if torch.compiler.is_compiling() and _is_kept_from_dynamo():
+            made: tuple[CompiledPlan, Any] = _UNTRACED[1](module, definition, inputs, left)
+            return made
         return record_bridge(module, definition, inputs, left)
 
-    # Tracing compilers cannot look into a recording; torch.compile breaks the graph here and
-    # fullgraph=True reports this text.  (torch.compiler.disable would import all of torch._dynamo.)
+    # Tracing compilers cannot look into a recording, for a flow without a plain body; torch.compile breaks
+    # the graph here and fullgraph=True reports this text.  (torch.compiler.disable would import all of
+    # torch._dynamo.)
     for function in (record, bridge):
         vars(function)["_torchdynamo_disable"] = True
         vars(function)["_torchdynamo_disable_msg"] = (
             "the flow is not recorded for these inputs yet; call the module once, or build(example_input)"
         )
     return PlanCache(record, definition.parameters, bridge)
+
+
+# `record_call` and `record_bridge` as Dynamo leaves them alone: it also looks at the functions that run
+# between two compiled graphs, and would trace the recording itself.
+_UNTRACED: list[Callable[..., Any]] = []
+
+
+def _is_kept_from_dynamo() -> bool:
+    """Fill `_UNTRACED` where Dynamo is there: torch.compiler.disable imports it."""
+    if not _UNTRACED:
+        disable: Any = torch.compiler.disable
+        _UNTRACED.extend((disable(record_call), disable(record_bridge)))
+    return True
+
+
+vars(_is_kept_from_dynamo)["_dynamo_marked_constant"] = True
 
 
 def _for_mode(spec: GraphSpec, training: bool) -> GraphSpec:
@@ -318,6 +340,15 @@ def _live(kind: type[FlowModule]) -> frozenset[str]:
         own = frozenset().union(*(live_names(each.function, kind) for each in definitions))
         type.__setattr__(kind, "_flodl_live_names", own)
     return own
+
+
+def _is_live(kind: type[FlowModule], name: str) -> bool:
+    """Return True if a flow of a class changes an attribute itself."""
+    return name in _live(kind)
+
+
+# Dynamo runs such a function and does not trace it, see `flodl.module.traced_call`.
+vars(_is_live)["_dynamo_marked_constant"] = True
 
 
 def _with_children(spec: GraphSpec, module: nn.Module) -> GraphSpec:

@@ -20,13 +20,21 @@ from __future__ import annotations
 import __future__
 
 import ast
+import builtins
 import copy
 import linecache
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from inspect import Parameter, unwrap
-from types import CellType, CodeType, FunctionType
+from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter, unwrap
+from types import (
+    BuiltinFunctionType,
+    BuiltinMethodType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MethodType,
+)
 from typing import TYPE_CHECKING, Any, Final, final
 
 import torch
@@ -46,7 +54,13 @@ _WORDS: Final = FREE_WORDS | TAG_WORDS
 _FOREIGN: Final = frozenset(_WORDS) - {"split", "map"}
 # `previous` reads and writes what a module remembers from call to call; a trace must not do that.
 _KEPT: Final = "previous"
+_CALL: Final = ("flodl.builder.flow_builder", "call")
 _POSITIONAL: Final = Parameter.POSITIONAL_OR_KEYWORD
+# How the code of a function counts its parameters.
+_ORDER: Final = (
+    Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY,
+    Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD,
+)  # fmt: skip
 _FUTURES: Final = sum(
     vars(__future__)[name].compiler_flag for name in __future__.all_feature_names
 )
@@ -85,12 +99,33 @@ def _with_inputs(body: Callable[..., Any], definition: Definition) -> Callable[.
     if kinds <= {_POSITIONAL, Parameter.POSITIONAL_ONLY} and not definition.static:
         return body
     taken = ", ".join(["self", *definition.parameters])
-    handed = ", ".join([*(() if definition.static else ("self",)), *map(passed, parameters)])
+    owner = [] if definition.static else ["self"]
+    if isinstance(body, FunctionType) and "__wrapped__" not in vars(body):
+        # `*rest` of torch.fx is one proxy, which cannot be spread: the body takes it as it is.
+        body = _without_stars(body)
+        inner = sorted(parameters, key=lambda each: _ORDER.index(each.kind))
+        handed = ", ".join([*owner, *(each.name for each in inner)])
+    else:
+        handed = ", ".join([*owner, *map(passed, parameters)])
     namespace: dict[str, Any] = {"_body": body}
     # The text is made here, from a checked signature.
     exec(f"def body({taken}):\n    return _body({handed})\n", namespace)
     made: Callable[..., Any] = namespace["body"]
     return made
+
+
+def _without_stars(function: FunctionType) -> FunctionType:
+    """Return a function that takes all parameters by position: `*rest` as a tuple, `**named` as a dict."""
+    code = function.__code__
+    stars = code.co_flags & (CO_VARARGS | CO_VARKEYWORDS)
+    count = code.co_argcount + code.co_kwonlyargcount + stars.bit_count()
+    plain = code.replace(
+        co_argcount=count,
+        co_posonlyargcount=0,
+        co_kwonlyargcount=0,
+        co_flags=code.co_flags & ~stars,
+    )
+    return _copied(function, plain, function.__closure__ or ())
 
 
 def _rewrapped(
@@ -142,7 +177,7 @@ def _names(function: FunctionType) -> set[str]:
 
 
 def _needs_rewriting(function: FunctionType) -> bool:
-    return not _names(function).isdisjoint({*_WORDS, "flow"})
+    return not _names(function).isdisjoint({*_WORDS, "flow", "call"})
 
 
 def _calls_helper_with_words(function: FunctionType, kind: type) -> bool:
@@ -275,13 +310,17 @@ def _compiled(
         free: names that are to be free variables.
     """
     imports = "".join(f"import {name}\n" for name in sorted(place.imported - {"*"}))
-    around = f"    class {place.owner}:\n        pass\n" if place.owner else "    pass\n"
+    around = "    pass\n"
+    if place.owner:
+        # The class itself is no variable of the function around it, unless the flow has it as one.
+        own = "" if place.owner in free else f"    global {place.owner}\n"
+        around = f"{own}    class {place.owner}:\n        pass\n"
     outer = ", ".join(sorted(free - {"__class__"}))
     tree = ast.parse(f"{imports}def {_MARK}outer({outer}):\n{around}")
     node = copy.copy(place.node)
     node.body, node.decorator_list = body, []
     scope: Any = tree.body[-1]
-    (scope.body[0] if place.owner else scope).body = [node]
+    (scope.body[-1] if place.owner else scope).body = [node]
     ast.fix_missing_locations(tree)
     flags = code.co_flags & _FUTURES
     module = compile(tree, code.co_filename, "exec", flags=flags, dont_inherit=True)
@@ -326,27 +365,62 @@ class _Words(ast.NodeTransformer):
 
     def __init__(self, function: FunctionType) -> None:
         self._self = function.__code__.co_varnames[:1]
+        inside = [*_codes(function.__code__)]
+        self._locals = {name for code in inside for name in (*code.co_varnames, *code.co_cellvars)}
+        self._uses_using = any("using" in code.co_names for code in inside)
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        self._known = function.__globals__ | {name: _content(cell) for name, cell in cells}
+        self._known = vars(builtins) | function.__globals__
+        self._known |= {name: _content(cell) for name, cell in cells}
         self.has_tags = False
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Replace `x.word(...)`, and the flow of a base called by name."""
+        """Replace `x.word(...)`, `call(f, ...)`, and the flow of a base called by name."""
         self.generic_visit(node)
         called = node.func
+        if self._is_call(called) and node.args and not isinstance(node.args[0], ast.Starred):
+            direct = ast.Call(node.args[0], node.args[1:], node.keywords)
+            return ast.copy_location(direct, node)
         if not isinstance(called, ast.Attribute):
             return node
         if called.attr == "flow":
             return self._flow(node, called)
         if called.attr not in _WORDS:
             return node
+        return ast.copy_location(self._word(node, called), node)
+
+    def _word(self, node: ast.Call, called: ast.Attribute) -> ast.Call:
         given = [called.value, *node.args]
-        if called.attr == "through" and _is_bool(node):
-            return ast.copy_location(_call("bool", [called.value], []), node)
+        if called.attr == "through" and self._is_function(node.args):
+            # Dynamo knows such a function only where it is called.
+            return ast.Call(node.args[0], [called.value, *node.args[1:]], node.keywords)
         if called.attr in TAG_WORDS:
             self.has_tags = True
             given.insert(0, ast.Name(_TAGS, ast.Load()))
-        return ast.copy_location(_call(f"{_MARK}{called.attr}", given, node.keywords), node)
+        return ast.Call(ast.Name(f"{_MARK}{called.attr}", ast.Load()), given, node.keywords)
+
+    def _is_function(self, args: list[ast.expr]) -> bool:
+        """Return True if a stage is `bool`, or a function by a dotted name such as `F.relu`."""
+        if not args or self._uses_using:
+            return False
+        stage = self._value(args[0])
+        return stage is bool or isinstance(
+            stage, (FunctionType, BuiltinFunctionType, BuiltinMethodType, MethodType)
+        )
+
+    def _is_call(self, called: ast.expr) -> bool:
+        """Return True for `flodl.call`, which only calls."""
+        value = self._value(called)
+        is_ours = isinstance(value, FunctionType) and value.__module__ == _CALL[0]
+        return is_ours and value.__qualname__ == _CALL[1]
+
+    def _value(self, node: ast.expr) -> Any:
+        """Return what a dotted name outside of the flow means, `None` for anything else."""
+        if isinstance(node, ast.Attribute):
+            owner = self._value(node.value)
+            return None if owner is None else getattr(owner, node.attr, None)
+        if not isinstance(node, ast.Name) or node.id in self._locals:
+            return None
+        return self._known.get(node.id)
 
     def _flow(self, node: ast.Call, called: ast.Attribute) -> ast.AST:
         value = called.value
@@ -356,7 +430,8 @@ class _Words(ast.NodeTransformer):
             called.attr = "forward"
         elif name is not None and (name,) == self._self:
             return ast.copy_location(
-                _call(f"{_MARK}flow", [value, *node.args], node.keywords), node
+                ast.Call(ast.Name(f"{_MARK}flow", ast.Load()), [value, *node.args], node.keywords),
+                node,
             )
         return node
 
@@ -372,9 +447,26 @@ class _Words(ast.NodeTransformer):
         """Treat a condition as `visit_If` does."""
         return self._condition(node)
 
-    def _condition(self, node: Any) -> ast.AST:
-        node.test = _bare(node.test)
-        return self.generic_visit(node)
+    def _condition(self, node: ast.If | ast.While | ast.IfExp) -> ast.AST:
+        node.test = self._bare(node.test)
+        self.generic_visit(node)
+        return node
+
+    def _bare(self, test: ast.expr) -> ast.expr:
+        """Return a condition without `.through(bool)` and `call(bool, ...)`."""
+        if isinstance(test, ast.BoolOp):
+            test.values = [self._bare(each) for each in test.values]
+        elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test.operand = self._bare(test.operand)
+        elif isinstance(test, ast.Call) and not test.keywords:
+            called = test.func
+            if len(test.args) == 1 and isinstance(called, ast.Attribute):
+                if called.attr == "through" and self._value(test.args[0]) is bool:
+                    return called.value
+            elif self._is_call(called) and len(test.args) == 2:
+                is_bool = self._value(test.args[0]) is bool
+                return test.args[1] if is_bool else test
+        return test
 
 
 def vars_of_class(value: object) -> dict[str, Any]:
@@ -385,25 +477,3 @@ def vars_of_class(value: object) -> dict[str, Any]:
 def _is_super(value: ast.expr) -> bool:
     called = value.func if isinstance(value, ast.Call) else None
     return isinstance(called, ast.Name) and called.id == "super"
-
-
-def _is_bool(node: ast.Call) -> bool:
-    one = node.args[0] if len(node.args) == 1 and not node.keywords else None
-    return isinstance(one, ast.Name) and one.id == "bool"
-
-
-def _bare(test: ast.expr) -> ast.expr:
-    """Return a condition without `.through(bool)`."""
-    if isinstance(test, ast.BoolOp):
-        test.values = [_bare(each) for each in test.values]
-    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test.operand = _bare(test.operand)
-    elif isinstance(test, ast.Call) and _is_bool(test):
-        called = test.func
-        if isinstance(called, ast.Attribute) and called.attr == "through":
-            return called.value
-    return test
-
-
-def _call(name: str, args: list[ast.expr], keywords: list[ast.keyword]) -> ast.Call:
-    return ast.Call(ast.Name(name, ast.Load()), args, keywords)

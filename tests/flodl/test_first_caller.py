@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 
@@ -10,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from flodl import Cat, FlowModule, subflow
+from flodl import Cat, FlowModule, on_forward, subflow, view
 
 pytestmark = [
     pytest.mark.torch,
@@ -422,3 +423,137 @@ def symbolic(module):
 
 def nodes(traced):
     return [(each.op, each.name, str(each.target)) for each in traced.graph.nodes]
+
+
+# ---- flows without a plain body, and state ------------------------------------------------------
+
+
+def without_text():
+    """Return a flow whose source Python has not kept."""
+    text = """
+class Unwritten(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def flow(self, x):
+        if x.size(0) > 2:
+            x = x * 2
+        return x.through(self.fc)
+"""
+    namespace = {"FlowModule": FlowModule, "nn": nn, "__name__": __name__}
+    exec(compile(text, "<no file>", "exec"), namespace)
+    torch.manual_seed(0)
+    return namespace["Unwritten"]()
+
+
+def test_compile_without_the_source_records_outside_of_the_graph():
+    flow, x = without_text(), torch.randn(3, 4)
+    torch.compiler.reset()
+    compiled = torch.compile(flow, backend="eager")
+    expected = flow.fc(x * 2)
+    for _ in range(2):
+        assert torch.equal(compiled(x), expected)
+    assert torch.equal(flow(x), expected)
+
+
+def test_fullgraph_without_the_source_says_what_to_do():
+    flow, x = without_text(), torch.randn(3, 4)
+    torch.compiler.reset()
+    compiled = torch.compile(flow, backend="eager", fullgraph=True)
+    with pytest.raises(Exception, match=r"call the module once, or build\(example_input\)"):
+        compiled(x)
+    flow.build(x)
+    torch.compiler.reset()
+    compiled = torch.compile(flow, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(x), flow.fc(x * 2))
+
+
+class Counting(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.calls = 0
+        self.last = None
+
+    def flow(self, x):
+        self.calls += 1
+        if self.last is not None:
+            x = x + self.last
+        self.last = x.through(self.fc).detach()
+        return x.through(self.fc)
+
+
+def test_compile_writes_attributes_as_an_eager_call_does():
+    torch.compiler.reset()
+    flow, eager = Counting(), Counting()
+    eager.load_state_dict(flow.state_dict())
+    compiled = torch.compile(flow, backend="eager", fullgraph=True)
+    x = torch.randn(2, 4)
+    for _ in range(3):
+        assert torch.equal(compiled(x), eager(x))
+    assert flow.calls == eager.calls == 3
+    assert torch.equal(flow.last, eager.last)
+
+
+class Tagged(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def flow(self, x):
+        if x.size(0) > 8:
+            x = x[:8]
+        y = x.through(self.a).tag("first").fork(self.b).tag("side").through(torch.relu)
+        return y.using("side").also(torch.mul)
+
+
+def test_compile_keeps_tagged_values_as_an_eager_call_does():
+    torch.compiler.reset()
+    flow, x = Tagged(), torch.randn(2, 4)
+    compiled = torch.compile(flow, backend="eager", fullgraph=True)
+    found = compiled(x)
+    kept = {name: view(flow).tagged(name) for name in ("first", "side")}
+    assert plans_of(flow) == 0
+    assert torch.equal(flow(x), found)
+    for name, value in kept.items():
+        assert torch.equal(view(flow).tagged(name), value)
+
+
+def test_other_tracers_keep_no_tagged_values():
+    flow, x = Tagged(), torch.randn(2, 4)
+    torch.export.export(flow, (x,))
+    torch.jit.trace(flow, x, check_trace=False)
+    with pytest.raises(Exception, match="first"):
+        view(flow).tagged("first")
+
+
+def doubled(forward):
+    @functools.wraps(forward)
+    def wrapper(self, x):
+        return forward(self, x) * 2
+
+    return wrapper
+
+
+class Decorated(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    @on_forward(doubled)
+    @torch.no_grad()
+    def flow(self, x):
+        return x.through(self.fc) if x.size(0) > 1 else x
+
+
+def test_symbolic_trace_and_compile_keep_decorators():
+    torch.compiler.reset()
+    flow, x = Decorated(), torch.randn(2, 4)
+    compiled = torch.compile(flow, backend="eager", fullgraph=True)(x)
+    exported = torch.export.export(flow, (x,)).module()(x)
+    assert plans_of(flow) == 0
+    expected = flow(x)
+    assert torch.equal(compiled, expected)
+    assert torch.equal(exported, expected)
+    assert not compiled.requires_grad
