@@ -12,21 +12,17 @@ they do not have, so they get the text of the flow with each word replaced by a 
 
 The names of the functions are free variables of the new function, beside those that the flow has. Line
 numbers, file and globals stay, and a flow without words is its own plain body. The text must be the one that
-Python has compiled: `_same_code` compares both, so a file that was edited since gives no plain body rather
+Python has compiled: `same_code` compares both, so a file that was edited since gives no plain body rather
 than a wrong one.
 """
 
 from __future__ import annotations
-import __future__
 
 import ast
 import builtins
 import copy
-import linecache
 import re
-from dataclasses import dataclass
-from functools import lru_cache
-from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter, unwrap
+from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter, getattr_static, unwrap
 from types import (
     BuiltinFunctionType,
     BuiltinMethodType,
@@ -39,11 +35,12 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import torch
 
+from flodl.module.source_text import codes, compiled, place_of, same_code
 from flodl.tracing.decorators import passed
 from flodl.vocabulary.plain_words import FREE_WORDS, TAG_WORDS, call_flow, start_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from flodl.tracing.call_inputs import Definition
 
@@ -61,9 +58,6 @@ _ORDER: Final = (
     Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY,
     Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD,
 )  # fmt: skip
-_FUTURES: Final = sum(
-    vars(__future__)[name].compiler_flag for name in __future__.all_feature_names
-)
 
 
 def attribute_of(key: str) -> str:
@@ -80,14 +74,12 @@ def plain_body(definition: Definition, kind: type) -> Callable[..., Any] | None:
     """
     function = definition.function
     inner = unwrap(function)
-    if not isinstance(inner, FunctionType) or _calls_helper_with_words(inner, kind):
+    if not isinstance(inner, FunctionType):
         return None
-    made = inner
-    if _needs_rewriting(inner):
-        rewritten = _rewritten(inner, definition)
-        if rewritten is None:
-            return None
-        made = rewritten
+    try:
+        made = _Bodies(definition, kind).body(inner)
+    except _NoTextError:
+        return None
     body = _rewrapped(function, inner, made)
     return None if body is None else _with_inputs(body, definition)
 
@@ -161,48 +153,107 @@ def _copied(function: FunctionType, code: CodeType, closure: tuple[CellType, ...
     return made
 
 
-# ---- which functions have words -----------------------------------------------------------------
+# ---- functions with words -----------------------------------------------------------------------
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code object and those inside it."""
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _codes(each)
+@final
+class _NoTextError(Exception):
+    """A function with words has no text that could be changed, or remembers values from call to call."""
+
+
+@final
+class _Bodies:
+    """The plain bodies of one flow and of the methods and functions with words that it calls."""
+
+    def __init__(self, definition: Definition, kind: type) -> None:
+        self._definition = definition
+        self._kind = kind
+        self._cells: dict[FunctionType, CellType] = {}
+
+    def body(self, function: FunctionType) -> FunctionType:
+        """Return a function with its words done at once; itself if it has none.
+
+        Raises:
+            _NoTextError: it has words, and no text.
+        """
+        helpers = self._helpers(function)
+        if not helpers and _names(function).isdisjoint({*_WORDS, _KEPT, "flow", "call"}):
+            return function
+        code = function.__code__
+        place = place_of(code, function.__globals__)
+        as_it_is = place and compiled(place, place.node.body, code, {*code.co_freevars})
+        if place is None or as_it_is is None or not same_code(as_it_is, code):
+            raise _NoTextError
+        is_method = self._is_method(function)
+        methods = {name for name, each in helpers.items() if self._is_method(each)}
+        words = _Words(function, helpers, methods, code.co_varnames[:1] if is_method else ())
+        statements: list[Any] = [words.visit(copy.deepcopy(each)) for each in place.node.body]
+        if words.left:
+            raise _NoTextError
+        if words.has_tags:
+            keeps = is_method and function is unwrap(self._definition.function)
+            statements.insert(0, _start_of_tags(code.co_varnames[0] if keeps else None))
+        free: dict[str, Any] = {f"{_MARK}{name}": word for name, word in _WORDS.items()}
+        free |= {f"{_MARK}flow": call_flow, f"{_MARK}start": _starter(self._definition.key)}
+        cells = {name: CellType(value) for name, value in free.items()}
+        cells |= {_helper_name(name): self._cell(each) for name, each in helpers.items()}
+        made = compiled(place, statements, code, {*code.co_freevars, *cells})
+        if made is None:
+            raise _NoTextError
+        cells |= dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        return _copied(function, made, tuple(cells[name] for name in made.co_freevars))
+
+    def _is_method(self, function: FunctionType) -> bool:
+        """Return True if the first argument of a function is the module."""
+        if function is unwrap(self._definition.function):
+            return not self._definition.static
+        return any(each is function for kind in self._kind.__mro__ for each in vars(kind).values())
+
+    def _cell(self, helper: FunctionType) -> CellType:
+        """Return the cell of a helper's body, which is filled last: a helper may call itself."""
+        if helper not in self._cells:
+            self._cells[helper] = CellType()
+            self._cells[helper].cell_contents = self.body(helper)
+        return self._cells[helper]
+
+    def _helpers(self, function: FunctionType) -> dict[str, FunctionType]:
+        """Return the methods and functions that a function may call, and that use words, by name.
+
+        Raises:
+            _NoTextError: one of them is a class method.
+        """
+        found = {}
+        for name in sorted(_names(function)):
+            each = _helper(function, self._kind, name)
+            if each is not None and self._has_words(each):
+                if isinstance(getattr_static(self._kind, name, None), classmethod):
+                    raise _NoTextError
+                found[name] = each
+        return found
+
+    def _has_words(self, function: FunctionType) -> bool:
+        seen, waiting = {function}, [function]
+        while waiting:
+            each = waiting.pop()
+            names = _names(each)
+            if not names.isdisjoint(_FOREIGN):
+                return True
+            found = {_helper(each, self._kind, name) for name in names}
+            fresh = {helper for helper in found if helper is not None} - seen
+            seen |= fresh
+            waiting += fresh
+        return False
 
 
 def _names(function: FunctionType) -> set[str]:
-    return {name for code in _codes(function.__code__) for name in code.co_names}
-
-
-def _needs_rewriting(function: FunctionType) -> bool:
-    return not _names(function).isdisjoint({*_WORDS, "flow", "call"})
-
-
-def _calls_helper_with_words(function: FunctionType, kind: type) -> bool:
-    """Return True if a flow remembers values, or calls methods or functions that use words."""
-    seen = {function}
-    waiting = [function]
-    while waiting:
-        each = waiting.pop()
-        names = _names(each)
-        if _KEPT in names or (each is not function and not names.isdisjoint(_FOREIGN)):
-            return True
-        found = (_helper(each, kind, name) for name in names)
-        fresh = {helper for helper in found if helper is not None} - seen
-        seen |= fresh
-        waiting += fresh
-    return False
+    return {name for code in codes(function.__code__) for name in code.co_names}
 
 
 def _helper(function: FunctionType, kind: type, name: str) -> FunctionType | None:
     """Return the method or function of the user that a name in a function may mean."""
     if name in ("flow", "forward"):
         return None
-    found = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
-    if found is None:
-        found = function.__globals__.get(name)
+    found = getattr_static(kind, name, None) or function.__globals__.get(name)
     if isinstance(found, (staticmethod, classmethod)):
         found = found.__func__
     if not isinstance(found, FunctionType) or "__flodl_subflow__" in vars(found):
@@ -211,30 +262,8 @@ def _helper(function: FunctionType, kind: type, name: str) -> FunctionType | Non
     return None if library else found
 
 
-# ---- the text of a flow with other words --------------------------------------------------------
-
-
-def _rewritten(function: FunctionType, definition: Definition) -> FunctionType | None:
-    """Return a flow with its words done at once, `None` without the text that Python has compiled."""
-    code = function.__code__
-    place = _place(code, function.__globals__)
-    if place is None:
-        return None
-    as_it_is = _compiled(place, place.node.body, code, {*code.co_freevars})
-    if as_it_is is None or not _same_code(as_it_is, code):
-        return None
-    words = _Words(function)
-    body: list[Any] = [words.visit(copy.deepcopy(each)) for each in place.node.body]
-    if words.has_tags:
-        body.insert(0, _start_of_tags(None if definition.static else code.co_varnames[0]))
-    free: dict[str, Any] = {f"{_MARK}{name}": word for name, word in _WORDS.items()}
-    free |= {f"{_MARK}flow": call_flow, f"{_MARK}start": _starter(definition.key)}
-    made = _compiled(place, body, code, {*code.co_freevars, *free})
-    if made is None:
-        return None
-    own = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-    closure = tuple(own.get(name) or CellType(free[name]) for name in made.co_freevars)
-    return _copied(function, made, closure)
+def _helper_name(name: str) -> str:
+    return f"{_MARK}helper_{name}"
 
 
 def _starter(key: str) -> Callable[..., Any]:
@@ -244,111 +273,6 @@ def _starter(key: str) -> Callable[..., Any]:
         return start_tags(module._flodl_plans[key].watch if keeps and module is not None else None)
 
     return start
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a function is written.
-
-    Attributes:
-        node: the function.
-        owner: the class around it, which spells names such as `self.__scale`; `None` outside of classes.
-        imported: names that its module imports: Python compiles calls of their attributes another way.
-    """
-
-    node: ast.FunctionDef
-    owner: str | None
-    imported: frozenset[str]
-
-
-@lru_cache(maxsize=8)
-def _functions(text: str) -> dict[tuple[str, int], _Place]:
-    """Return the functions of a file by name and first line."""
-    found: dict[tuple[str, int], _Place] = {}
-    tree = ast.parse(text)
-    imported = frozenset(_imported(tree))
-
-    def walk(node: ast.AST, owner: str | None) -> None:
-        if isinstance(node, ast.FunctionDef):
-            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-            found[node.name, first] = _Place(node, owner, imported)
-        inside = node.name if isinstance(node, ast.ClassDef) else owner
-        for child in ast.iter_child_nodes(node):
-            walk(child, inside)
-
-    walk(tree, None)
-    return found
-
-
-def _imported(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a module imports outside of its functions and classes."""
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield from ((each.asname or each.name).partition(".")[0] for each in node.names)
-    elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
-        for child in ast.iter_child_nodes(node):
-            yield from _imported(child)
-
-
-def _place(code: CodeType, namespace: dict[str, Any]) -> _Place | None:
-    text = "".join(linecache.getlines(code.co_filename, namespace))
-    try:
-        return _functions(text).get((code.co_name, code.co_firstlineno))
-    except SyntaxError:
-        return None
-
-
-def _compiled(
-    place: _Place, body: list[ast.stmt], code: CodeType, free: set[str]
-) -> CodeType | None:
-    """Compile a function with another body, and return its code without a closure.
-
-    Args:
-        place: where the function is written.
-        body: its statements.
-        code: its code as Python has compiled it.
-        free: names that are to be free variables.
-    """
-    imports = "".join(f"import {name}\n" for name in sorted(place.imported - {"*"}))
-    around = "    pass\n"
-    if place.owner:
-        # The class itself is no variable of the function around it, unless the flow has it as one.
-        own = "" if place.owner in free else f"    global {place.owner}\n"
-        around = f"{own}    class {place.owner}:\n        pass\n"
-    outer = ", ".join(sorted(free - {"__class__"}))
-    tree = ast.parse(f"{imports}def {_MARK}outer({outer}):\n{around}")
-    node = copy.copy(place.node)
-    node.body, node.decorator_list = body, []
-    scope: Any = tree.body[-1]
-    (scope.body[-1] if place.owner else scope).body = [node]
-    ast.fix_missing_locations(tree)
-    flags = code.co_flags & _FUTURES
-    module = compile(tree, code.co_filename, "exec", flags=flags, dont_inherit=True)
-    found = (each for each in _codes(module) if each.co_name == code.co_name)
-    return next((each for each in found if each.co_firstlineno == node.lineno), None)
-
-
-def _same_code(one: CodeType, other: CodeType) -> bool:
-    """Return True if two code objects do the same, wherever they stand."""
-    if len(one.co_consts) != len(other.co_consts):
-        return False
-    same = all(
-        _same_code(a, b)
-        if isinstance(a, CodeType) and isinstance(b, CodeType)
-        else type(a) is type(b) and a == b
-        for a, b in zip(one.co_consts, other.co_consts, strict=True)
-    )
-    return same and all(
-        getattr(one, name) == getattr(other, name)
-        for name in (
-            "co_code",
-            "co_names",
-            "co_varnames",
-            "co_freevars",
-            "co_cellvars",
-            "co_argcount",
-        )
-    )
 
 
 def _start_of_tags(owner: str | None) -> ast.stmt:
@@ -363,15 +287,30 @@ class _Words(ast.NodeTransformer):
         has_tags: whether a word needs the tags of the call.
     """
 
-    def __init__(self, function: FunctionType) -> None:
-        self._self = function.__code__.co_varnames[:1]
-        inside = [*_codes(function.__code__)]
+    def __init__(
+        self,
+        function: FunctionType,
+        helpers: dict[str, FunctionType],
+        methods: set[str],
+        owner: tuple[str, ...],
+    ) -> None:
+        """Take the function, its helpers by name, which of them take the module, and its name here."""
+        self._helpers = helpers
+        self._methods = methods
+        self._unseen, self._refused = set(helpers), set[str]()
+        self._self = owner
+        inside = [*codes(function.__code__)]
         self._locals = {name for code in inside for name in (*code.co_varnames, *code.co_cellvars)}
         self._uses_using = any("using" in code.co_names for code in inside)
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         self._known = vars(builtins) | function.__globals__
         self._known |= {name: _content(cell) for name, cell in cells}
         self.has_tags = False
+
+    @property
+    def left(self) -> set[str]:
+        """Names of helpers and words that are still there."""
+        return self._unseen | self._refused
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Replace `x.word(...)`, `call(f, ...)`, and the flow of a base called by name."""
@@ -380,13 +319,40 @@ class _Words(ast.NodeTransformer):
         if self._is_call(called) and node.args and not isinstance(node.args[0], ast.Starred):
             direct = ast.Call(node.args[0], node.args[1:], node.keywords)
             return ast.copy_location(direct, node)
+        helper = self._helper_call(node, called)
+        if helper is not None:
+            return ast.copy_location(helper, node)
         if not isinstance(called, ast.Attribute):
             return node
+        if called.attr == _KEPT and not self._is_self(called.value):
+            self._refused.add(_KEPT)
         if called.attr == "flow":
             return self._flow(node, called)
-        if called.attr not in _WORDS:
+        if called.attr not in _WORDS or self._is_self(called.value):
             return node
         return ast.copy_location(self._word(node, called), node)
+
+    def _is_self(self, value: ast.expr) -> bool:
+        return isinstance(value, ast.Name) and (value.id,) == self._self
+
+    def _helper_call(self, node: ast.Call, called: ast.expr) -> ast.Call | None:
+        """Return the call of the plain body of a helper: a method of the module, or a function."""
+        owner: list[ast.expr] = []
+        if isinstance(called, ast.Attribute) and called.attr in self._helpers:
+            name = called.attr
+            is_known = self._is_self(called.value)
+            owner = [called.value] if name in self._methods else []
+        elif isinstance(called, ast.Name) and called.id in self._helpers:
+            name = called.id
+            is_known = self._value(called) is self._helpers[name]
+        else:
+            return None
+        if not is_known:  # `super().block(x)`, or a method of another object
+            self._refused.add(name)
+            return None
+        self._unseen.discard(name)
+        function = ast.Name(_helper_name(name), ast.Load())
+        return ast.Call(function, [*owner, *node.args], node.keywords)
 
     def _word(self, node: ast.Call, called: ast.Attribute) -> ast.Call:
         given = [called.value, *node.args]
@@ -428,7 +394,7 @@ class _Words(ast.NodeTransformer):
         of_class = vars_of_class(self._known.get(name or ""))
         if _is_super(value) or "_flodl_definitions" in of_class:
             called.attr = "forward"
-        elif name is not None and (name,) == self._self:
+        elif self._is_self(value):
             return ast.copy_location(
                 ast.Call(ast.Name(f"{_MARK}flow", ast.Load()), [value, *node.args], node.keywords),
                 node,
