@@ -37,7 +37,7 @@ import torch
 
 from flodl.module.source_text import codes, compiled, place_of, same_code
 from flodl.tracing.decorators import passed
-from flodl.vocabulary.plain_words import FREE_WORDS, TAG_WORDS, call_flow, start_tags
+from flodl.vocabulary.plain_words import FREE_WORDS, TAG_WORDS, PlainTags, call_flow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -267,10 +267,10 @@ def _helper_name(name: str) -> str:
 
 
 def _starter(key: str) -> Callable[..., Any]:
-    def start(module: Any = None) -> Any:
-        """Return the tags of a new call; a compiled call keeps their values for the user."""
-        keeps = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
-        return start_tags(module._flodl_plans[key].watch if keeps and module is not None else None)
+    def start(module: Any = None) -> PlainTags:
+        """Return the tags of a new call; their values are kept for the user, but not in an export."""
+        keeps = module is not None and not torch.compiler.is_exporting()
+        return PlainTags(module._flodl_plans[key].watch if keeps else None)
 
     return start
 

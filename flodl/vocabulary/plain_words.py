@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, final
 
 from torch import nn
+from torch.fx import Proxy
 
 from flodl.errors import FlowError
 from flodl.graph.instrumentation import detached
@@ -45,6 +46,7 @@ class PlainTags:
         self.values: dict[str, Any] = {}
         self.fork: tuple[Any, Any] | None = None
         self._watch = watch
+        self._kept: dict[str, Any] = {}
 
     def put(self, name: str, value: Any) -> None:
         """Name a value.
@@ -57,8 +59,9 @@ class PlainTags:
             raise FlowError(message)
         self.values[name] = value
         watch = self._watch
-        if watch is not None and watch.wants(name):
-            watch.kept.values = {**watch.kept.values, name: detached(value)}
+        if watch is not None and watch.wants(name) and not isinstance(value, Proxy):
+            self._kept[name] = detached(value)
+            watch.kept.values = dict(self._kept)
 
     def get(self, name: str) -> Any:
         """Return the value of a tag.
@@ -70,13 +73,6 @@ class PlainTags:
             message = f"no value is tagged `{name}` before this line"
             raise FlowError(message)
         return self.values[name]
-
-
-def start_tags(watch: Watch | None) -> PlainTags:
-    """Return the tags of a new call; those that the watch has kept of the last one go."""
-    if watch is not None:
-        watch.kept.values = {}
-    return PlainTags(watch)
 
 
 def _own(x: Any, name: str) -> Any:

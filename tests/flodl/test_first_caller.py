@@ -280,12 +280,22 @@ def test_compile_keeps_tagged_values_as_an_eager_call_does():
         assert torch.equal(view(flow).tagged(name), value)
 
 
-def test_other_tracers_keep_no_tagged_values():
+def test_an_export_keeps_no_tagged_values():
     flow, x = Tagged(), torch.randn(2, 4)
     torch.export.export(flow, (x,))
-    torch.jit.trace(flow, x, check_trace=False)
     with pytest.raises(Exception, match="first"):
         view(flow).tagged("first")
+
+
+def test_a_trace_with_proxies_leaves_the_kept_values_alone():
+    class Always(FlowModule):
+        def flow(self, x):
+            return (x * 2).tag("double") + 1
+
+    flow, x = Always(), torch.randn(2, 4)
+    flow(x)
+    torch.fx.symbolic_trace(flow)
+    assert torch.equal(view(flow).tagged("double"), x * 2)
 
 
 def doubled(forward):
