@@ -13,10 +13,10 @@ import dis
 import sys
 from bisect import bisect_right
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Final, final
 
+from flodl.bytecode.facts import kept_by_identity
 from flodl.bytecode.instruction import Instruction, Kind
 from flodl.bytecode.opcodes import NO_OPERATION, RULES, SUPPORTED, VERSION
 from flodl.errors import BytecodeError
@@ -64,7 +64,7 @@ def running_offset(frame: FrameType) -> int:
     return decoded.offsets[max(position, 0)]
 
 
-@lru_cache(maxsize=2048)
+@kept_by_identity
 def _decoded(code: CodeType) -> _Decoded:
     _check_version()
     found: list[Instruction] = []

@@ -12,11 +12,11 @@ Where it comes from is followed on the stack, along every path, until nothing ch
 
 from __future__ import annotations
 
-from functools import lru_cache
 from types import CodeType
 from typing import Final, NamedTuple, TypeAlias, final
 
 from flodl.bytecode.decode import instructions
+from flodl.bytecode.facts import kept_by_identity
 from flodl.bytecode.instruction import ENDS, Instruction, Kind
 
 Sources: TypeAlias = frozenset[int]
@@ -27,7 +27,7 @@ _Stack: TypeAlias = tuple[Sources, ...]
 _UNKNOWN: Final[Sources] = frozenset()
 
 
-@lru_cache(maxsize=2048)
+@kept_by_identity
 def operands(code: CodeType) -> tuple[tuple[Sources, ...], ...]:
     """Return the operands of each instruction of a code object, that on top of the stack last.
 

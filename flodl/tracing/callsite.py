@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from flodl.bytecode.decode import instructions, running_offset
+from flodl.bytecode.facts import kept_by_identity
 from flodl.bytecode.instruction import STORES, Kind
 from flodl.ir.graph import NOWHERE, Site
 
@@ -56,7 +57,7 @@ def call_site() -> Site:
     return site_of(user_frame(2))
 
 
-@lru_cache(maxsize=1024)
+@kept_by_identity
 def _targets(code: CodeType) -> dict[int, tuple[str, ...]]:
     """Map each instruction offset to the names its result is stored in, where it is stored at once.
 
@@ -79,7 +80,7 @@ def _targets(code: CodeType) -> dict[int, tuple[str, ...]]:
     return found
 
 
-@lru_cache(maxsize=1024)
+@kept_by_identity
 def _unpack_sizes(code: CodeType) -> dict[int, int]:
     return {step.offset: step.count for step in instructions(code) if step.kind is Kind.UNPACK}
 

@@ -7,12 +7,12 @@ that it is one only to Python itself: `isinstance`, `x.__class__`, a class patte
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
 
 from flodl.bytecode.decode import instructions, running_offset
+from flodl.bytecode.facts import kept_by_identity
 from flodl.bytecode.instruction import LOADS, Kind
 from flodl.bytecode.operands import callee, operands
 from flodl.errors import FlowError
@@ -54,7 +54,7 @@ def answers_class(kind: type | None, frame: FrameType) -> bool:
     return code.co_name == "__instancecheck__" or running_offset(frame) in _questions(code)
 
 
-@lru_cache(maxsize=1024)
+@kept_by_identity
 def _questions(code: CodeType) -> frozenset[int]:
     """Return the offsets of `isinstance(...)`, of reads of `__class__` and of class patterns."""
     return frozenset(_calls_of(code, _CLASS_CHECKS)) | {
@@ -65,7 +65,7 @@ def _questions(code: CodeType) -> frozenset[int]:
     }
 
 
-@lru_cache(maxsize=1024)
+@kept_by_identity
 def _calls_of(code: CodeType, names: frozenset[str]) -> dict[int, str]:
     """Map the offsets of calls to the name of what they call, for callables with one of some names."""
     steps, taken = instructions(code), operands(code)

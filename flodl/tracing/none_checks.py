@@ -6,10 +6,10 @@ the branch that it takes is a separate path through the graph, as with every oth
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from flodl.bytecode.decode import instructions, running_offset
+from flodl.bytecode.facts import kept_by_identity
 from flodl.bytecode.instruction import LOADS, STORES, Kind
 from flodl.bytecode.operands import operands
 
@@ -56,7 +56,7 @@ def is_dropped(frame: FrameType | None, variable: str) -> bool:
     return running_offset(frame) in uses.dropped
 
 
-@lru_cache(maxsize=1024)
+@kept_by_identity
 def _uses(code: CodeType) -> _Uses:
     steps, taken = instructions(code), operands(code)
     takers: dict[int, set[Kind]] = {}

@@ -6,13 +6,14 @@ was traced may do so in a later one: `if score > best: found.append(x)`.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from torch import nn
 
 from flodl.bytecode.decode import instructions
+from flodl.bytecode.facts import kept_by_identity
 from flodl.bytecode.instruction import Kind
 from flodl.tracing.effects.mutated_attributes import MUTATORS
 from flodl.tracing.reads.global_reads import is_foreign
@@ -54,7 +55,7 @@ def _function(function: FunctionType, depth: int) -> bool:
     )
 
 
-@lru_cache(maxsize=4096)
+@kept_by_identity
 def _code(code: CodeType) -> bool:
     """Return True if a piece of code stores an item, or calls a method that changes containers."""
     for step in instructions(code):

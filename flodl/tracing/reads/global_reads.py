@@ -7,11 +7,11 @@ Globals, modules and classes cannot report who reads them, so the names are take
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, TypeAlias
 
 from flodl.bytecode.decode import instructions
+from flodl.bytecode.facts import kept_by_identity
 from flodl.bytecode.instruction import Instruction, Kind
 from flodl.bytecode.operands import callee, operands
 from flodl.errors import FlowError
@@ -35,7 +35,7 @@ def is_foreign(name: str | None) -> bool:
     return (name or "builtins").partition(".")[0] in _FOREIGN
 
 
-@lru_cache(maxsize=4096)
+@kept_by_identity
 def global_writes(code: CodeType) -> frozenset[str]:
     """Return the names of the globals that the code sets."""
     return frozenset(
@@ -46,7 +46,7 @@ def global_writes(code: CodeType) -> frozenset[str]:
     )
 
 
-@lru_cache(maxsize=4096)
+@kept_by_identity
 def global_reads(code: CodeType) -> tuple[Chain, ...]:
     """Return the chains that start at a global which the code does not itself set."""
     found: dict[Chain, None] = {}
@@ -78,7 +78,7 @@ def require_same_globals(written: Iterable[tuple[FunctionType, str, object]]) ->
             raise FlowError(message)
 
 
-@lru_cache(maxsize=4096)
+@kept_by_identity
 def is_given_to_steps(code: CodeType, name: str) -> bool:
     """Return True if a function only passes a variable on to steps: `call(print, x, file=out)`."""
     if any(
@@ -103,7 +103,7 @@ def is_given_to_steps(code: CodeType, name: str) -> bool:
     return True
 
 
-@lru_cache(maxsize=4096)
+@kept_by_identity
 def class_reads(code: CodeType, *, of_class: bool = False) -> tuple[tuple[Chain, Chain], ...]:
     """Return the reads of a method from the class of its first parameter, or of one of its attributes.
 
@@ -127,7 +127,7 @@ def class_reads(code: CodeType, *, of_class: bool = False) -> tuple[tuple[Chain,
     return tuple(found)
 
 
-@lru_cache(maxsize=4096)
+@kept_by_identity
 def super_reads(code: CodeType) -> tuple[str, ...]:
     """Return the attributes that a method reads by `super().name`."""
     found: dict[str, None] = {}

@@ -14,11 +14,11 @@ where an operand is a parameter.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from types import CodeType
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from flodl.bytecode.decode import instructions
+from flodl.bytecode.facts import kept_by_identity
 from flodl.bytecode.instruction import LOADS, STORES, Instruction, Kind
 from flodl.bytecode.operands import Sources, operands
 
@@ -76,7 +76,7 @@ def _last_key(place: str) -> str:
     return found[1] if found else ""
 
 
-@lru_cache(maxsize=4096)
+@kept_by_identity
 def compared_names(code: CodeType) -> Names:
     """Return the attributes whose objects the code compares with each other, None for unknown objects.
 

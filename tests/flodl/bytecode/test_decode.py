@@ -12,11 +12,9 @@ from flodl.bytecode.instruction import Kind
 
 
 @pytest.fixture
-def forgetful():
+def forgetful(monkeypatch):
     """Decode anew, and let no other test see what was decoded."""
-    decode._decoded.cache_clear()
-    yield
-    decode._decoded.cache_clear()
+    monkeypatch.setattr(decode, "_decoded", decode._decoded.__wrapped__)
 
 
 def example(x, y):
