@@ -341,10 +341,12 @@ class ElChe:
         missing = sorted(self.state_dict().keys() - state.keys())
         if missing:
             raise ValueError(f"the state of El Che lacks {', '.join(missing)}")
-        self._anchor = min(int(state["anchor"]), self.max_anchor)
+        anchor = int(state["anchor"])
+        self._anchor = min(anchor, self.max_anchor)
         self._sync = None if state["sync"] is None else float(state["sync"])
         self._members = tuple(int(rank) for rank in state["members"])
-        self._counts = tuple(int(count) for count in state["counts"])
+        counts = state["counts"] if anchor <= self.max_anchor else ()
+        self._counts = tuple(int(count) for count in counts)
         self._smaller = tuple(int(anchor) for anchor in state["smaller"])
         self._seconds = {int(rank): float(time) for rank, time in state["seconds"]}
         self._shape_cache = None

@@ -16,10 +16,6 @@ import heapq
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Final
-
-# Keeps the floors of the even share from exceeding the total by a rounding error.
-_BELOW: Final = 1.0 - 1e-9
 
 
 def divide(total: int, seconds: Sequence[float], max_diff: int | None = None) -> list[int]:
@@ -57,8 +53,9 @@ def divide(total: int, seconds: Sequence[float], max_diff: int | None = None) ->
         raise ValueError(
             f"max_diff is {max_diff}; totals that no equal counts give need at least 1"
         )
-    even = total / math.fsum(1.0 / one for one in seconds) * _BELOW
+    even = total / math.fsum(1.0 / one for one in seconds)
     counts = [int(even / one) for one in seconds]
+    _take_back(sum(counts) - total, counts, seconds, 0)  # only after a rounding error
     _hand_out(total - sum(counts), counts, seconds, total)
     if max_diff is None or max(counts) - min(counts) <= max_diff:
         return counts

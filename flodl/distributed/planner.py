@@ -19,8 +19,8 @@ number, so ranks that decide from the same rows stay equal without a coordinator
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any, Final, final
 
 from flodl.distributed.control import ApplyPolicy, ControlRow, WindowPlan
@@ -145,10 +145,10 @@ class WindowPlanner:
         plan = self.plan
         if plan is None:
             raise ValueError("the epoch is complete; call `start_epoch` before the next window")
-        rows = sorted(rows, key=attrgetter("rank"))
+        rows = sorted(rows, key=operator.attrgetter("rank"))
         _check_rows(plan, rows)
         self._members = tuple(row.rank for row in rows)
-        self._waiting = tuple(sorted({*self._waiting, *joined} - set(self._members)))
+        self._waiting = tuple(sorted({*self._waiting, *joined}))
         self._learn(plan, rows)
         if self.policy is ApplyPolicy.SYNC:
             missing = self._collect(plan, rows)
@@ -315,11 +315,14 @@ class WindowPlanner:
             for rank, count in zip(self._members, expected, strict=True)
         ):
             return
-        weights = self.el_che.weights(self._members)
-        difference = self.el_che.difference
-        if difference is not None:
-            weights = [1.0 / count for count in expected]
-        parts = cut_units(self.ledger.remaining(), divide(left, weights))
+        weights = (
+            [1.0 / count for count in expected]
+            if self.el_che.is_by_count
+            else self.el_che.weights(self._members)
+        )
+        # Each stretch holds at least the next window, also where kept counts do not fit the speeds.
+        surplus = divide(left - sum(expected), weights)
+        parts = cut_units(self.ledger.remaining(), map(operator.add, expected, surplus))
         self._stretches = dict(zip(self._members, parts, strict=True))
         # Before any time is known, the parts are guesses: they are cut again after the first window.
         self._recut_at = left // 2 if self.el_che.window else left - 1

@@ -59,6 +59,17 @@ def test_falling_noisy_loss_is_stable():
     assert set(verdicts([0.01] * 100, losses)) == {"STABLE"}
 
 
+def test_loss_is_compared_with_recent_losses_alone():
+    losses = [2.0 + 0.01 * (step % 2) for step in range(30)]
+    losses += [1.0 + 0.01 * (step % 2) for step in range(20)]
+    assert verdicts([0.01] * 53, losses + [1.5] * 3)[-1] == "HALVE"
+
+
+def test_losses_without_any_deviation_allow_a_small_one():
+    assert set(verdicts([0.01] * 9, [1.0] * 6 + [1.002] * 3)) == {"STABLE"}
+    assert verdicts([0.01] * 9, [1.0] * 6 + [1.004] * 3)[-1] == "HALVE"
+
+
 def test_few_losses_are_not_judged():
     assert set(verdicts([0.01] * 4, [1.0, 1.0, 9.0, 9.0])) == {"STABLE"}
 

@@ -137,10 +137,27 @@ def test_halved_anchor_halves_the_counts_down_to_one():
     assert el_che.anchor == 1
 
 
-def test_counts_are_kept_while_others_gain_little():
+def test_counts_change_only_where_that_gains_half_a_percent():
     el_che = ElChe()
-    before = el_che.report([1, 1], [0.010, 0.025], 0.002)
-    assert el_che.report(before, [0.0990, 0.1000], 0.002) == before
+    before = el_che.report([1, 1], [0.010, 0.025], 0.080)
+    assert before[0] > 250
+    # A time that is 5 % better counts for a tenth: one more unit of 360 is not worth a change.
+    assert el_che.report([100, 40], [0.95, 1.00], 0.080) == before
+    after = el_che.report([100, 40], [0.90, 1.00], 0.080)
+    assert sum(before) < sum(after) < 1.1 * sum(before)
+
+
+def test_counts_that_exceed_the_longest_window_are_not_kept():
+    el_che = ElChe(max_window=10.0)
+    assert el_che.report([1], [0.1], 5.0) == [100]
+    assert el_che.report([100], [10.5], 5.0) == [99]
+
+
+def test_window_that_does_not_agree_begins_the_count_of_agreeing_ones_again():
+    el_che = ElChe()
+    for sync, smaller in ((0.1, []), (0.0, [23]), (0.17, []), (0.0, [23]), (1.0, [])):
+        el_che.report([1], [0.1], sync)
+        assert el_che.state_dict()["smaller"] == smaller
 
 
 def test_dead_rank_is_forgotten_and_a_new_one_counts_as_the_slowest():
@@ -157,6 +174,17 @@ def test_partition_keeps_its_shares_whatever_is_measured():
     for busy in ([3.0, 9.0], [9.0, 1.0]):
         counts = el_che.report([3, 1], busy, 0.2)
         assert counts[0] == 3 * counts[1]
+
+
+def test_rank_beyond_the_partition_gets_the_mean_share():
+    assert ElChe().partition([3, 1]).plan(range(3)) == [3, 1, 2]
+
+
+def test_state_with_a_larger_anchor_is_cut_to_the_present_bound():
+    first, second = ElChe(), ElChe(max_anchor=5)
+    assert first.report([1], [0.1], 0.1) == [33]
+    second.load_state_dict(first.state_dict())
+    assert (second.anchor, second.plan([0])) == (5, [5])
 
 
 def test_bounded_difference_holds_in_every_plan():

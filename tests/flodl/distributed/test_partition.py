@@ -39,6 +39,10 @@ def test_divide_among_unequal_ranks_equals_the_values_computed_by_hand():
     assert divide(0, [1.0]) == [0]
 
 
+def test_divide_gives_one_rank_several_of_the_last_units():
+    assert divide(99, [1.0, 98.5, 98.5, 98.5]) == [98, 1, 0, 0]
+
+
 def test_divide_fewer_units_than_ranks_leaves_the_slowest_without():
     assert divide(2, [3.0, 1.0, 2.0, 1.5]) == [0, 1, 0, 1]
 

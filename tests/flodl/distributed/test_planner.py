@@ -1,6 +1,7 @@
 """Decisions from gathered rows: the same on every rank, and each unit of an epoch exactly once."""
 
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -73,7 +74,9 @@ def test_stretches_are_cut_again_when_half_of_them_is_trained():
     while planner.ledger.left > 499:
         assert planner.plan.units[0][-1][1] == 715
         planner.decide(rows_of(planner.plan, [0.010, 0.050], sync=0.002))
-    assert planner.plan.units[0][-1][1] > 715  # the faster rank takes from the stretch of the other
+    assert (
+        planner.plan.units[0][-1][1] > 715
+    )  # the faster rank takes from the stretch of the other
 
 
 def test_last_window_gives_exactly_the_units_that_are_left():
@@ -151,9 +154,13 @@ def test_sync_window_is_committed_only_after_dead_ranks_units_are_made_up():
     assert (again.window, again.round, again.members) == (0, 1, (0, 1))
     assert [unit for part in again.units for unit in units_of(part)] == units_of(plan.units[2])
     assert planner.ledger.committed == 0
-    after = planner.decide(rows_of(again, [0.01, 0.01]))
-    assert (after.window, after.round, after.members) == (1, 0, (0, 1, 5))
-    assert planner.ledger.ranges == ((0, 6),)
+    stored = WindowPlanner(30, range(2), policy=ApplyPolicy.SYNC, accumulate=6)
+    stored.load_state_dict(planner.state_dict())
+    for each in (planner, stored):
+        after = each.decide(rows_of(again, [0.01, 0.01]))
+        assert (after.window, after.round, after.members) == (1, 0, (0, 1, 5))
+        assert each.ledger.ranges == ((0, 6),)
+        assert each.state_dict()["held"] == []
 
 
 def test_sums_of_a_rank_that_dies_in_a_later_round_are_made_up_too():
@@ -177,6 +184,14 @@ def test_bounded_difference_holds_in_every_window_and_in_the_last():
     assert planner.ledger.is_complete
 
 
+@pytest.mark.parametrize("total", range(10, 30))
+def test_bounded_difference_holds_in_the_last_window_of_any_epoch(total):
+    planner = WindowPlanner(total, range(2), el_che=ElChe().max_batch_diff(2))
+    while planner.plan is not None:
+        assert max(planner.plan.counts) - min(planner.plan.counts) <= 2
+        planner.decide(rows_of(planner.plan, [0.01, 0.1], sync=0.002))
+
+
 def test_partition_holds_in_every_window():
     planner = WindowPlanner(100, range(2), el_che=ElChe().partition([3, 1]))
     trained = [0, 0]
@@ -198,6 +213,33 @@ def test_guard_halves_the_anchor_before_it_is_chosen_and_holds_it():
     assert anchors == [full] * 5 + [-(-full // 2)] * 11 + [full]
 
 
+def test_drift_of_one_rank_that_is_no_number_counts():
+    planner = WindowPlanner(10**6, range(2), guard=ConvergenceGuard())
+    for _ in range(3):
+        drifts = (0.01, math.nan)
+        plan = planner.plan
+        planner.decide(
+            [row_of(plan, rank, 0.01, sync=0.02, drift=drifts[rank]) for rank in (0, 1)]
+        )
+    assert planner.guard.state_dict()["held"] == 10
+
+
+def test_loss_of_a_window_is_the_mean_over_units():
+    planner = WindowPlanner(100, range(3), guard=ConvergenceGuard())
+    planner.decide(rows_of(planner.plan, [0.01, 0.03, 0.03], sync=0.0))
+    losses, done = (1.0, 5.0, None), (3, 1, 1)
+    assert planner.plan.counts == done
+    planner.decide([row_of(planner.plan, r, 0.01, done[r], loss=losses[r]) for r in range(3)])
+    assert planner.guard.state_dict()["losses"] == [2.0]
+
+
+def test_cost_of_averaging_is_that_of_the_rank_that_waited_least():
+    planner = WindowPlanner(100, range(2))
+    syncs = (0.030, 0.002)
+    planner.decide([row_of(planner.plan, r, 0.01, sync=syncs[r]) for r in range(2)])
+    assert planner.el_che.sync == 0.002
+
+
 def test_guard_is_deaf_to_drift_in_sync():
     planner = WindowPlanner(
         10**4, range(2), policy=ApplyPolicy.SYNC, guard=ConvergenceGuard(), accumulate=4
@@ -215,15 +257,34 @@ EVENTS = st.lists(
 )
 
 
-@given(PACES, EVENTS, st.sampled_from(list(ApplyPolicy)), st.integers(1, 9), st.integers(0, 400))
-def test_every_unit_is_trained_once_whatever_happens(paces, events, policy, accumulate, total):
+MAKERS = st.sampled_from(
+    [ElChe, lambda: ElChe().max_batch_diff(3), lambda: ElChe().partition([3, 1, 2])]
+)
+
+
+@given(
+    PACES,
+    EVENTS,
+    st.sampled_from(list(ApplyPolicy)),
+    st.integers(1, 9),
+    st.integers(0, 400),
+    MAKERS,
+)
+def test_every_unit_is_trained_once_whatever_happens(
+    paces, events, policy, accumulate, total, el_che
+):
     """Two planners see the same rows; one is stored and read before every decision."""
-    first = WindowPlanner(total, range(len(paces)), policy=policy, accumulate=accumulate)
-    second = WindowPlanner(total, range(len(paces)), policy=policy, accumulate=accumulate)
+
+    def planner(members):
+        return WindowPlanner(total, members, policy=policy, accumulate=accumulate, el_che=el_che())
+
+    first, second = planner(range(len(paces))), planner(range(len(paces)))
     paces, influence = dict(enumerate(paces)), [0] * total
     script = iter(events)
     while (plan := first.plan) is not None:
         kind, number = next(script, ("run", 0))
+        planned = [count_units(part) for part in plan.units]
+        assert all(units >= n for units, n in zip(planned, plan.counts, strict=True))
         alive, joined = list(plan.members), []
         if kind == "die" and len(alive) > 1:
             alive.remove(alive[number % len(alive)])
@@ -236,7 +297,7 @@ def test_every_unit_is_trained_once_whatever_happens(paces, events, policy, accu
         rows = [row_of(plan, rank, paces[rank], sync=0.001) for rank in alive]
         first.decide(rows, joined)
         state = json.loads(json.dumps(second.state_dict()))
-        second = WindowPlanner(total, state["members"], policy=policy, accumulate=accumulate)
+        second = planner(state["members"])
         second.load_state_dict(state)
         second.decide(list(reversed(rows)), joined)
         assert first.state_dict() == second.state_dict()

@@ -64,6 +64,11 @@ def test_chosen_anchor_is_that_of_a_plain_loop(seconds, sync, limit, goal, max_d
         assert found[chosen - 1] == max(found)
 
 
+def test_anchor_without_a_reachable_goal_is_the_best_one_and_not_the_largest():
+    assert WindowShapes([0.010, 0.025], 0.002).choose(3, 0.97) == 2
+    assert WindowShapes([1.0, 1.0], 0.0).choose(5, 1.5) == 1
+
+
 @given(TIMES, st.floats(0.0, 2.0), st.integers(1, 60))
 def test_efficiency_is_that_of_the_counts_or_less(seconds, sync, anchor):
     shapes = WindowShapes(seconds, sync)
