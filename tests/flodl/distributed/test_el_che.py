@@ -105,6 +105,12 @@ def test_anchor_shrinks_after_three_windows_that_agree():
     assert all(after <= 0.8 * before for before, after in steps if after != before)
 
 
+def test_anchor_shrinks_to_the_largest_of_the_three():
+    el_che = ElChe()
+    anchors = [el_che.report([1], [0.1], sync)[0] for sync in (0.1, 0.0, 0.0, 0.0)]
+    assert anchors == [33, 33, 33, 23]
+
+
 def test_anchor_obeys_the_longest_window_at_once():
     el_che = ElChe(max_window=10.0)
     el_che.report([1], [0.1], 0.05)

@@ -79,6 +79,30 @@ def test_stretches_are_cut_again_when_half_of_them_is_trained():
     )  # the faster rank takes from the stretch of the other
 
 
+def test_stretches_are_cut_again_when_one_runs_out():
+    planner = planner_after_one([0.010, 0.010, 0.010])
+    plan = planner.plan
+    whole = count_units(plan.units[0])
+    after = planner.decide([row_of(plan, 0, 0.001, whole), *rows_of(plan, [0.01] * 3)[1:]])
+    assert planner.ledger.left > 500
+    assert count_units(after.units[0]) >= after.counts[0]
+
+
+def test_stretches_hold_the_next_window_also_where_kept_counts_do_not_fit_the_speeds():
+    planner = planner_after_one([0.010, 0.025], total=17)
+    assert planner.ledger.left == 15
+    planner._stretches = {}
+    planner._cut_stretches([7, 7])
+    assert [count_units(part) for part in planner._stretches.values()] == [8, 7]
+
+
+def test_stretches_follow_the_counts_where_those_are_fixed():
+    planner = planner_after_one([0.010, 0.100], el_che=ElChe().max_batch_diff(3))
+    counts = planner.plan.counts
+    first, second = (count_units(part) for part in planner._stretches.values())
+    assert first / second == pytest.approx(counts[0] / counts[1], rel=0.01)
+
+
 def test_last_window_gives_exactly_the_units_that_are_left():
     planner = planner_after_one([0.010, 0.025], total=20)
     while planner.ledger.left > 14:
