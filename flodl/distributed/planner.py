@@ -6,7 +6,7 @@ Example: an epoch of 1,000 units, two ranks, policy Cadence.
     rows      1 unit in 10 ms, 1 unit in 25 ms, an averaging takes 2 ms
     decide    ledger   units 0 and 500 are committed
               El Che   anchor 4, counts 10, 4
-    plan 1    100 ms; rank 0 trains from its stretch of the epoch (714 units), rank 1 from its own (284)
+    plan 1    100 ms; rank 0 trains from its stretch of the epoch (713 units), rank 1 from its own (285)
 
 Each rank reads one *stretch* of consecutive units, so that it can load data ahead. Stretches are cut from
 all that remains: when members change, when half of it is trained, and when one runs out. Policy Sync has
@@ -244,9 +244,8 @@ class WindowPlanner:
         """Put the units of the rows into the ledger; the rest of each stretch stays with its rank."""
         units = dict(zip(plan.members, plan.units, strict=True))
         trained: list[Units] = []
-        stretches = (
-            self._stretches
-        )  # a plan by count has the first units of each; the last one none
+        # A plan by count has the first units of each stretch. The last window has no stretches.
+        stretches = self._stretches
         for row in rows:
             rank = row.rank
             taken, rest = take_units(stretches[rank] if stretches else units[rank], row.done)
@@ -370,6 +369,12 @@ def _check_rows(plan: WindowPlan, rows: Sequence[ControlRow]) -> None:
             most = count_units(plan.units[place])
             if not 0 <= row.done <= most:
                 raise ValueError(f"rank {rank} reports {row.done} units, its plan has {most}")
+        sync = row.sync or 0.0
+        if not (0.0 <= row.busy < math.inf and 0.0 <= sync < math.inf):
+            raise ValueError(
+                f"rank {rank} reports {row.busy} s of training and {sync} s of averaging; both must be "
+                "at least 0, and finite"
+            )
         if row.crc != crc:
             raise ValueError(
                 f"ranks {rows[0].rank} and {rank} do not share one state any more in window "

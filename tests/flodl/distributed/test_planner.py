@@ -364,6 +364,9 @@ def changed(**fields):
         ({"round": 1}, "rank 0 reports round 1 of window 0"),
         ({"done": 2}, "rank 0 reports 2 units, its plan has 1"),
         ({"done": -1}, "rank 0 reports -1 units"),
+        ({"busy": math.nan}, "rank 0 reports nan s of training"),
+        ({"busy": -1.0}, r"rank 0 reports -1\.0 s of training"),
+        ({"sync": math.inf}, r"rank 0 reports 0\.1 s of training and inf s of averaging"),
         (
             {"crc": 7},
             "ranks 0 and 1 do not share one state any more in window 0: checksums 7 and 0",
