@@ -8,6 +8,7 @@ from pathlib import Path
 from fdl_cli.errors import Notice, UsageError
 from fdl_cli.porter.ir.findings import FileOutcome, FileWarning, Reason
 from fdl_cli.porter.ir.port_data import FileData, PortData
+from fdl_cli.porter.library_models import library_models
 from fdl_cli.porter.notebook import Notebook
 from fdl_cli.porter.output import OutputFile, finish_interrupted, require_clean, write_all
 from fdl_cli.porter.parse.reader import decode
@@ -59,7 +60,7 @@ def port_tree(
         top = common_folder(request.paths)
         shown = [_shown(top, job, results[job.source].outcome, contents) for job in jobs]
         write_whole(request.html, page(shown).encode())
-    return PortData(files=files, totals=total_lines(files)), _notices(request, files)
+    return PortData(files=files, totals=total_lines(files)), _notices(request, files, contents)
 
 
 def _require_clean(jobs: tuple[Job, ...], contents: Contents, project: Project) -> None:
@@ -182,7 +183,9 @@ def _warnings(files: tuple[FileData, ...]) -> Iterator[Notice]:
         yield Notice(id=item.id, message=f"{paths[0]}{more}: {item.message}", hint=item.hint)
 
 
-def _notices(request: TreeRequest, files: tuple[FileData, ...]) -> tuple[Notice, ...]:
+def _notices(
+    request: TreeRequest, files: tuple[FileData, ...], contents: Contents
+) -> tuple[Notice, ...]:
     found = list(_warnings(files))
     for data in files:
         if data.error is not None:
@@ -190,12 +193,24 @@ def _notices(request: TreeRequest, files: tuple[FileData, ...]) -> tuple[Notice,
             text = f"{place}: {data.error.message}"
             found.append(Notice(id=data.error.id, message=text, hint=data.error.hint))
     if not any(data.classes or data.on_flodl or data.error for data in files):
-        folder = ", ".join(f"`{path}`" for path in request.paths)
-        found.append(
-            Notice(
-                id="nothing-to-port",
-                message=f"no torch module was found in {folder}",
-                hint="name the file that defines the `nn.Module` classes",
-            )
-        )
+        found.append(_nothing(request, contents))
     return tuple(found)
+
+
+def _nothing(request: TreeRequest, contents: Contents) -> Notice:
+    """Say why there is nothing to port: the model is a library's, or there is none."""
+    for path, data in contents.python.items():
+        for model in library_models(data):
+            return Notice(
+                id="nothing-of-yours",
+                message=f"{path}:{model.line}: the model comes from {model.library}; "
+                "nothing of yours to port",
+                hint=f"flodl.view(model) looks into it as it is; `fdl port FILE -o PORT` with a file "
+                f"of {model.library} ports the library's own class",
+            )
+    folder = ", ".join(f"`{path}`" for path in request.paths)
+    return Notice(
+        id="nothing-to-port",
+        message=f"no torch module was found in {folder}",
+        hint="name the file that defines the `nn.Module` classes",
+    )

@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 
 from fdl_cli.app import main
+from fdl_cli.porter.library_models import library_models
 
 SOURCE = """\
 import torch.nn as nn
@@ -223,6 +224,37 @@ def test_folder_without_torch(port):
     assert "warning[nothing-to-port]" in err
     assert "nothing to port" in out
     assert [path.name for path in folder.iterdir()] == ["a.py"]
+
+
+def test_script_with_a_model_of_a_library_is_told_so(port):
+    folder = port.folder / "theirs"
+    folder.mkdir()
+    (folder / "a.py").write_text(
+        "from transformers import AutoModel, AutoTokenizer\n"
+        "tokenizer = AutoTokenizer.from_pretrained('x')\n"
+        "model = AutoModel.from_pretrained('x')\n"
+    )
+    code, out, err = port("theirs")
+    assert code == 0
+    assert "a.py: nothing to port" in out
+    assert "warning[nothing-of-yours]" in err
+    assert "a.py:3: the model comes from transformers; nothing of yours to port" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import torchvision.models as m\nnet = m.resnet18()", [("torchvision", 2)]),
+        ("import torch\nnet = torch.hub.load('a', 'b')", [("torch", 2)]),
+        ("from transformers import BertModel as B\nB.from_config(1)", [("transformers", 2)]),
+        ("from transformers import BertConfig\nBertConfig.from_pretrained('x')", []),
+        ("from mine import Net\nNet()", []),
+        ("def from_pretrained(): ...\nfrom_pretrained()", []),
+        ("import torch\n(", []),
+    ],
+)
+def test_models_of_libraries_are_recognised(text, expected):
+    assert [tuple(each) for each in library_models(text.encode())] == expected
 
 
 def test_folder_without_python(port):
