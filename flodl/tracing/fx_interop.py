@@ -1,4 +1,4 @@
-"""Flows under `torch.fx.symbolic_trace`: the trace gets a plan without guards on its inputs.
+"""Flows without a plain body under `torch.fx`: the trace gets a plan without guards on its inputs.
 
 A trace calls a module with stand-ins for values (https://docs.pytorch.org/docs/stable/fx.html), of which
 no size and no truth is known.  Nothing can be recorded then, but a plan can be run.
@@ -58,9 +58,9 @@ def run_symbolically(
         if _asks_nothing(program) and _admits(program.admission(names), module, known):
             return program.run_plainly(module, *inputs)
     message = (
-        f"{definition.title}: torch.fx cannot trace a flow that asks for sizes, values or attributes of its "
-        "inputs; use `torch.export.export(model, example_inputs)`, or trace the class as it was before it "
-        "became a flow"
+        f"{definition.title}: torch.fx cannot trace this flow: its source is not there to be traced, and its "
+        "plans ask for sizes, values or attributes of the inputs; use `torch.export.export(model, "
+        "example_inputs)` after one call of the model"
     )
     raise FlowError(message)
 

@@ -40,9 +40,6 @@ def run_at_once(stage: Any, first: Any, extra: tuple[Any, ...], named: dict[str,
     if isinstance(stage, type):
         if issubclass(stage, nn.Module) and _has_value((first, *extra, *named.values())):
             return instantiate(stage)(first, *extra, **named)
-    elif isinstance(first, Proxy) and isinstance(stage, MethodDescriptorType):
-        # `torch.Tensor.view` takes no proxy, and torch.fx names the node after the method anyway.
-        return getattr(first, stage.__name__)(*extra, **named)
     elif _is_method_of_tensors(stage, first):
         return getattr(first, stage.__name__)(*extra, **named)
     return stage(first, *extra, **named)
@@ -53,7 +50,7 @@ def _has_value(values: tuple[Any, ...]) -> bool:
 
 
 def _is_method_of_tensors(stage: Any, first: Any) -> bool:
-    """Return True if `torch.Tensor.item` or the like is given a number or array, which has it, too."""
+    """Return True if `torch.Tensor.item` or the like is given a number, array or proxy, which has it, too."""
     return (
         not isinstance(first, torch.Tensor)
         and isinstance(stage, MethodDescriptorType)

@@ -229,6 +229,32 @@ def test_fullgraph_without_the_source_says_what_to_do():
     assert torch.equal(compiled(x), flow.fc(x * 2))
 
 
+def test_symbolic_trace_without_the_source_names_the_way_out():
+    with pytest.raises(FlowError, match=r"its source is not there.*torch\.export\.export"):
+        torch.fx.symbolic_trace(without_text())
+
+
+def test_export_without_the_source_traces_a_plan():
+    flow, x = without_text(), torch.randn(3, 4)
+    expected = flow(x)
+    assert torch.equal(torch.export.export(flow, (x,)).module()(x), expected)
+    assert plans_of(flow) == 1
+
+
+class Remembers(FlowModule):
+    def flow(self, x):
+        return (x + x.previous("sum")).tag("sum")
+
+
+def test_a_flow_with_state_has_no_plain_body_and_is_traced_by_its_plan():
+    torch.compiler.reset()
+    flow, eager, x = Remembers(), Remembers(), torch.ones(2)
+    flow(x), eager(x)
+    compiled = torch.compile(flow, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert torch.equal(compiled(x), eager(x))
+
+
 class Counting(FlowModule):
     def __init__(self):
         super().__init__()
