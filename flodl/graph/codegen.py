@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 RESERVED = frozenset(
     {"self", "m", "run", "torch", "F", "math", "operator", "expect", "entered", "unpack", "_kept",
-     "_detached", "_mark", "_is_exporting", "_other", "_values", "_Proxy"}
+     "_detached", "_mark", "_is_exporting", "_other", "_values", "_Proxy", "_see"}
 )  # fmt: skip
 
 
@@ -95,6 +95,7 @@ class _Emitter:
     lines: list[str] = field(default_factory=list)
     nodes_of_line: list[tuple[int, ...]] = field(default_factory=list)
     seen: dict[tuple[int, int], str] = field(default_factory=dict)
+    seen_nodes: frozenset[int] = frozenset()
     reserved: frozenset[str] = RESERVED
     depth: int = 1
     frames: Frames = field(default_factory=Frames)
@@ -116,6 +117,7 @@ def generate(
     constants: Iterable[str] = (),
     taps: Mapping[str, int] | None = None,
     start: int = -1,
+    seen: frozenset[int] = frozenset(),
 ) -> Code:
     """Generate the source of a graph's forward and the expression that admits a call to it.
 
@@ -127,6 +129,7 @@ def generate(
         constants: names of the graph's constants.
         taps: nodes whose values are also put into `_kept.values`, by name, through `_detached`.
         start: the last node that has run already; the code gets the values up to it as `_values`.
+        seen: nodes whose values go through `_see(node, value)` as soon as they are there.
     """
     kept = frozenset(
         guard.value.node
@@ -136,9 +139,14 @@ def generate(
     tapped = Items("tuple", tuple(Ref(node) for node in (taps or {}).values()))
     # For liveness a tapped value is one that is returned.
     live = analyse_liveness(replace(spec, output=Items("tuple", (spec.output, tapped))), kept)
+    if seen:
+        # Even a value that nothing reads has a variable then.
+        uses = (max(use, at) if at in seen else use for at, use in enumerate(live.last_use))
+        live = replace(live, last_use=tuple(uses))
     emitter = _Emitter(
         spec=spec,
         live=live,
+        seen_nodes=seen,
         writer=Writer(name_of=lambda _: ""),
         reserved=RESERVED.union(constants),
         last_fork=spec.last_fork,
@@ -151,6 +159,8 @@ def generate(
             emitter.hold(node.target, node.index)
     if start >= 0:
         _resume(emitter, start)
+    else:
+        _show(emitter, *(node.index for node in spec.nodes if node.kind == "input"))
     for node in spec.nodes[start + 1 :]:
         if live.statement[node.index] == node.index:
             _statement(emitter, node)
@@ -229,8 +239,24 @@ def _statement(emitter: _Emitter, node: NodeSpec) -> None:
         _effect(emitter, node)
     else:
         _assignment(emitter, node)
-    _check(emitter, node.index, *emitter.live.unpacked.get(node.index, ()))
+    _finish(emitter, node)
+
+
+def _finish(emitter: _Emitter, node: NodeSpec) -> None:
+    """Emit what follows a value: who sees it, its guards, and the end of what it has read."""
+    made = (node.index, *emitter.live.unpacked.get(node.index, ()))
+    if node.kind != "input":  # inputs are shown before the first statement
+        _show(emitter, *made)
+    _check(emitter, *made)
     _free(emitter, node)
+
+
+def _show(emitter: _Emitter, *nodes: int) -> None:
+    """Hand values to whoever observes them, and go on with what comes back."""
+    for index in nodes:
+        if index in emitter.seen_nodes and index in emitter.variable:
+            variable = emitter.variable[index]
+            emitter.put(f"{variable} = _see({index}, {variable})")
 
 
 def _is_effect(node: NodeSpec) -> bool:

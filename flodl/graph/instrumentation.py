@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 
 from flodl.graph.codegen import Code, generate
+from flodl.graph.observed import seeing
 from flodl.graph.shape_nodes import metadata_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from flodl.graph.compiled_plan import CompiledPlan
+    from flodl.graph.observed import AbstractObserver
     from flodl.graph.profiling import Profiler
     from flodl.ir.graph import GraphSpec
 
@@ -54,6 +56,7 @@ class Watch:
         profiler: notes when each node has run; `None` for no profile.
         inspect: called with the description and the values of all nodes, by index, instead of keeping
             tags; `None` except for measurements.
+        values: the observers of single values, in the order in which they see them.
         kept: where tagged values go.
     """
 
@@ -62,11 +65,19 @@ class Watch:
         tags: frozenset[str] | None = None,
         profiler: Profiler | None = None,
         inspect: Callable[[GraphSpec, dict[int, Any]], None] | None = None,
+        values: tuple[AbstractObserver, ...] = (),
     ) -> None:
         self.tags = tags
         self.profiler = profiler
         self.inspect = inspect
+        self.values = values
         self.kept = Kept()
+
+    def observed_by(self, values: tuple[AbstractObserver, ...]) -> Watch:
+        """Return the same taps with other observers of single values."""
+        made = Watch(self.tags, self.profiler, self.inspect, values)
+        made.kept = self.kept
+        return made
 
     def taps(self, spec: GraphSpec) -> dict[str, int]:
         """Return the nodes to keep, by tag."""
@@ -90,8 +101,9 @@ class Watch:
         taps = self.taps(program.spec)
         code, plain = program.code, program
         names: dict[str, Any] = {"_kept": self.kept, "_detached": detached}
-        if taps:
-            code = generate(program.spec, program.constants, taps, program.start)
+        seen, names["_see"] = seeing(self.values, program.spec, program.start)
+        if taps or seen:
+            code = generate(program.spec, program.constants, taps, program.start, seen)
             exporting = {"_is_exporting": torch.compiler.is_exporting}
             plain = program.variant(_unless_exporting(code), names | exporting)
         if self.profiler is not None:
@@ -99,7 +111,7 @@ class Watch:
             mark = self.profiler.marker(program.spec, program.start)
             fast = program.variant(with_marks(code), {**names, "_mark": mark})
         else:
-            fast = program.variant(code, names) if taps else program
+            fast = program.variant(code, names) if taps or seen else program
         return fast.run, plain.run_plainly
 
 

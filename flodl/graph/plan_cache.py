@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, final
 
 from flodl import log
+from flodl.errors import GraphError
 from flodl.graph.compiled_plan import SPEC_KEY, CompiledPlan
 from flodl.graph.instrumentation import Watch
+from flodl.graph.observed import copied, is_paused, paused, twin_of
 from flodl.graph.side_exits import SideExit
 
 if TYPE_CHECKING:
@@ -15,6 +18,10 @@ if TYPE_CHECKING:
 
 MAX_PLANS = 64
 MAX_PATHS = 512
+_NOT_PORTABLE = (
+    "the values of {name} cannot be seen in its first call with such inputs, because its plan holds "
+    "objects of its own: call it once before"
+)
 _STALE = "(AttributeError, LookupError, TypeError, ValueError)"
 
 
@@ -73,7 +80,7 @@ class PlanCache:
     def _rebuild(self) -> None:
         self._resumed.clear()
         if not self.programs:
-            self.dispatch = self.dispatch_plainly = self._record
+            self.dispatch = self.dispatch_plainly = self._record_or_copy()
             return
         runs, plain_runs = zip(*map(self._runs, self.programs), strict=True)
         if len(self.programs) == 1 and self.programs[0].code.accepts == "True":
@@ -106,6 +113,8 @@ class PlanCache:
             if len(self._paths) >= MAX_PATHS:
                 self._paths.clear()
                 self._resumed.clear()
+            if self.watch.values and not is_paused():
+                return self._bridge_by_copy(left, module, inputs, form)
             self._paths[left.key], result = self._record_bridge(module, inputs, left)
             self.names |= self._paths[left.key].names
             self._resumed.pop((self._paths[left.key], left.node), None)
@@ -117,10 +126,50 @@ class PlanCache:
             self._resumed[key] = self.watch.runs(program.resumed(left.node))
         return self._resumed[key][form](module, *inputs, left.values)
 
+    def _record_or_copy(self) -> Callable[..., Any]:
+        return self._record_by_copy if self.watch.values else self._record
+
+    def _record_by_copy(self, module: Any, *inputs: Any) -> Any:
+        """Let a copy of the module record the plan that is missing, and run it under observation."""
+        if is_paused():
+            return self._record(module, *inputs)
+        twin = twin_of(module)
+        with paused():
+            self._record(twin, *copied(inputs))
+        theirs = twin._flodl_plans[self._key_in(module)].programs
+        known = set(map(id, self.programs))
+        new = [each for each in theirs if id(each) not in known and each.portable]
+        if not new:
+            raise GraphError(_NOT_PORTABLE.format(name=type(module).__name__))
+        for program in new:
+            self.add(program)
+        return self.dispatch(module, *inputs)
+
+    def _bridge_by_copy(
+        self, left: SideExit, module: Any, inputs: tuple[Any, ...], form: int
+    ) -> Any:
+        """Let a copy of the module record the way on, and go it under observation."""
+        assert self._record_bridge is not None
+        twin, away = twin_of(module), copy.copy(left)
+        away.values = copied(left.values)
+        with paused():
+            program, _ = self._record_bridge(twin, copied(inputs), away)
+        if not program.portable:
+            raise GraphError(_NOT_PORTABLE.format(name=type(module).__name__))
+        self._paths[left.key] = program
+        self.names |= program.names
+        self._resumed.pop((program, left.node), None)
+        return self._go_on(left, module, inputs, form)
+
+    def _key_in(self, module: Any) -> str:
+        plans: dict[str, PlanCache] = module._flodl_plans
+        return next(key for key, each in plans.items() if each is self)
+
     def _dispatcher(self, runs: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
         names = ", ".join(["self", *self._parameters])
         lines = [f"def dispatch({names}):"]
-        namespace: dict[str, Any] = {**self.programs[-1].namespace(), "record": self._record}
+        namespace: dict[str, Any] = self.programs[-1].namespace()
+        namespace["record"] = self._record_or_copy()
         for position, (program, run) in enumerate(zip(self.programs, runs, strict=True)):
             # Constants are named per program, so each guard keeps its own namespace.
             guard = _guard(program, names)

@@ -100,7 +100,7 @@ def observe_tags(module: nn.Module, *tags: str) -> None:
         if tag not in known:
             raise unknown("tag", tag, known)
     for plans in module._flodl_plans.values():
-        plans.watched(Watch(frozenset(tags), plans.watch.profiler))
+        plans.watched(Watch(frozenset(tags), plans.watch.profiler, values=plans.watch.values))
 
 
 def tagged(module: nn.Module, tag: str) -> Any:

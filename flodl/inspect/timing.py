@@ -38,7 +38,7 @@ def enable_profiling(module: nn.Module) -> None:
         plain_profiling.enable(module, clock)
         return
     for plans in _all_plans(module):
-        plans.watched(Watch(plans.watch.tags, Profiler(clock)))
+        plans.watched(Watch(plans.watch.tags, Profiler(clock), values=plans.watch.values))
 
 
 def disable_profiling(module: nn.Module) -> None:
@@ -51,7 +51,7 @@ def disable_profiling(module: nn.Module) -> None:
         plain_profiling.disable(module)
         return
     for plans in _all_plans(module):
-        plans.watched(Watch(plans.watch.tags))
+        plans.watched(Watch(plans.watch.tags, values=plans.watch.values))
 
 
 def is_profiling(module: nn.Module) -> bool:

@@ -44,7 +44,7 @@ class Tags:
             RefusedStepError: times or all values are noted, which only Python can do.
         """
         for plans, watch in zip(self._plans, live._watches, strict=True):
-            if watch.profiler is not None or watch.inspect is not None:
+            if watch.profiler is not None or watch.inspect is not None or watch.values:
                 raise RefusedStepError("the graph is being profiled")
             plans.watched(Watch(watch.tags))
         self._watches = [each.watch for each in self._plans]

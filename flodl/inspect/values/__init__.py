@@ -1,0 +1,1 @@
+"""Every value of a model by its name: seen, kept, and replaced."""
