@@ -96,6 +96,32 @@ def test_compile_after_an_eager_call_equals_the_original(pair):
 
 
 @pytest.mark.parametrize("called", [False, True], ids=["first", "after"])
+@pytest.mark.slow
+def test_growing_batches_compile_as_many_graphs_as_the_original(pair, called):
+    plain, flow, x = pair
+    if isinstance(flow, WordsFlow):
+        pytest.skip("the words and the plain code differ in some operations")
+    if called:
+        flow(x)
+    counts = []
+    for module in (flow, plain):
+        torch.compiler.reset()
+        graphs = []
+        backend = functools.partial(counted, graphs)
+        compiled = torch.compile(module, backend=backend, fullgraph=True)
+        for copies in (1, 2, 3, 4):
+            compiled(torch.cat([x.detach()] * copies))
+        counts.append([len(graph.nodes) for graph in graphs])
+    assert counts[0] == counts[1]
+
+
+def counted(graphs, module, inputs):
+    """Run a graph as it is, and note it."""
+    graphs.append(module.graph)
+    return module.forward
+
+
+@pytest.mark.parametrize("called", [False, True], ids=["first", "after"])
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.slow
 def test_export_equals_the_export_of_the_original(pair, strict, called):
