@@ -131,7 +131,7 @@ class FlowModule(PlannedModule, metaclass=FlowMeta):
         """Record the flow for example inputs, without keeping the result.
 
         Needed only before `torch.compile(fullgraph=True)` or `torch.export` is the first to call a flow
-        that needs sizes or other values.  Runs one forward under `torch.no_grad()`.
+        whose source is not there, or that uses `previous`.  Runs one forward under `torch.no_grad()`.
 
         Args:
             *example: example inputs, as for a call.
