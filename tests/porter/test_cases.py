@@ -98,5 +98,9 @@ def test_drafts_do_not_depend_on_each_other():
 
 def test_no_stray_files():
     wanted = {"input.py", "ir.txt", "plan.txt", "expected.py", "report.md"}
-    found = {path.name for path in CASES.rglob("*") if path.is_file()}
+    found = {
+        path.name
+        for path in CASES.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
     assert found <= wanted | {"__init__.py"}
