@@ -9,7 +9,6 @@ from typing import final
 from fdl_cli.errors import NotFoundError, UsageError
 from fdl_cli.manifest.entry_arguments import entry_arguments
 from fdl_cli.manifest.model import Flags, Invocation, Trouble
-from fdl_cli.manifest.needs import needed
 from fdl_cli.manifest.probe import entry_schema
 from fdl_cli.manifest.project import (
     Project,
@@ -19,6 +18,7 @@ from fdl_cli.manifest.project import (
     take_overlay,
 )
 from fdl_cli.manifest.reading.document import Table
+from fdl_cli.manifest.reading.needs import needed
 from fdl_cli.manifest.reading.overlay import lookup
 from fdl_cli.manifest.resolve import (
     Found,

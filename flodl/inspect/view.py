@@ -22,7 +22,7 @@ from flodl.inspect.picture_methods import PictureMixin
 from flodl.inspect.state_methods import StateMixin
 from flodl.inspect.training_methods import TrainingMixin
 from flodl.inspect.tree_methods import TreeMixin
-from flodl.inspect.value_methods import ValueMixin
+from flodl.inspect.values.methods import ValueMixin
 
 if TYPE_CHECKING:
     from flodl.ir.graph import GraphSpec

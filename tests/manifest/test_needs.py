@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdl_cli.errors import ConfigError
-from fdl_cli.manifest.needs import needed
 from fdl_cli.manifest.reading.load import load
+from fdl_cli.manifest.reading.needs import needed
 from fdl_cli.manifest.resolve import find_task
 
 NAMES = "abcdefg"

@@ -10,8 +10,8 @@ from typing import Final, final
 from fdl_cli.errors import ConfigError, NotFoundError
 from fdl_cli.manifest.discover import read_layer
 from fdl_cli.manifest.model import LOCAL, MANIFEST, Layer, Tree, overlay_name
-from fdl_cli.manifest.needs import find_need_problems
 from fdl_cli.manifest.reading.document import Document, Leaf, Place, Problem, Table, parse
+from fdl_cli.manifest.reading.needs import find_need_problems
 from fdl_cli.manifest.reading.overlay import merge, plain, without_nulls
 from fdl_cli.manifest.reading.rules import CHILD_KEYS, PROJECT_KEYS, Key, find_key_problems
 from fdl_cli.manifest.tasks import find_task_problems
