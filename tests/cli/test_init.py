@@ -227,6 +227,9 @@ def test_from_a_script(fdl, tmp_path):
     assert "class Net(FlowModule)" in (root / "src/p/my_net.py").read_text()
     assert (root / "reference/my_net.py").read_text() == SCRIPT
     assert "src/p/my_net.py" in (root / "README.md").read_text()
+    assert fdl("-n", "script", cwd=root).stdout == "python -m p.my_net\n"
+    assert fdl("init", "q", "--vcs", "none").returncode == 0
+    assert "script:" not in (tmp_path / "q" / "fdl.yml").read_text()
     for words in (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",)):
         subprocess.run([sys.executable, "-m", *words], cwd=root, check=True, capture_output=True)
 
