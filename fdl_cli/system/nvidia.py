@@ -124,7 +124,7 @@ def _nvml_gpu(item: dict[str, Any]) -> NvidiaGpu:
 
 
 def _from_smi(words: NvidiaWords) -> NvidiaFacts | None:
-    listing = words.smi if words.smi.verdict == "answered" else words.smi_old
+    listing = _listing(words)
     if listing.verdict != "answered":
         return None
     reading = nvidia_smi.read_query(listing.text)
@@ -138,6 +138,11 @@ def _from_smi(words: NvidiaWords) -> NvidiaFacts | None:
         pci=words.pci,
         detail=f"from nvidia-smi{unread}",
     )
+
+
+def _listing(words: NvidiaWords) -> Said:
+    """Return the listing of `nvidia-smi` that was answered, else the old one, whatever became of it."""
+    return words.smi if words.smi.verdict == "answered" else words.smi_old
 
 
 def _failure(words: NvidiaWords, driver: str | None) -> NvidiaStatus:
@@ -163,6 +168,8 @@ def _stated_failure(words: NvidiaWords) -> NvidiaStatus | None:
         return named
     if words.smi.verdict == "failed" and words.smi.exit_code is not None:
         return nvidia_smi.read_failure(words.smi.exit_code, words.smi.text)
+    if nvidia_smi.is_garbled(_listing(words).text):
+        return "broken"
     # nvidia-smi is installed with a driver: NVML alone may come from elsewhere.
     return named if words.pci or words.kernel_module else None
 

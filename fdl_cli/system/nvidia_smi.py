@@ -65,6 +65,17 @@ def read_query(text: str) -> SmiReading:
     return SmiReading(gpus=tuple(gpus), driver=driver, unread=tuple(unread))
 
 
+def is_garbled(text: str) -> bool:
+    """Return True for a listing that has lines and no GPU: the program is not what it seems.
+
+    Example:
+        >>> is_garbled("caf\ufffd , x"), is_garbled(""), is_garbled("No devices were found")
+        (True, False, False)
+    """
+    reading = read_query(text)
+    return bool(reading.unread) and not reading.gpus and "no devices" not in text.lower()
+
+
 def read_header(text: str) -> tuple[str | None, tuple[int, int] | None]:
     """Return the driver number and the driver's CUDA version from plain `nvidia-smi` output.
 

@@ -176,3 +176,27 @@ def test_which_drivers_drop_which_gpus():
     assert not is_dropped(("10de:1eb8",), "595.71.05")
     assert not is_dropped(("10de:1c8d", "10de:2684"), "595.71.05")
     assert not is_dropped((), "595.71.05")
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("caf\ufffd garbage , x\nfoo\n", "broken"),
+        ("Segmentation fault\n", "broken"),
+        ("", "absent"),
+        ("\n \n", "absent"),
+        ("No devices were found\n", "absent"),
+    ],
+)
+def test_listing_without_a_gpu_is_broken_if_it_has_other_lines(text, status):
+    facts = interpret(NvidiaWords(smi=answered(text)))
+    assert (facts.status, facts.gpus) == (status, ())
+    if status == "broken":
+        assert facts.detail == text.splitlines()[0]
+
+
+def test_listing_with_one_unreadable_line_keeps_its_gpus():
+    text = "noise\n0, GPU-1, Tesla T4, 580.95.05, 7.5, 15360, [N/A]\n"
+    facts = interpret(NvidiaWords(smi=answered(text)))
+    assert (facts.status, len(facts.gpus)) == ("ok", 1)
+    assert "could not read: noise" in facts.detail
