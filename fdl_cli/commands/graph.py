@@ -25,7 +25,7 @@ from flodl_verify.render.protocol import (
 )
 
 # The formats for a terminal; at most one of them is requested.
-_PRINTED: Final = ("summary", "diff", "text")
+_PRINTED: Final = ("summary", "values", "diff", "text")
 
 
 @final
@@ -36,6 +36,7 @@ class GraphOptions:
     model: str
     files: Mapping[Format, Path]
     summary: bool
+    values: bool
     example: str
     diff: str
     heat: Heat
@@ -98,6 +99,10 @@ def parse(
         bool,
         typer.Option("--summary", help="Print outputs, parameters and MACs of each part instead."),
     ] = False,
+    values: Annotated[
+        bool,
+        typer.Option("--values", help="Print the name, shape and line of every value instead."),
+    ] = False,
     diff: Annotated[
         str,
         typer.Option(
@@ -137,6 +142,7 @@ def parse(
         model=model,
         files={name: path for name, path in given.items() if path is not None},
         summary=summary,
+        values=values,
         diff=diff,
         example=example,
         heat=heat,
@@ -164,6 +170,7 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
     draws = bool(
         options.files
         or options.summary
+        or options.values
         or options.diff
         or options.example
         or options.heat != "none"
@@ -180,6 +187,7 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
     python = user_python(context, options.python)
     require_torch(python, "drawing a model")
     printed: tuple[Format, ...] = ("summary",) if options.summary else ()
+    printed = ("values",) if options.values else printed
     before = ""
     if options.diff:
         printed = ("diff", "changes")
@@ -253,8 +261,10 @@ def _old_model(context: Context, options: GraphOptions, name: str) -> tuple[Path
     """Return the file and the name of the model to compare with; a file alone has the same name."""
     from fdl_cli.errors import UsageError
 
-    if options.summary or options.heat != "none":
-        other = "--summary" if options.summary else "--heat"
+    others = {"--summary": options.summary, "--values": options.values}
+    others["--heat"] = options.heat != "none"
+    other = next((name for name, given in others.items() if given), None)
+    if other is not None:
         raise UsageError(
             error_id="graph-usage",
             message=f"--diff and {other} contradict each other",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import os
 from typing import TYPE_CHECKING
 
 import torch
 
+from flodl import view
 from flodl.errors import GraphError
 from flodl.graph.planned_module import PlannedModule
 from flodl.inspect.comparison import ModelDiff, ModelFacts, coloured, compare, facts, read_facts
@@ -19,7 +22,7 @@ from flodl.visual.dot import dot_of
 from flodl.visual.mermaid import mermaid_text
 from flodl.visual.page import html_text
 from flodl.visual.svg import svg_text
-from flodl_verify.render.protocol import Format, RenderError, Request, Response
+from flodl_verify.render.protocol import Format, Printed, RenderError, Request, Response
 from flodl_verify.render.subject import find_subject, list_models
 
 if TYPE_CHECKING:
@@ -47,7 +50,7 @@ def draw(request: Request) -> Response:
             str(problem),
             "draw it without --heat" if measured else f"name another model of {request.file.name}",
         ) from problem
-    view = View(fold=request.fold, depth=request.depth)
+    look = View(fold=request.fold, depth=request.depth)
     found = None
     if request.before:
         found = compare(read_facts(request.before), _facts(subject))
@@ -58,7 +61,7 @@ def draw(request: Request) -> Response:
         nodes=len(part.spec.nodes),
         parameters=sum(each.numel() for each in subject.graph.parameters()),
         pictures=tuple(
-            (each, _picture(subject, part, each, view, found)) for each in request.formats
+            (each, _picture(subject, part, each, look, found)) for each in request.formats
         ),
     )
 
@@ -83,26 +86,49 @@ def _part(subject: Subject, request: Request) -> Part:
             return part_of(graph)
 
 
+def _values(subject: Subject) -> str:
+    """Return a table of the values by name, with the shapes of a call on a copy."""
+    args, kwargs = subject.arguments or ((), {})
+    twin = copy.deepcopy(subject.graph)
+    with torch.random.fork_rng():
+        named = view(twin).names("**", *args, **kwargs)
+    rows = [("value", "shape", "line")]
+    rows += [(each.name, each.shape, each.line.rpartition(os.sep)[2]) for each in named]
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    lines = (
+        f"{name:{widths[0]}}  {shape:{widths[1]}}  {line}".rstrip() for name, shape, line in rows
+    )
+    return "\n".join(lines) + "\n"
+
+
 def _facts(subject: Subject) -> ModelFacts:
     args, kwargs = subject.arguments or ((), {})
     return facts(subject.graph, *args, **kwargs)
 
 
 def _picture(
-    subject: Subject, part: Part, wanted: Format, view: View, found: ModelDiff | None
+    subject: Subject, part: Part, wanted: Format, look: View, found: ModelDiff | None
 ) -> str:
     match wanted:
         case "svg":
-            return svg_text(part, view)
+            return svg_text(part, look)
         case "html":
-            return html_text(part, view)
+            return html_text(part, look)
         case "dot":
             return dot_of(part)
         case "mermaid":
-            return mermaid_text(part, view)
+            return mermaid_text(part, look)
+        case "text" | "summary" | "values" | "facts" | "diff" | "changes":
+            return _text(subject, wanted, found)
+
+
+def _text(subject: Subject, wanted: Printed, found: ModelDiff | None) -> str:
+    match wanted:
         case "summary":
             args, kwargs = subject.arguments or ((), {})
             return f"{summary(subject.graph, *args, **kwargs)}\n"
+        case "values":
+            return _values(subject)
         case "facts":
             return _facts(subject).to_json()
         case "diff":

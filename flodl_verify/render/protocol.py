@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Literal, final
 
 Heat = Literal["none", "time", "backward", "memory"]
-Format = Literal["svg", "html", "dot", "mermaid", "text", "summary", "facts", "diff", "changes"]
+Printed = Literal["text", "summary", "values", "facts", "diff", "changes"]
+Format = Literal["svg", "html", "dot", "mermaid"] | Printed
 
 
 @final

@@ -199,6 +199,19 @@ def test_a_model_that_hangs_is_stopped(fdl, tmp_path):
     assert "error[" in done.stderr
 
 
+def test_values_are_listed_with_shape_and_line(fdl, folder):
+    done = fdl("graph", "model.py:Net", "--values", "--example", "Net(2): torch.ones(2, 4)")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert rows[0] == ["value", "shape", "line"]
+    assert ["blocks.0.lin", "2x4", "float32"] in rows
+    (x,) = [row for row in rows if row[0] == "x[1]"]
+    assert x[1:3] == ["2x4", "float32"]
+    assert x[3] == "model.py:21"
+    plain = fdl("graph", "model.py:Plain", "--values").stdout
+    assert [line.split()[0] for line in plain.splitlines()] == ["value", "lin"]
+
+
 def test_diff_of_two_files_names_and_draws_what_changed(fdl, folder):
     (folder / "new.py").write_text(
         MODEL.replace("torch.relu", "torch.tanh").replace("(4, 2)", "(4, 3)")

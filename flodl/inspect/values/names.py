@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, final
 
+from torch import nn
+
 from flodl.errors import NotRecordedError
 from flodl.graph.observed import value_names
 from flodl.graph.planned_module import PlannedModule
@@ -20,9 +22,10 @@ from flodl.observe.metrics import unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from torch import nn
-
     from flodl.ir.graph import GraphSpec
+
+
+_NEVER_CALLED = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 
 
 @final
@@ -91,8 +94,8 @@ def known_names(module: nn.Module, *, numbered: bool = False) -> dict[str, Value
     """
     found = {
         path: ValueName(name=path, kind="output")
-        for path, _ in module.named_modules(remove_duplicate=False)
-        if path
+        for path, part in module.named_modules(remove_duplicate=False)
+        if path and not isinstance(part, _NEVER_CALLED)
     }
     for path, flow in flows_in(module):
         for spec in specs_in(flow):

@@ -166,6 +166,7 @@ def test_names_are_the_authors():
         view.names()
     found = {each.name: each for each in view.names("**", torch.randn(3, 3, 4))}
     assert {"h.0", "h.1.attn", "head", "logits", "h.0.attn.q", "h.0.attn.att[1]"} <= found.keys()
+    assert "h" not in found  # a list of modules is never called
     assert found["h.1.attn.att"].shape == "3x3x3 float32"
     assert found["h.1.attn.att"].line.partition(":")[0].endswith("test_values.py")
     assert (found["h.0"].kind, found["logits"].kind) == ("output", "value")
