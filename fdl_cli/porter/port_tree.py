@@ -18,7 +18,7 @@ from fdl_cli.porter.report.diff import unified
 from fdl_cli.porter.report.page import page
 from fdl_cli.porter.report.proofs import total_lines
 from fdl_cli.porter.report.summary import summary_lines
-from fdl_cli.porter.sources import Contents, Job, find_jobs, read_files
+from fdl_cli.porter.sources import Contents, Job, find_jobs, left_out, read_files
 from fdl_cli.porter.tree_request import TreeRequest, common_folder
 from fdl_cli.system.atomic import write_whole
 
@@ -194,7 +194,24 @@ def _notices(
             found.append(Notice(id=data.error.id, message=text, hint=data.error.hint))
     if not any(data.classes or data.on_flodl or data.error for data in files):
         found.append(_nothing(request, contents))
+    if request.write and request.output is not None:
+        found += _left_out(request)
     return tuple(found)
+
+
+def _left_out(request: TreeRequest) -> Iterator[Notice]:
+    """Name the files that a port into another folder does not have beside it: data that its code may read."""
+    folders = [path for path in request.paths if path.is_dir()]
+    files = [(folder, each) for folder in folders for each in left_out(folder)]
+    if not files:
+        return
+    named = ", ".join(str(each.relative_to(folder)) for folder, each in files[:3])
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    yield Notice(
+        id="files-left-out",
+        message=f"{len(files)} files that are no Python were not copied: {named}{more}",
+        hint=f"copy to `{request.output}` what the code reads at run time",
+    )
 
 
 def _nothing(request: TreeRequest, contents: Contents) -> Notice:

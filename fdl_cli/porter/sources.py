@@ -58,7 +58,17 @@ def _sources(path: Path) -> Iterator[tuple[Path, str]]:
     yield from ((source, str(source.relative_to(path))) for source in found)
 
 
+def left_out(folder: Path) -> tuple[Path, ...]:
+    """Return the files of a folder that no port of it has: what is no Python, without hidden files."""
+    found = (path for path in _files(folder) if not path.name.endswith(_SUFFIXES))
+    return tuple(sorted(path for path in found if not path.name.startswith(".")))
+
+
 def _walk(folder: Path) -> Iterator[Path]:
+    yield from (path for path in _files(folder) if path.name.endswith(_SUFFIXES))
+
+
+def _files(folder: Path) -> Iterator[Path]:
     for root, folders, files in os.walk(folder):
         folders[:] = [
             name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith(".")
@@ -67,7 +77,7 @@ def _walk(folder: Path) -> Iterator[Path]:
             folders[:] = []
             continue
         # Regular files only: a link that leads nowhere holds no program, and to open a pipe would wait.
-        paths = (Path(root) / name for name in files if name.endswith(_SUFFIXES))
+        paths = (Path(root) / name for name in files)
         yield from (path for path in paths if path.is_file())
 
 

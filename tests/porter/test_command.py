@@ -349,3 +349,16 @@ def test_undecodable_bytes(port):
     code, _, err = port("odd.py")
     assert code == 2
     assert "error[encoding-unreadable]" in err
+
+
+def test_files_that_are_no_python_are_named_when_a_folder_is_ported(port):
+    folder = port.folder / "pkg"
+    (folder / "data").mkdir(parents=True)
+    (folder / "net.py").write_text("import torch\n")
+    for name in ("data/vocab.json", "data/a.txt", "b.yml", "c.bin", ".hidden"):
+        (folder / name).write_text("x")
+    _, _, err = port("pkg", "-o", "out", "--no-verify")
+    assert "warning[files-left-out]" in err
+    assert "4 files that are no Python were not copied: b.yml, c.bin, data/a.txt and 1 more" in err
+    _, _, err = port("pkg", "--diff", "--no-verify")
+    assert "files-left-out" not in err
