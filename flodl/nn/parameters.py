@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+import operator
+from typing import TYPE_CHECKING, TypeAlias, final
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from flodl.iterables import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 Parameters: TypeAlias = "nn.Module | Tensor | Iterable[Tensor]"
 
@@ -29,6 +30,42 @@ def parameters_of(target: Parameters) -> list[Tensor]:
     if isinstance(target, Tensor):
         return [target]
     return listed(target, "parameters", callers=2)
+
+
+def in_model_order(model: nn.Module, parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Return parameters in the order of the model, and those that it does not have behind them.
+
+    The norm of all gradients is a sum of floats: `clip_grad_norm_(model.parameters())` adds them in this
+    order, whatever the groups of the optimizer are.
+
+    Example:
+        >>> layer = nn.Linear(2, 1)
+        >>> [each.dim() for each in in_model_order(layer, [layer.bias, layer.weight])]
+        [2, 1]
+    """
+    wanted = {id(each) for each in parameters}
+    first: list[Tensor] = [each for each in model.parameters() if id(each) in wanted]
+    known = {id(each) for each in first}
+    return [*first, *(each for each in parameters if id(each) not in known)]
+
+
+@final
+class ModelOrder:
+    """The order of `in_model_order`, found once for as long as the parameters are the same."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._given: list[Tensor] = []
+        self._ordered: list[Tensor] = []
+
+    def __call__(self, parameters: list[Tensor]) -> list[Tensor]:
+        """Return the parameters in the order of the model."""
+        given = self._given
+        same = len(given) == len(parameters) and all(map(operator.is_, given, parameters))
+        if not same:
+            self._given = parameters
+            self._ordered = in_model_order(self._model, parameters)
+        return self._ordered
 
 
 def clip_grad_norm(parameters: Parameters, max_norm: float, norm_type: float = 2.0) -> Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from torch import Tensor, nn, optim
 
+from flodl.nn.parameters import in_model_order
 from flodl.step.refusal import RefusedStepError
 from flodl.step.rules import Clock, Flags, rule_of
 from flodl.step.step_guards import StepGuards
@@ -37,6 +38,7 @@ class Binding:
 
     Attributes:
         trained: parameters that get gradients and are updated.
+        model_order: their numbers in the order of the model, in which their norms are added.
         flat: everything a captured step takes before its numbers and the batch.
         used: those of them, the first ones, that forward and backward use.
         aliases: `flat`, the same memory without autograd.
@@ -58,6 +60,8 @@ class Binding:
             if each.requires_grad and each.grad is not None
         )
         self.trained: list[Tensor] = [groups[g]["params"][p] for g, p in self.layout]
+        place = {id(each): number for number, each in enumerate(self.trained)}
+        self.model_order = [place[id(each)] for each in in_model_order(recipe.model, self.trained)]
         self.names = self._names()
         self.others = self._others()
         self.cohorts = self._cohorts()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from torch import nn
 
+from flodl.nn.parameters import ModelOrder
 from flodl.step.recipe import Recipe, loss_and_metrics
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class EagerStep:
         self.scaler = recipe.loss_scaler()
         self.metrics: Mapping[str, Tensor] = {}
         self.gradient_norm: Tensor | None = None
+        self._model_order = ModelOrder(recipe.model)
 
     def __call__(self, batch: Any) -> Tensor:
         """Run one batch and return its loss."""
@@ -64,7 +66,8 @@ class EagerStep:
             if self.scaler is not None:
                 # The limit is meant for the true gradients, not for the scaled ones.
                 self.scaler.unscale_(recipe.optimizer)
-            self.gradient_norm = nn.utils.clip_grad_norm_(recipe.trained(), recipe.clip_norm)
+            clipped = self._model_order(recipe.trained())
+            self.gradient_norm = nn.utils.clip_grad_norm_(clipped, recipe.clip_norm)
         if self.scaler is None:
             recipe.optimizer.step()
         else:

@@ -100,7 +100,7 @@ def _updated(
 ) -> list[Tensor]:
     recipe, outputs = binding.recipe, []
     if recipe.clip_norm is not None:
-        norm, gradients = _clipped(gradients, recipe.clip_norm)
+        norm, gradients = _clipped(gradients, recipe.clip_norm, binding.model_order)
         outputs.append(norm)
     _apply(binding, gradients, numbers, flags)
     if recipe.ema is not None:
@@ -110,8 +110,10 @@ def _updated(
     return outputs
 
 
-def _clipped(gradients: Sequence[Tensor], limit: float) -> tuple[Tensor, tuple[Tensor, ...]]:
-    norms = torch.stack([torch.linalg.vector_norm(each) for each in gradients])
+def _clipped(
+    gradients: Sequence[Tensor], limit: float, order: Sequence[int]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    norms = torch.stack([torch.linalg.vector_norm(gradients[number]) for number in order])
     total = torch.linalg.vector_norm(norms)
     factor = torch.clamp(limit / (total + 1e-6), max=1.0)
     return total, tuple(each * factor for each in gradients)

@@ -18,7 +18,7 @@ from flodl.graph.state import detach_state, graphs_below, has_state
 from flodl.inspect.steps import end_epoch
 from flodl.inspect.training_methods import attach_training
 from flodl.nn.optimizers import optimizer_of, require_trains
-from flodl.nn.parameters import clip_grad_norm
+from flodl.nn.parameters import ModelOrder, clip_grad_norm
 from flodl.nn.torch_schedules import apply_rate
 from flodl.observe.stored_values import require_count, require_number
 from flodl.step.ema import Ema
@@ -117,6 +117,7 @@ class TrainingSession:
         self._holds = False
         self._graphs = bool(graphs_below(model))
         self._lr_scale = 1.0
+        self._model_order = ModelOrder(model)
         self._scaler = options.scaler
         if self._scaler is None and options.precision == "fp16":
             self._scaler = torch.amp.GradScaler(self.device.type)
@@ -191,7 +192,7 @@ class TrainingSession:
         limit = self._options.max_grad_norm
         if self._scaler is None:
             if limit is not None:
-                clip_grad_norm(self._held(), limit)
+                clip_grad_norm(self._model_order(self._held()), limit)
             if closure is None:
                 self.optimizer.step()
             else:
@@ -199,7 +200,7 @@ class TrainingSession:
             return
         if limit is not None:
             self._scaler.unscale_(self.optimizer)
-            clip_grad_norm(self._held(), limit)
+            clip_grad_norm(self._model_order(self._held()), limit)
         self._scaler.step(self.optimizer)
         self._scaler.update()
 
