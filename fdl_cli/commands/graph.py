@@ -167,15 +167,7 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
     from fdl_cli.errors import ConflictError, OperationFailedError
     from fdl_cli.system.user_python import require_torch, user_python
 
-    draws = bool(
-        options.files
-        or options.summary
-        or options.values
-        or options.diff
-        or options.example
-        or options.heat != "none"
-    )
-    file, name = _split(context, options.model, draws=draws)
+    file, name = _split(context, options.model, draws=_asks_for_more_than_text(options))
     targets = {form: context.cwd / path for form, path in options.files.items()}
     for path in targets.values():
         if path.exists() and not options.force:
@@ -216,6 +208,11 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
         ok=not differs,
         exit_code=OperationFailedError.exit_code if differs else 0,
     )
+
+
+def _asks_for_more_than_text(options: GraphOptions) -> bool:
+    wanted = (options.files, options.summary, options.values, options.diff, options.example)
+    return any(wanted) or options.heat != "none"
 
 
 def _write(targets: Mapping[Format, Path], pictures: Mapping[Format, str]) -> None:
