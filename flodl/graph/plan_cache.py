@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, final
 
@@ -22,6 +23,8 @@ _NOT_PORTABLE = (
     "the values of {name} cannot be seen in its first call with such inputs, because its plan holds "
     "objects of its own: call it once before"
 )
+# Threads that record together change one cache; a thread that only runs its plans takes no lock.
+_lock = threading.RLock()
 _STALE = "(AttributeError, LookupError, TypeError, ValueError)"
 
 
@@ -58,24 +61,26 @@ class PlanCache:
 
     def add(self, program: CompiledPlan) -> None:
         """Add a plan; the oldest one goes when there are more than `MAX_PLANS`."""
-        self.programs = (*self.programs[-MAX_PLANS + 1 :], program)
-        self.names |= program.names
-        log.debug(
-            "plan %s of %s: %s nodes", len(self.programs), program.title, len(program.spec.nodes)
-        )
-        self._rebuild()
+        with _lock:
+            self.programs = (*self.programs[-MAX_PLANS + 1 :], program)
+            self.names |= program.names
+            count = len(self.programs)
+            self._rebuild()
+        log.debug("plan %s of %s: %s nodes", count, program.title, len(program.spec.nodes))
 
     def clear(self) -> None:
         """Forget every plan; the next call records again."""
-        if self.programs:
-            self.programs = ()
-            self._paths.clear()
-            self._rebuild()
+        with _lock:
+            if self.programs:
+                self.programs = ()
+                self._paths.clear()
+                self._rebuild()
 
     def watched(self, watch: Watch) -> None:
         """Note something else from now on while the plans run."""
-        self.watch = watch
-        self._rebuild()
+        with _lock:
+            self.watch = watch
+            self._rebuild()
 
     def _rebuild(self) -> None:
         self._resumed.clear()
@@ -111,20 +116,28 @@ class PlanCache:
         if program is None or not program.holds(module, left.program):
             assert self._record_bridge is not None, "only a recorded flow has ways to choose from"
             if len(self._paths) >= MAX_PATHS:
-                self._paths.clear()
-                self._resumed.clear()
+                with _lock:
+                    self._paths.clear()
+                    self._resumed.clear()
             if self.watch.values and not is_paused():
                 return self._bridge_by_copy(left, module, inputs, form)
-            self._paths[left.key], result = self._record_bridge(module, inputs, left)
-            self.names |= self._paths[left.key].names
-            self._resumed.pop((self._paths[left.key], left.node), None)
+            program, result = self._record_bridge(module, inputs, left)
+            self._add_path(left, program)
             if self.watch.profiler is not None:
                 self.watch.profiler.forget()
             return result
         key = (program, left.node)
-        if key not in self._resumed:
-            self._resumed[key] = self.watch.runs(program.resumed(left.node))
-        return self._resumed[key][form](module, *inputs, left.values)
+        runs = self._resumed.get(key)
+        if runs is None:
+            with _lock:
+                runs = self._resumed[key] = self.watch.runs(program.resumed(left.node))
+        return runs[form](module, *inputs, left.values)
+
+    def _add_path(self, left: SideExit, program: CompiledPlan) -> None:
+        with _lock:
+            self._paths[left.key] = program
+            self.names |= program.names
+            self._resumed.pop((program, left.node), None)
 
     def _record_or_copy(self) -> Callable[..., Any]:
         return self._record_by_copy if self.watch.values else self._record
@@ -156,9 +169,7 @@ class PlanCache:
             program, _ = self._record_bridge(twin, copied(inputs), away)
         if not program.portable:
             raise GraphError(_NOT_PORTABLE.format(name=type(module).__name__))
-        self._paths[left.key] = program
-        self.names |= program.names
-        self._resumed.pop((program, left.node), None)
+        self._add_path(left, program)
         return self._go_on(left, module, inputs, form)
 
     def _key_in(self, module: Any) -> str:

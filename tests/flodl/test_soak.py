@@ -109,8 +109,19 @@ def test_two_thousand_modules_are_freed_with_their_weights(make):
     assert len(linecache.cache) <= known
 
 
-def test_eight_threads_compute_what_one_computes():
-    torch.manual_seed(0)
+@pytest.fixture
+def hurried_threads():
+    """Let threads take turns every few bytecodes, so that those which record together meet often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hurried_threads")
+@pytest.mark.parametrize("seed", range(6))
+def test_eight_threads_compute_what_one_computes(seed):
+    torch.manual_seed(seed)
     shared = Block().eval()
     inputs = [torch.randn(1 + each % 4, 8) for each in range(200)]
 

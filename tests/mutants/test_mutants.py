@@ -40,6 +40,11 @@ def test_mutants_are_four_in_each_class():
     assert found == dict.fromkeys(CLASSES, 4)
 
 
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda each: f"{each.parent.name}/{each.stem}")
+def test_mutant_applies_to_the_sources(patch):
+    patched(ROOT, patch, "--check")
+
+
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
     """Return a checkout whose sources are copies and whose other files are links."""
