@@ -38,7 +38,7 @@ def parse(
         bool, typer.Option("--dry-run", "-n", help="Show the command, run nothing.")
     ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Stay until it ends, and record its exit code.")
+        bool, typer.Option("--wait", help="Stay until it ends even where nothing is recorded.")
     ] = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Answer its question with yes.")

@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from typing import Annotated, Final, NoReturn, final
+from typing import Annotated, Final, final
 
 import typer
 
@@ -14,7 +14,9 @@ from fdl_cli.errors import EnvironmentLackingError, FdlError, OperationFailedErr
 from fdl_cli.manifest.model import Change, Flags, Invocation
 from fdl_cli.manifest.plan import Plan, make_plan
 from fdl_cli.manifest.project import Surroundings
+from fdl_cli.manifest.records import record_end, record_start
 from fdl_cli.manifest.request import Request, needed_by, prepare, read_request
+from fdl_cli.manifest.supervise import NOT_STARTED, Ended, end_as, run_child
 from fdl_cli.result import CommandResult
 
 _VERBOSITY: Final = "FLODL_VERBOSITY"
@@ -35,7 +37,7 @@ class RunOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunData:
-    """The plan of the task, or its help; `exit_code` is known only after `--wait` or Docker."""
+    """The plan of the task, or its help; `exit_code` is that of a task that has run."""
 
     plan: Plan | None
     help: str | None
@@ -63,7 +65,7 @@ def parse(
         bool, typer.Option("--append/--no-append", help="Add what the task appends.")
     ] = True,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Stay until it ends, and record its exit code.")
+        bool, typer.Option("--wait", help="Stay until it ends even where nothing is recorded.")
     ] = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Answer its question with yes.")
@@ -80,7 +82,7 @@ def parse(
 
 
 def run(context: Context, options: RunOptions) -> CommandResult[RunData]:
-    """Become the task; return only for help, `-n`, `--wait` and Docker.
+    """Run the task, and end as it does.
 
     Raises:
         UsageError: the words do not fit the task.
@@ -103,8 +105,10 @@ def run(context: Context, options: RunOptions) -> CommandResult[RunData]:
     invocation = _ready(context, request, around, invocation)
     _ask(context, invocation)
     _run_needed(context, request, around)
-    code = _start(context, request, invocation)
-    return _result(RunData(plan=None, help=None, exit_code=code), code)
+    ended = _start(context, request, invocation)
+    if ended.signal is not None:
+        end_as(ended)
+    return _result(RunData(plan=None, help=None, exit_code=ended.code), ended.code)
 
 
 def show(result: CommandResult[RunData], console: Console) -> None:
@@ -200,7 +204,7 @@ def _run_needed(context: Context, request: Request, around: Surroundings) -> Non
         _ask(context, invocation)
         name = " ".join(found.names)
         context.console.note(f"first: {name}", "dim")
-        code = _start(context, inner, invocation)
+        code = _start(context, inner, invocation).code
         if code != 0:
             raise OperationFailedError(
                 error_id="needed-task-failed",
@@ -210,9 +214,7 @@ def _run_needed(context: Context, request: Request, around: Surroundings) -> Non
             )
 
 
-def _start(context: Context, request: Request, invocation: Invocation) -> int:
-    from fdl_cli.manifest.records import record_end, record_start
-
+def _start(context: Context, request: Request, invocation: Invocation) -> Ended:
     stored = request.project.stored
     run_id = record_start(
         invocation,
@@ -227,25 +229,29 @@ def _start(context: Context, request: Request, invocation: Invocation) -> int:
         from fdl_cli.manifest.docker_tasks.docker_task import run_in_service
 
         ended = run_in_service(request.project, invocation, context.environ, context.console.note)
-    elif request.flags.wait or os.name != "posix":
-        from fdl_cli.manifest.supervise import run_child
-
-        ended = run_child(invocation, context.environ)
     else:
-        _become(context, invocation)
+        ended = _run_here(context, request, invocation, run_id)
     if run_id is not None:
         record_end(run_id, stored.root, ended.code, ended.seconds, context.environ)
-    return ended.code
+    return ended
 
 
-def _become(context: Context, invocation: Invocation) -> NoReturn:
+def _run_here(
+    context: Context, request: Request, invocation: Invocation, run_id: str | None
+) -> Ended:
+    """Run the task to its end, or become it where nobody asks how it ended."""
     from fdl_cli.manifest.execute import become
 
     context.console.flush()
     context.console.err.flush()
     try:
+        if run_id is not None or request.flags.wait:
+            return run_child(invocation, context.environ)
         become(invocation, context.environ)
     except OSError as problem:
+        if run_id is not None:
+            root = request.project.stored.root
+            record_end(run_id, root, NOT_STARTED, 0.0, context.environ)
         raise _cannot_start(invocation, problem) from problem
 
 

@@ -41,8 +41,8 @@ def parse(
 ) -> RunsOptions:
     """List what was run in this project, the latest first.
 
-    A task replaces fdl when it starts, so its exit code is known only after `fdl run --wait TASK`
-    and for tasks in Docker. `FDL_NO_RECORD=1` turns recording off.
+    Exit code and duration stay unknown while a task runs, and if fdl itself was killed.
+    `FDL_NO_RECORD=1` turns recording off.
     """
     return RunsOptions(run=run, limit=limit)
 

@@ -1,7 +1,7 @@
 """Start of a task: change the folder and the environment, and replace this process.
 
-On the path of `fdl <task>`. After the replacement no Python is left, so signals, exit code and
-memory are the task's own.
+On the path of `fdl <task>`. Where the run is recorded, the process is a child that `supervise` made;
+with `FDL_NO_RECORD=1` it is `fdl` itself, and no Python is left.
 """
 
 import os

@@ -23,7 +23,7 @@ TRIM_BYTES: Final = 2_000_000
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """One run; `exit_code` and `seconds` are None where the task replaced fdl."""
+    """One run; `exit_code` and `seconds` are None until it ends, and if fdl was killed."""
 
     id: str
     task: str

@@ -1,8 +1,7 @@
 """Records of runs: the task, its manifest and commit, and the uncommitted changes.
 
-On the path of `fdl <task>`. A record is one line of JSON in the user's state folder; the line is
-written before the task replaces this process, so it has no exit code unless `--wait` was given.
-`FDL_NO_RECORD=1` turns it off.
+On the path of `fdl <task>`. A record is one line of JSON in the user's state folder, written before
+the task starts; a second line tells how it ended. `FDL_NO_RECORD=1` turns both off.
 """
 
 import itertools

@@ -257,11 +257,15 @@ def test_a_changed_entry_is_asked_again(run, project):
 
 def test_runs_are_recorded_and_repeated(run, project):
     run("echo", "--", "a b")
-    run("run", "--wait", "code")
+    for words in (("code",), ("-q", "code"), ("run", "--wait", "code"), ("kill",), ("lost",)):
+        run(*words)
     records = json.loads(run("runs", "--json").stdout)["data"]["runs"]
-    code, echo = records[:2]
-    assert (code["task"], code["exit_code"]) == ("code", 7)
-    assert (echo["exit_code"], echo["words"]) == (None, ["echo", "--", "a b"])
+    lost, killed, *codes, echo = records[:6]
+    assert all((code["task"], code["exit_code"]) == ("code", 7) for code in codes)
+    assert all(record["seconds"] >= 0 for record in records)
+    assert (killed["task"], killed["exit_code"]) == ("kill", 143)
+    assert (lost["task"], lost["exit_code"], len(records)) == ("lost", 127, 6)
+    assert (echo["exit_code"], echo["words"]) == (0, ["echo", "--", "a b"])
     assert arrived(run("rerun", echo["id"]))[0] == ["a b"]
     (project / "fdl.local.yml").write_text("env: {LEVEL: changed}")
     again = run("rerun", echo["id"])
