@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -13,6 +14,8 @@ from typing import Any, Final, Self, final
 # SIGUSR1 is what batch systems send before they take the machine away.
 _NAMES: Final = ("SIGTERM", "SIGINT", "SIGUSR1")
 _PATIENCE: Final = 3.0
+# `timeout`, batch systems and runners signal a process and its group: one request arrives twice.
+_ECHO_SECONDS: Final = 0.2
 
 
 @final
@@ -39,6 +42,7 @@ class Signals:
         self.forced = False
         self._notice = notice
         self._before: dict[int, Any] = {}
+        self._first_at = 0.0
         self._timer: threading.Timer | None = None
         self._nudged = False
         self._process = os.getpid()
@@ -71,11 +75,14 @@ class Signals:
             self._nudged = False
             self.forced = True
         elif self.received:
+            if time.monotonic() - self._first_at < _ECHO_SECONDS:
+                return
             # Asked twice: checkpoints are whole at every moment, so nothing is damaged by this.
             _end_by(number)
             return
         else:
             self.received = signal.Signals(number).name
+            self._first_at = time.monotonic()
             self._notice()
             if self.waiting and not self.abrupt:
                 self._be_patient(number)

@@ -223,19 +223,27 @@ from tests.flodl.train.test_signals import builder
 
 def strike(training, loss):
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(float(sys.argv[2]))
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(60)
+    time.sleep(float(sys.argv[3]))
 
 builder(sys.argv[1]).on("step", strike).run()
 """
 
 
 @pytest.mark.slow
-def test_asked_twice_it_ends_at_once(tmp_path):
+@pytest.mark.parametrize(
+    ("between", "after", "ended"),
+    [("0.5", "60", -signal.SIGTERM), ("0", "0", 128 + signal.SIGTERM)],
+    ids=["asked-twice", "process-and-group"],
+)
+def test_a_second_signal_ends_it_at_once_unless_it_echoes_the_first(
+    tmp_path, between, after, ended
+):
     done = subprocess.run(
-        [sys.executable, "-c", TWICE, str(tmp_path / "r")],
+        [sys.executable, "-c", TWICE, str(tmp_path / "r"), between, after],
         capture_output=True,
         check=False,
         timeout=60,
     )
-    assert done.returncode == -signal.SIGTERM, done.stderr.decode()
+    assert done.returncode == ended, done.stderr.decode()
