@@ -70,11 +70,12 @@ class PlanCache:
 
     def clear(self) -> None:
         """Forget every plan; the next call records again."""
+        if not self.programs:
+            return  # Dynamo, which cannot enter a lock, comes here for an attribute that is set
         with _lock:
-            if self.programs:
-                self.programs = ()
-                self._paths.clear()
-                self._rebuild()
+            self.programs = ()
+            self._paths.clear()
+            self._rebuild()
 
     def watched(self, watch: Watch) -> None:
         """Note something else from now on while the plans run."""
