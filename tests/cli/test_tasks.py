@@ -342,7 +342,7 @@ def test_needed_tasks_run_first_and_once(tmp_path):
         assert done.stderr == "first: data\nfirst: check\n"
     runs = json.loads(run("runs", "--json").stdout)["data"]["runs"]
     assert [(each["task"], each["exit_code"]) for each in runs][:3] == [
-        ("train", None),
+        ("train", 0),
         ("check", 0),
         ("data", 0),
     ]

@@ -17,7 +17,7 @@ ALLOWED = {
     "fdl_cli.manifest.entry_files", "fdl_cli.manifest.execute", "fdl_cli.manifest.fast",
     "fdl_cli.manifest.model", "fdl_cli.manifest.records", "fdl_cli.manifest.resolve",
     "fdl_cli.manifest.schema", "fdl_cli.manifest.schema_check", "fdl_cli.manifest.store",
-    "fdl_cli.manifest.variables", "fdl_cli.manifest.words",
+    "fdl_cli.manifest.supervise", "fdl_cli.manifest.variables", "fdl_cli.manifest.words",
 }  # fmt: skip
 NEVER = {
     "typer", "rich", "yaml", "dataclasses", "inspect", "subprocess", "pathlib", "docker", "torch",
