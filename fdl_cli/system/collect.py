@@ -8,6 +8,7 @@ from typing import Final
 from fdl_cli.system.amd import probe_amd
 from fdl_cli.system.facts import IntelFacts, ProbeReport, PythonFacts, SystemFacts
 from fdl_cli.system.host import read_host, read_os
+from fdl_cli.system.hung_probes import HungProbes, with_memory
 from fdl_cli.system.intel import has_level_zero, read_intel
 from fdl_cli.system.nvidia_probe import probe_nvidia
 from fdl_cli.system.pci import list_gpus
@@ -31,9 +32,13 @@ def collect(
     environ: Mapping[str, str],
     folder: Path,
     python: PythonFacts,
-    run: Runner = run_program,
+    run: Runner | None = None,
 ) -> SystemFacts:
-    """Return everything that can be found out here without importing torch."""
+    """Return everything that can be found out here without importing torch.
+
+    A program that hung costs its time limit once: `hung_probes` remembers it.
+    """
+    run = run or with_memory(run_program, HungProbes(environ))
     system = read_os(environ)
     devices = list_gpus(PCI_ROOT)
     with ThreadPoolExecutor(max_workers=2) as pool:
