@@ -5,11 +5,13 @@ from pathlib import Path
 from fdl_cli.context import Context
 from fdl_cli.errors import ConflictError, EnvironmentLackingError, OperationFailedError
 from fdl_cli.system.collect import collect
+from fdl_cli.system.facts import SystemFacts
 from fdl_cli.system.python_env import Environment, find_environment, read_python
 from fdl_cli.torch_setup.choice.catalogue import Build, load, numbers
 from fdl_cli.torch_setup.choice.choose import choose
-from fdl_cli.torch_setup.choice.constraints import Constraints
+from fdl_cli.torch_setup.choice.constraints import Constraints, TorchChoice
 from fdl_cli.torch_setup.choice.errors import require_platform
+from fdl_cli.torch_setup.choice.notices import BLOCKING
 from fdl_cli.torch_setup.install.builds import (
     KeptBuild,
     find_build,
@@ -61,7 +63,11 @@ def list_rows(context: Context, env: Path | None) -> tuple[BuildRow, ...]:
 def variant_rows(context: Context, env: Path | None) -> tuple[VariantRow, ...]:
     """Return the builds for this machine, by the table, newest torch first."""
     environment = environment_of(context, env)
-    facts = collect(context.environ, context.cwd, read_python(environment))
+    return rows_for(collect(context.environ, context.cwd, read_python(environment)))
+
+
+def rows_for(facts: SystemFacts) -> tuple[VariantRow, ...]:
+    """Return the newest build of each variant; a GPU build works where its GPU does."""
     catalogue = load()
     builds = catalogue.builds[require_platform(facts.os, facts.python)]
     chosen = choose(facts, Constraints(), catalogue)
@@ -74,7 +80,15 @@ def variant_rows(context: Context, env: Path | None) -> tuple[VariantRow, ...]:
             rows.append(_row(newest, why=problem.message, works=False))
             continue
         build = next(b for b in builds if b.name == choice.name)
-        rows.append(_row(build, why=choice.why, chosen=choice.name == chosen.name))
+        lacking = _lacking(choice)
+        rows.append(
+            _row(
+                build,
+                why=lacking or choice.why,
+                works=lacking is None,
+                chosen=choice.name == chosen.name,
+            )
+        )
     return tuple(sorted(rows, key=lambda row: (numbers(row.torch), row.variant), reverse=True))
 
 
@@ -199,6 +213,18 @@ def _row(build: Build, *, why: str, works: bool = True, chosen: bool = False) ->
         chosen=chosen,
         why=why,
     )
+
+
+def _lacking(choice: TorchChoice) -> str | None:
+    """Return what keeps a build from the GPUs that it is for, or None if it reaches them."""
+    if all(warning.code != "requested_not_verified_here" for warning in choice.warnings):
+        return None
+    kind = choice.variant.rstrip("0123456789.")
+    broken = (each.message for each in choice.warnings if each.code in BLOCKING)
+    if kind == "cu" and (why := next(broken, None)):
+        return why
+    gpu = {"cu": "NVIDIA GPU", "rocm": "AMD GPU", "xpu": "Intel GPU"}[kind]
+    return f"CPU only: no {gpu} here"
 
 
 def _existing_environment(context: Context, env: Path | None) -> Environment:
