@@ -16,6 +16,7 @@ from fdl_cli.manifest.plan import Plan, make_plan
 from fdl_cli.manifest.project import Surroundings
 from fdl_cli.manifest.records import record_end, record_start
 from fdl_cli.manifest.request import Request, needed_by, prepare, read_request
+from fdl_cli.manifest.resolve import surprise
 from fdl_cli.manifest.supervise import NOT_STARTED, Ended, end_as, run_child
 from fdl_cli.result import CommandResult
 
@@ -121,6 +122,8 @@ def show(result: CommandResult[RunData], console: Console) -> None:
     if plan.needs:
         console.note(f"would first run {', '.join(plan.needs)}", "dim")
     where = f"in the service `{plan.service}`" if plan.service else f"in {plan.folder}"
+    if plan.passed_over:
+        where += f", {plan.passed_over}"
     console.note(f"would run {where}:", "dim")
     console.line(plan.command)
 
@@ -216,6 +219,9 @@ def _run_needed(context: Context, request: Request, around: Surroundings) -> Non
 
 def _start(context: Context, request: Request, invocation: Invocation) -> Ended:
     stored = request.project.stored
+    note = surprise(invocation, context.environ)
+    if note is not None:
+        context.console.note(note)
     run_id = record_start(
         invocation,
         stored.root,

@@ -52,7 +52,10 @@ def show(result: CommandResult[Plan], console: Console) -> None:
     console.line(f"task      {plan.task}", "strong")
     console.line(f"command   {plan.command}")
     console.line(f"folder    {plan.folder}")
-    console.line(f"where     {f'Docker service {plan.service}' if plan.service else 'here'}")
+    where = f"Docker service {plan.service}" if plan.service else "here"
+    if plan.passed_over:
+        where += f", {plan.passed_over} (`fdl run --docker {plan.task}` asks for it)"
+    console.line(f"where     {where}")
     console.line(f"overlay   {plan.overlay or 'none'}")
     if plan.needs:
         console.line(f"first     {', '.join(plan.needs)}")

@@ -20,6 +20,7 @@ from fdl_cli.manifest.resolve import (
     require_forwardable,
     required,
     resolve,
+    surprise,
 )
 from fdl_cli.manifest.store import project_here
 from fdl_cli.manifest.supervise import end_as, run_child
@@ -52,6 +53,9 @@ def start_task(words: tuple[str, ...], environ: Mapping[str, str]) -> None:
     packages = required(stored, found)
     if packages and not _has(packages, invocation, environ):
         return
+    note = surprise(invocation, environ)
+    if note is not None:
+        os.write(2, f"{note}\n".encode(errors="replace"))
     run_id = record_start(invocation, stored.root, stored.environment, words, flags, environ)
     with suppress(OSError):  # the long way names the reason here too
         _run(invocation, run_id, stored.root, environ)

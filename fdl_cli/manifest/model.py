@@ -73,11 +73,35 @@ class Flags(NamedTuple):
 
 
 @final
+class PassedOver(NamedTuple):
+    """A service in which a task does not run, because `sign` says that this is a container.
+
+    Example:
+        >>> PassedOver("app", "/.dockerenv").reason
+        'not in the service `app`: /.dockerenv says that this is a container already'
+    """
+
+    service: str
+    sign: str
+
+    @property
+    def reason(self) -> str:
+        """Return why the task runs here, as the end of a sentence."""
+        said = f"{self.sign} says that this is a container already"
+        return f"not in the service `{self.service}`: {said}"
+
+    def note(self, task: tuple[str, ...]) -> str:
+        """Return the line for people whose task runs elsewhere than its manifest says."""
+        name = " ".join(task)
+        return f"`{name}` runs here, {self.reason}; `fdl run --docker {name}` asks for the service"
+
+
+@final
 class Invocation(NamedTuple):
     """One task, ready to run: the exact program and arguments, folder, and environment changes.
 
     `service` is the Docker service it runs in, or None for this machine. `confirm` is a question
-    to be answered first.
+    to be answered first. `passed_over` is a service that the task names and does not run in.
     """
 
     task: tuple[str, ...]
@@ -87,6 +111,7 @@ class Invocation(NamedTuple):
     service: str | None
     confirm: str | None
     digest: str
+    passed_over: PassedOver | None = None
 
 
 @final

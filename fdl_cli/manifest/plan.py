@@ -47,13 +47,17 @@ class Setting:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One task as it would run; `command` is `argv` quoted for a shell, `needs` run before it."""
+    """One task as it would run; `command` is `argv` quoted for a shell, `needs` run before it.
+
+    `passed_over` says why it does not run in the service that it names.
+    """
 
     task: str
     argv: tuple[str, ...]
     command: str
     folder: Path
     service: str | None
+    passed_over: str | None
     confirm: str | None
     needs: tuple[str, ...]
     overlay: str | None
@@ -73,6 +77,7 @@ def make_plan(request: Request, invocation: Invocation, environ: Mapping[str, st
         command=shlex.join(invocation.argv),
         folder=Path(os.path.normpath(invocation.folder)),
         service=invocation.service,
+        passed_over=invocation.passed_over and invocation.passed_over.reason,
         confirm=invocation.confirm,
         needs=tuple(" ".join(each.names) for each in needed_by(request)),
         overlay=request.project.stored.environment,

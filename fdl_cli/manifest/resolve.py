@@ -8,7 +8,16 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, final
 
-from fdl_cli.manifest.model import Change, Flags, Invocation, Stored, Tree, Trouble, Value
+from fdl_cli.manifest.model import (
+    Change,
+    Flags,
+    Invocation,
+    PassedOver,
+    Stored,
+    Tree,
+    Trouble,
+    Value,
+)
 from fdl_cli.manifest.variables import fill_in
 from fdl_cli.manifest.words import Words, divide, read_flags
 
@@ -116,7 +125,7 @@ def resolve(
     """Return the program to run; `arguments` are exactly the words that it will get."""
     require_runnable(found)
     _require_end(calls_so_far(environ, stored.root), " ".join(found.names))
-    service = _service(found, flags, environ, exists)
+    service, passed_over = _service(found, flags, environ, exists)
     folder = _folder(found, environ)
     changes = _changes(stored, found, environ, exists, native=service is None)
     return Invocation(
@@ -127,6 +136,7 @@ def resolve(
         service=service,
         confirm=None if flags.yes else text(found.task, "confirm"),
         digest=stored.digest,
+        passed_over=passed_over,
     )
 
 
@@ -205,7 +215,7 @@ def _words(values: list[Value]) -> tuple[str, ...]:
 
 def _service(
     found: Found, flags: Flags, environ: Mapping[str, str], exists: Callable[[str], bool]
-) -> str | None:
+) -> tuple[str | None, PassedOver | None]:
     service = None
     for task in (*found.parents, found.task):
         service = text(task, "docker") or service
@@ -213,17 +223,29 @@ def _service(
         name = " ".join(found.names)
         hint = "add `docker: SERVICE` to it in fdl.yml"
         raise Trouble("arguments", f"the task `{name}` names no service", hint, found.names)
-    if flags.place == "native" or (flags.place is None and in_container(environ, exists)):
-        return None
-    return service
+    if service is None or flags.place == "native":
+        return None, None
+    sign = sign_of_container(environ, exists) if flags.place is None else None
+    return (service, None) if sign is None else (None, PassedOver(service, sign))
 
 
-def in_container(environ: Mapping[str, str], exists: Callable[[str], bool]) -> bool:
-    """Return True if this process is in a container already; tasks then run where they are."""
+def sign_of_container(environ: Mapping[str, str], exists: Callable[[str], bool]) -> str | None:
+    """Return what says that this process is in a container, where tasks stay; None outside."""
     named = environ.get("FDL_IN_CONTAINER")
     if named:
-        return named != "0"
-    return exists("/.dockerenv") or exists("/run/.containerenv")
+        return None if named == "0" else f"FDL_IN_CONTAINER={named}"
+    return next((file for file in ("/.dockerenv", "/run/.containerenv") if exists(file)), None)
+
+
+def surprise(invocation: Invocation, environ: Mapping[str, str]) -> str | None:
+    """Return a note where a task runs elsewhere than its manifest says and nobody said so.
+
+    A container that sets FDL_IN_CONTAINER has said so. Tasks that a task calls say nothing again.
+    """
+    passed_over = invocation.passed_over
+    if passed_over is None or environ.get("FDL_IN_CONTAINER") or environ.get("FDL_CALLS"):
+        return None
+    return passed_over.note(invocation.task)
 
 
 def _folder(found: Found, environ: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -374,3 +375,26 @@ def test_task_that_calls_itself_comes_to_an_end(tmp_path):
     assert done.returncode == 2
     assert "the task `self` calls itself, 20 times so far: ... > self > self > self" in done.stderr
     assert run("count", "--", "0").returncode == 0
+
+
+def test_docker_task_inside_a_container_says_why_it_runs_here(tmp_path):
+    sign = next(
+        (each for each in ("/.dockerenv", "/run/.containerenv") if Path(each).exists()), None
+    )
+    (tmp_path / "fdl.yml").write_text("commands: {boxed: {run: echo boxed, docker: dev}}")
+    run = runner(tmp_path)
+    reason = "not in the service `dev`: {} says that this is a container already"
+    for _ in range(2):  # the second time from a remembered manifest
+        done = run("boxed", environ={"FDL_IN_CONTAINER": "1"})
+        assert (done.stdout, done.stderr) == ("boxed\n", "")
+        if sign:
+            done = run("boxed", environ={"FDL_IN_CONTAINER": ""})
+            hint = "`fdl run --docker boxed` asks for the service"
+            assert done.stdout == "boxed\n"
+            assert done.stderr == f"`boxed` runs here, {reason.format(sign)}; {hint}\n"
+    said = reason.format("FDL_IN_CONTAINER=1")
+    assert said in run("why", "boxed", environ={"FDL_IN_CONTAINER": "1"}).stdout
+    assert said in run("-n", "boxed", environ={"FDL_IN_CONTAINER": "1"}).stderr
+    plan = json.loads(run("why", "--json", "boxed", environ={"FDL_IN_CONTAINER": "1"}).stdout)
+    assert plan["data"]["passed_over"] == said
+    assert "where     Docker service dev\n" in run("why", "boxed").stdout

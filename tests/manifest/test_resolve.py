@@ -19,6 +19,7 @@ from fdl_cli.manifest.resolve import (
     require_forwardable,
     require_runnable,
     resolve,
+    surprise,
 )
 from fdl_cli.manifest.variables import fill_in
 from fdl_cli.manifest.words import Words, divide, read_flags
@@ -172,6 +173,44 @@ def test_a_task_without_an_environment_finds_python_as_every_command_does(enviro
 def test_where_a_docker_task_runs(place, inside, service):
     found = invoke("docker", flags=Flags(place=place), exists=lambda p: inside)
     assert found.service == service
+
+
+@pytest.mark.parametrize(
+    ("environ", "files", "sign"),
+    [
+        ({}, {"/.dockerenv"}, "/.dockerenv"),
+        ({}, {"/run/.containerenv"}, "/run/.containerenv"),
+        ({"FDL_IN_CONTAINER": "1"}, set(), "FDL_IN_CONTAINER=1"),
+        ({"FDL_IN_CONTAINER": "0"}, {"/.dockerenv"}, None),
+        ({}, set(), None),
+    ],
+)
+def test_docker_task_inside_a_container_names_the_sign(environ, files, sign):
+    found = invoke("docker", environ=environ, exists=files.__contains__)
+    assert (found.service is None) == (sign is not None)
+    assert (found.passed_over and found.passed_over.sign) == sign
+    assert sign is None or found.passed_over.service == "dev"
+
+
+@pytest.mark.parametrize("place", ["native", "docker"])
+def test_docker_task_with_a_place_that_was_asked_for_passes_nothing_over(place):
+    found = invoke("docker", flags=Flags(place=place), exists=lambda _: True)
+    assert found.passed_over is None
+
+
+def test_task_without_a_service_passes_nothing_over():
+    assert invoke("never", exists=lambda _: True).passed_over is None
+
+
+def test_surprise_is_told_once_and_only_where_a_file_is_the_sign():
+    found = invoke("docker", exists=lambda p: p == "/.dockerenv")
+    assert surprise(found, {}) == (
+        "`docker` runs here, not in the service `dev`: /.dockerenv says that this is a container "
+        "already; `fdl run --docker docker` asks for the service"
+    )
+    assert surprise(found, {"FDL_CALLS": "outer"}) is None
+    assert surprise(found, {"FDL_IN_CONTAINER": "1"}) is None
+    assert surprise(invoke("docker"), {}) is None
 
 
 def test_folders_questions_and_variables():
