@@ -127,7 +127,7 @@ def test_the_dockerfile_breaks_no_rule():
         ('CMD ["bash"]', "CMD bash", "DL3025"),
         ("--no-log-init ", "", "DL3046"),
         ("COPY --chown=1000:1000 src ./src", "ADD src ./src", "DL3020"),
-        ('"${TORCH_INDEX}" .', '"${TORCH_INDEX}" torch', "DL3013"),
+        ('"${TORCH_INDEX}" . ', '"${TORCH_INDEX}" torch ', "DL3013"),
         ("WORKDIR /workspace", "WORKDIR /workspace\nRUN curl x | sh", "DL4006"),
         ("ARG TORCH=cpu", "ARG TORCH=cpu\nENV API_KEY=1", "DL3064"),
     ],
@@ -140,13 +140,36 @@ def test_every_rule_finds_its_violation(old, new, rule):
 
 def test_stages_end_as_a_user_that_is_not_root_and_build_in_the_right_order():
     found = {name.partition(" AS ")[2]: body for name, body in stages(FILES["Dockerfile"])}
-    assert list(found) == ["base", "deps", "deps-dev", "dev", "train"]
+    assert list(found) == ["base", "deps", "train", "deps-dev", "dev"]
     for name in ("dev", "train"):
         assert ("USER", "1000:1000") in [tuple(item) for item in found[name]]
     assert "HEALTHCHECK" in [word for word, _ in found["train"]]
     copied = [rest for name in ("base", "deps") for word, rest in found[name] if word == "COPY"]
     assert not any(" src" in rest for rest in copied), "the source comes after the dependencies"
     assert "--mount" not in FILES["Dockerfile"], "an engine without BuildKit must build it"
+
+
+def test_torch_comes_from_the_index_of_its_build_alone():
+    """pip passes over an extra index that it cannot read, and would take torch with CUDA from PyPI."""
+    ((_, body),) = [stage for stage in stages(FILES["Dockerfile"]) if stage[0].endswith(" AS deps")]
+    (command,) = [rest for word, rest in body if word == "RUN"]
+    installs = re.findall(r"pip install ([^&]*)", command)
+    assert "--requirement=torch.txt" in installs[0]
+    assert "--extra-index-url" not in installs[0]
+    assert '--index-url "${TORCH_INDEX}"' in installs[0]
+
+
+@pytest.mark.parametrize("hf", [False, True])
+def test_torch_is_read_from_the_project(hf, tmp_path):
+    files = {
+        file.path: file.text for file in render(make_answers("my-proj", docker=True, with_hf=hf))
+    }
+    line = re.search(r"python -c '(.*)' > torch.txt", files["Dockerfile"])
+    (tmp_path / "pyproject.toml").write_text(files["pyproject.toml"])
+    printed = subprocess.run(
+        [sys.executable, "-c", line[1]], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert printed.stdout == "torch>=2.6\n"
 
 
 def test_compose_is_for_every_machine_and_the_gpu_is_apart():
