@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, final
 
+from fdl_cli.containers.build_failure import build_failed, read_failure, shown_at_last
 from fdl_cli.containers.context import LARGE_BYTES, context_digest, needs_buildkit
 from fdl_cli.containers.engine import ContainerRun, ImageBuild, Say
 from fdl_cli.containers.streams import ReaderLeftError, Wire
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 DIGEST_LABEL: Final = "dev.flodl.context"
 # A program that ignores the first signal gets this long before it is killed.
 GRACE_S: Final = 10.0
-QUOTED_LINES: Final = 15
 FORWARDED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -240,14 +240,12 @@ class DockerEngine:
         for event in events:
             for line in str(event.get("stream", "")).rstrip("\n").splitlines():
                 lines.append(line)
-                say(f"  {line}")
+                if shown := shown_at_last(line):
+                    say(f"  {shown}")
             if "error" in event:
-                raise OperationFailedError(
-                    error_id="build-failed",
-                    message=f"the image `{build.tag}` cannot be built: {event['error'].strip()}",
-                    hint=f"correct `{build.dockerfile}`; the step is in the lines above",
-                    causes=tuple(lines[-QUOTED_LINES:]),
-                )
+                said = str(event["error"])
+                failure = read_failure("\n".join(lines), build.dockerfile, said)
+                raise build_failed(f"the image `{build.tag}`", failure)
 
 
 @final

@@ -119,7 +119,10 @@ def test_a_build_is_shown_only_when_something_is_built(run, project):
     broken = run("both")
     assert (broken.returncode, broken.stdout) == (1, b"")
     assert b"error[build-failed]" in broken.stderr
-    assert b"cause: failed to solve" in broken.stderr
+    assert b"cannot be built: a step ended with exit code 3" in broken.stderr
+    assert b"Dockerfile:" in broken.stderr
+    assert b": RUN echo before; exit 3" in broken.stderr
+    assert b"\x1b" not in broken.stderr
 
 
 def test_arguments_streams_folders_and_codes(run, project):

@@ -291,7 +291,11 @@ def test_an_image_that_cannot_be_fetched_or_built(run, project):
         (project / "Dockerfile").write_text(old)
     assert done.returncode == 1
     assert b"error[build-failed]" in done.stderr
+    assert b"cannot be built: a step ended with exit code 3" in done.stderr
+    number = old.count("\n") + 1
+    assert f"cause: {project}/Dockerfile:{number}: RUN echo before; exit 3".encode() in done.stderr
     assert b"cause: before" in done.stderr
+    assert f"hint: correct `{project}/Dockerfile:{number}`".encode() in done.stderr
 
 
 def test_a_run_is_recorded_with_its_exit_code(run, environ, tmp_path):

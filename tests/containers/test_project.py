@@ -100,6 +100,29 @@ def test_it_tests_itself(run):
     assert "failed" not in tested
 
 
+def test_index_that_cannot_be_read_fails_the_build_in_words(run, project):
+    """The image of the test offers wheels at /wheels; without them only the index is left."""
+    dockerfile = project / "Dockerfile"
+    text = dockerfile.read_text()
+    lonely = "ENV PIP_NO_INDEX= PIP_FIND_LINKS= PIP_RETRIES=1 PIP_TIMEOUT=2\n"
+    changed = text.replace("ARG TORCH=cpu\n", f"ARG TORCH=cpu\n{lonely}")
+    assert changed != text
+    dockerfile.write_text(changed)
+    try:
+        said = run("shell", "-c", "true", code=1).stderr
+    finally:
+        dockerfile.write_text(text)
+    (error,) = [line for line in said.splitlines() if line.startswith("error[build-failed]")]
+    assert "Temporary failure in name resolution" in error
+    assert "/whl/cpu/torch/" in error
+    assert "No matching distribution found for torch>=2.6" in said
+    (hint,) = [line for line in said.splitlines() if line.startswith("  hint:")]
+    assert "the build cannot reach that address" in hint
+    assert "TORCH_INDEX" in hint
+    assert "cuda" not in said.lower()
+    assert "\x1b" not in said
+
+
 def docker(engine, command, cwd):
     """Run a line of shell whose containers see this machine's torch and no network."""
     seen = f"--network none --volume {host_made.site_packages()}:{host_made.HOST_SITE}:ro"

@@ -12,11 +12,12 @@ import secrets
 import shlex
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, final
 
+from fdl_cli.containers.build_failure import build_failed, build_shown, read_failure
 from fdl_cli.containers.docker_engine import DockerEngine
 from fdl_cli.containers.engine import Say
-from fdl_cli.errors import OperationFailedError
 from fdl_cli.manifest.docker_tasks.places import inside, mounts_of
 from fdl_cli.manifest.docker_tasks.services import Service, pairs
 from fdl_cli.manifest.model import Invocation
@@ -25,7 +26,6 @@ from fdl_cli.system.process import child_of, run, run_quietly
 
 # The lines of a build to show: output of a step, a layer on its way, an error. Cached steps are not.
 _NEWS: Final = re.compile(r"#\d+ (\d+\.\d+ |sha256:|ERROR)| ---> Running in ")
-QUOTED_LINES: Final = 8
 
 
 @final
@@ -57,12 +57,16 @@ class Compose:
             words = [self._words[0], "compose", "--progress=plain", *self._words[2:], *wish]
             done = run_quietly(words, env=self._environ, news=_NEWS, say=say)
         if done.returncode != 0:
-            raise OperationFailedError(
-                error_id="build-failed",
-                message=f"compose cannot build the image of the service `{self._service.name}`",
-                hint=f"correct `{self._service.file}` or its Dockerfile",
-                causes=tuple([line for line in done.stdout.splitlines() if line][-QUOTED_LINES:]),
-            )
+            what = f"the image of the service `{self._service.name}`"
+            if not done.stdout:
+                raise build_shown(what, self._dockerfile())
+            raise build_failed(what, read_failure(done.stdout, self._dockerfile()))
+
+    def _dockerfile(self) -> Path:
+        build = self._service.settings.get("build")
+        settings = build if isinstance(build, Mapping) else {"context": str(build or ".")}
+        context = self._service.file.parent / str(settings.get("context") or ".")
+        return context.resolve() / str(settings.get("dockerfile") or "Dockerfile")
 
     def run_command(self, invocation: Invocation, name: str, *, tty: bool) -> tuple[str, ...]:
         """Return the `docker compose run` for a task; arguments stay one word each."""

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from fdl_cli.containers.build_failure import build_failed, build_shown, read_failure
 from fdl_cli.containers.docker_engine import BuildKitNeeded, DockerEngine
 from fdl_cli.containers.engine import ContainerRun, ImageBuild, Say
-from fdl_cli.errors import EnvironmentLackingError, FdlError
+from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.manifest.docker_tasks.compose import Compose
 from fdl_cli.manifest.docker_tasks.places import inside, mounts_of
 from fdl_cli.manifest.docker_tasks.services import (
@@ -195,7 +196,7 @@ def _ready_image(
 def _build_with_cli(
     build: ImageBuild, digest: str, environ: Mapping[str, str], facts: DockerFacts, say: Say
 ) -> None:
-    from fdl_cli.system.process import run
+    from fdl_cli.system.process import run, run_quietly
 
     if facts.cli is None:
         raise EnvironmentLackingError(
@@ -210,15 +211,17 @@ def _build_with_cli(
     for name, value in build.args:
         words += ["--build-arg", f"{name}={value}"]
     say(f"building {build.tag} from {build.dockerfile} with BuildKit")
-    try:
-        run(
-            [*words, str(build.context)],
-            env={**environ, "DOCKER_BUILDKIT": "1"},
-            capture=False,
-        )
-    except FdlError as error:
-        error.hint = f"correct `{build.dockerfile}`; the step is in the lines above"
-        raise
+    what = f"the image `{build.tag}`"
+    settings = {**environ, "DOCKER_BUILDKIT": "1"}
+    if _is_terminal():
+        done = run([*words, str(build.context)], env=settings, capture=False, check=False)
+        if done.returncode != 0:
+            raise build_shown(what, build.dockerfile)
+        return
+    words += ["--progress", "plain", str(build.context)]
+    done = run_quietly(words, env=settings, news=re.compile(""), say=say)
+    if done.returncode != 0:
+        raise build_failed(what, read_failure(done.stdout, build.dockerfile))
 
 
 def _declares(dockerfile: Path, name: str) -> bool:
