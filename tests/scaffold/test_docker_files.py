@@ -151,7 +151,9 @@ def test_stages_end_as_a_user_that_is_not_root_and_build_in_the_right_order():
 
 def test_torch_comes_from_the_index_of_its_build_alone():
     """pip passes over an extra index that it cannot read, and would take torch with CUDA from PyPI."""
-    ((_, body),) = [stage for stage in stages(FILES["Dockerfile"]) if stage[0].endswith(" AS deps")]
+    ((_, body),) = [
+        stage for stage in stages(FILES["Dockerfile"]) if stage[0].endswith(" AS deps")
+    ]
     (command,) = [rest for word, rest in body if word == "RUN"]
     installs = re.findall(r"pip install ([^&]*)", command)
     assert "--requirement=torch.txt" in installs[0]
