@@ -1,5 +1,6 @@
 """`fdl port`: turn PyTorch files into the same programs on the flow-graph runtime."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal, final
@@ -9,12 +10,13 @@ import typer
 from fdl_cli.commands.command import Command
 from fdl_cli.console import Console
 from fdl_cli.context import Context
-from fdl_cli.porter.ir.port_data import PortData
+from fdl_cli.porter.ir.port_data import FileData, PortData
 from fdl_cli.result import CommandResult
 
 TrainingLevel = Literal["keep", "setup", "builder"]
 
 # The groups of the help page.
+_STDIN: Final = Path("-")
 _OUTPUT: Final = "Where to write"
 _PROOF: Final = "Proof"
 _TRAINING: Final = "Training loops"
@@ -50,7 +52,10 @@ def parse(
     *,
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(help="Python files, notebooks, or folders with them.", metavar="PATH..."),
+        typer.Argument(
+            help="Python files, notebooks, or folders with them; `-` is standard input.",
+            metavar="PATH...",
+        ),
     ] = None,
     output: Annotated[
         Path | None,
@@ -179,7 +184,8 @@ def parse(
 ) -> PortOptions:
     """Port PyTorch scripts to flow graphs and prove that they compute the same.
 
-    Without -o or --in-place, `model.py` becomes `model_flodl.py` beside it.
+    Without -o or --in-place, `model.py` becomes `model_flodl.py` beside it. `fdl port - < model.py`
+    prints the port.
     """
     return PortOptions(
         paths=tuple(paths or ()),
@@ -242,7 +248,13 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
         jobs=options.jobs or _comfortable(context),
         html=None if options.html is None else context.cwd / options.html,
     )
-    data, warnings = port_tree(request, context.console.note)
+    if options.paths == (_STDIN,):
+        from fdl_cli.porter.stdin_port import port_stdin
+
+        source = sys.stdin.buffer.read()
+        data, warnings = port_stdin(source, request, context.cwd, context.console.note)
+    else:
+        data, warnings = port_tree(request, context.console.note)
     verified = options.verify and not options.dry_run
     code = data.exit_code(check=options.check, strict=options.strict, verified=verified)
     return CommandResult(
@@ -265,6 +277,12 @@ def _require_paths(options: PortOptions) -> None:
             error_id="missing-argument",
             message="nothing to port: a file or folder is missing",
             hint="try `fdl port model.py`, or `fdl port --explain all`",
+        )
+    if _STDIN in options.paths and (len(options.paths) > 1 or options.verify_only):
+        raise UsageError(
+            error_id="port-stdin-alone",
+            message="`-` is one program from standard input, and stands alone",
+            hint="port it by itself: `fdl port - < model.py > ported.py`",
         )
 
 
@@ -341,13 +359,23 @@ def show(result: CommandResult[PortData], console: Console) -> None:
         if file.diff is not None:
             console.write(file.diff)
             continue
+        if file.text is not None:
+            _print_port(file, console)
+            continue
         if file.plan is not None:
             console.line(file.plan)
         for line in file.summary:
             console.line(line)
-    if not any(file.diff is not None for file in result.data.files):
+    if not any(file.diff is not None or file.text is not None for file in result.data.files):
         for line in result.data.totals:
             console.line(line)
+
+
+def _print_port(file: FileData, console: Console) -> None:
+    """Print a program to stdout, and everything about it to stderr."""
+    console.write(file.text or "")
+    for line in (*([file.plan] if file.plan else []), *file.summary):
+        console.note(line)
 
 
 COMMAND = Command(schema="fdl.port/1", data=PortData, parse=parse, run=run, show=show)

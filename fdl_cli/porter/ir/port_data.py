@@ -21,6 +21,7 @@ class FileData:
 
     `on_flodl` are the classes that were on the runtime already, and are left as they are.
     `sufficient_timeout` are seconds for `--timeout` that are enough, where the given ones were not.
+    `text` is the program to print, where it came from standard input.
     """
 
     file: Path
@@ -37,6 +38,7 @@ class FileData:
     plan: str | None
     summary: tuple[str, ...]
     sufficient_timeout: int | None = None
+    text: str | None = None
 
 
 @final
