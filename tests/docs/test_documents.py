@@ -114,7 +114,7 @@ def test_commands_and_options_exist(path):
         wrong += [
             f"{line}: {word}"
             for word in words
-            if word.startswith("-") and word.partition("=")[0] not in known
+            if word.startswith("-") and word != "-" and word.partition("=")[0] not in known
         ]
     assert wrong == []
 
