@@ -17,9 +17,10 @@ import copy
 import threading
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from flodl.graph.shape_nodes import metadata_nodes
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from flodl.ir.graph import GraphSpec
 
+_Module = TypeVar("_Module")
 _EFFECTS = ("unpack", "setattr", "enter", "exit", "loop")
 # How many recordings by copies are under way, by thread; most of the time there is none.
 _paused: dict[int, int] = {}
@@ -119,9 +121,29 @@ def copied(value: Any) -> Any:
     return pytree.tree_map_only(torch.Tensor, _clone, value)
 
 
-def twin_of(module: Any) -> Any:
-    """Return a copy of a module to record with; observers do not follow it."""
-    return copy.deepcopy(module)
+def twin_of(module: _Module, memo: dict[int, Any] | None = None) -> _Module:
+    """Return a copy of a module to record with or to look into; observers do not follow it.
+
+    A module may keep a result of its last call (`self.attention = weights`). `copy.deepcopy` refuses such a
+    tensor, because it belongs to a backward graph; the copy gets its numbers in a tensor of its own.
+    """
+    with _KeptResults():
+        return copy.deepcopy(module, memo)
+
+
+@final
+class _KeptResults(TorchFunctionMode):
+    """A mode in which tensors that are results of a call can be copied, wherever a module keeps them."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func is torch.Tensor.__deepcopy__ and not args[0].is_leaf:
+            tensor, memo = args
+            if id(tensor) not in memo:
+                memo[id(tensor)] = _clone(tensor)
+            return memo[id(tensor)]
+        return func(*args, **(kwargs or {}))
 
 
 def _clone(tensor: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,6 @@ imported side by side, are compared too. Values of tensors are no facts; `fdl ch
 
 from __future__ import annotations
 
-import copy
 import difflib
 import json
 from dataclasses import asdict, dataclass, field, replace
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, final
 import torch
 from torch import nn
 
+from flodl.graph.observed import twin_of
 from flodl.inspect.drawing import part_of
 from flodl.inspect.summary import summary
 from flodl.ir.pretty import argument_text, step_texts
@@ -309,7 +309,7 @@ def _part(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> 
     """Return the picture of a model; with inputs that of a copy that was called with them."""
     if not (inputs or named):
         return part_of(module)
-    twin = copy.deepcopy(module)
+    twin = twin_of(module)
     with torch.random.fork_rng(), torch.no_grad():
         twin(*inputs, **named)
     return part_of(twin)

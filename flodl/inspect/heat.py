@@ -6,7 +6,6 @@ of a copy, so that gradients, running statistics and the random state stay as th
 
 from __future__ import annotations
 
-import copy
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, final
@@ -15,6 +14,7 @@ import torch
 
 from flodl.errors import GraphError
 from flodl.graph.instrumentation import Watch
+from flodl.graph.observed import twin_of
 from flodl.graph.planned_module import PlannedModule
 from flodl.inspect import plain_profiling
 from flodl.inspect.drawing import part_of
@@ -64,7 +64,7 @@ def measured_part(module: nn.Module, measure: Measure, *inputs: Any, **named: An
     Raises:
         GraphError: the module is no graph, or nothing of its output can be differentiated.
     """
-    twin = copy.deepcopy(graph_only(module))
+    twin = twin_of(graph_only(module))
     runs = _Runs()
     with torch.random.fork_rng(), torch.enable_grad():
         # The first call of a flow that sees values records it, and notes nothing.
@@ -92,7 +92,7 @@ def shaped_part(module: nn.Module, *inputs: Any, **named: Any) -> Part:
     Raises:
         GraphError: the module is no graph.
     """
-    twin = copy.deepcopy(graph_only(module))
+    twin = twin_of(graph_only(module))
     runs = _Runs()
     with torch.random.fork_rng(), torch.no_grad():
         twin(*inputs, **named)

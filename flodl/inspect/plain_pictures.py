@@ -6,7 +6,6 @@ change its module.
 
 from __future__ import annotations
 
-import copy
 import operator
 import random
 import warnings
@@ -18,6 +17,7 @@ import torch
 from torch import fx, nn
 
 from flodl.errors import GraphError
+from flodl.graph.observed import twin_of
 from flodl.graph.planned_module import PlannedModule
 from flodl.graph.shape_nodes import metadata_nodes
 from flodl.inspect.fx_specs import spec_of_trace
@@ -186,7 +186,7 @@ def _twin(module: nn.Module) -> nn.Module:
         for value in (*each.buffers(recurse=False), *vars(each).values()):
             if isinstance(value, torch.Tensor):
                 memo[id(value)] = value if _is_lazy(value) else _bare(value)
-    return copy.deepcopy(module, memo)
+    return twin_of(module, memo)
 
 
 def _is_lazy(tensor: torch.Tensor) -> bool:

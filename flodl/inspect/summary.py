@@ -10,7 +10,6 @@ and attention, each multiplication with its addition as two
 
 from __future__ import annotations
 
-import copy
 import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, final
@@ -18,6 +17,8 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils.flop_counter import FlopCounterMode
+
+from flodl.graph.observed import twin_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +115,7 @@ def summary(module: nn.Module, *inputs: Any, depth: int | None = None, **named: 
           0    Linear      2x8 float32            40    64
           1    ReLU        2x8 float32             0     0
     """
-    twin = copy.deepcopy(module)
+    twin = twin_of(module)
     runs = {
         path: _Run(part)
         for path, part in twin.named_modules()

@@ -12,7 +12,14 @@ from flodl.visual.carried import carried_states
 from flodl.visual.folding import MOST_NODES, Step, find_runs
 from flodl.visual.part import Heat
 from flodl.visual.scene import Box, Link, Scene
-from flodl.visual.wording import count_text, parts_text, role_of, shortened, title_of
+from flodl.visual.wording import (
+    count_text,
+    is_bookkeeping,
+    parts_text,
+    role_of,
+    shortened,
+    title_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +129,7 @@ def _visible(part: Part) -> tuple[tuple[int, ...], dict[int, tuple[int, ...]]]:
     A value that comes through a hidden size does not count if something else does.
     """
     spec = part.spec
-    hidden = part.hidden | {node.index for node in spec.nodes if node.kind == "unpack"}
+    hidden = part.hidden | {node.index for node in spec.nodes if is_bookkeeping(node)}
     through: dict[int, tuple[int, ...]] = {}
     reads: dict[int, tuple[int, ...]] = {}
     for node in spec.nodes:

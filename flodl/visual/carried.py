@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
-from flodl.ir.graph import Literally
+from flodl.ir.graph import Literally, Ref, node_refs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from flodl.ir.graph import GraphSpec, NodeSpec
     from flodl.visual.layout import Drawing
 
@@ -26,7 +28,32 @@ class Carried:
 
 
 def carried_states(spec: GraphSpec) -> tuple[Carried, ...]:
-    """Return the states of a description, each with the nodes that read and write it."""
+    """Return the states of a description, each with the nodes that read and write it.
+
+    An attribute that a flow reads and sets is a state, too: `self.h = self.cell(x, self.h)` goes
+    from the cell back to itself.
+    """
+    return (*_states(spec), *_attributes(spec))
+
+
+def _attributes(spec: GraphSpec) -> Iterator[Carried]:
+    """Yield the attributes that are read before they are set; the value goes to the users of the old one."""
+    readers = {
+        (node.args[0], node.target): node.index for node in spec.nodes if node.kind == "attribute"
+    }
+    for node in spec.nodes:
+        if node.kind != "setattr" or (node.args[0], node.target) not in readers:
+            continue
+        read = readers[node.args[0], node.target]
+        value = node.args[1]
+        if isinstance(value, Ref) and read < node.index:
+            users = (each.index for each in spec.nodes if read in node_refs(each))
+            yield from (
+                Carried(writer=value.node, reader=user, name=node.target) for user in users
+            )
+
+
+def _states(spec: GraphSpec) -> tuple[Carried, ...]:
     writers = {_name(node): node.index for node in spec.nodes if _is(node, "write_state_")}
     return tuple(
         Carried(writer=writers[_name(node)], reader=node.index, name=_name(node))

@@ -113,6 +113,16 @@ def role_of(part: Part, node: NodeSpec) -> Role:
     return "layer" if node.kind == "module" or _called(node) else "operation"
 
 
+def is_bookkeeping(node: NodeSpec) -> bool:
+    """Return True for a step that computes nothing: a tuple taken apart, a module's attribute read or set.
+
+    Example: `self.calls = self.calls + 1` is one box, the addition.
+    """
+    if node.kind == "attribute":
+        return isinstance(node.args[0], Submodule)
+    return node.kind in ("unpack", "setattr")
+
+
 def title_of(part: Part, node: NodeSpec) -> str:
     """Return the first line of a box: the operation of the step."""
     if node.kind == "input":

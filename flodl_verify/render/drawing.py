@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import torch
 
 from flodl import view
 from flodl.errors import GraphError
+from flodl.graph.observed import twin_of
 from flodl.graph.planned_module import PlannedModule
 from flodl.inspect.comparison import ModelDiff, ModelFacts, coloured, compare, facts, read_facts
 from flodl.inspect.drawing import part_of
@@ -89,7 +89,7 @@ def _part(subject: Subject, request: Request) -> Part:
 def _values(subject: Subject) -> str:
     """Return a table of the values by name, with the shapes of a call on a copy."""
     args, kwargs = subject.arguments or ((), {})
-    twin = copy.deepcopy(subject.graph)
+    twin = twin_of(subject.graph)
     with torch.random.fork_rng():
         named = view(twin).names("**", *args, **kwargs)
     rows = [("value", "shape", "line")]
