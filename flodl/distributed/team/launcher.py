@@ -13,6 +13,7 @@ exit, the system (or, outside Linux, the lost store) on a kill.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import shutil
@@ -115,6 +116,9 @@ class TeamHandle:
         self.logs = {rank: run_dir / f"rank-{rank}.log" for rank in ranks}
         self._watch = Heartbeat(("127.0.0.1", port), ranks, patience, None)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._statuses: dict[int, int] = {}  # of the ranks that ended
+        self._reaping = threading.Lock()
+        self._threads: list[threading.Thread] = []
         self._changed = threading.Event()
         self._results: dict[int, Any] = {}
         self._is_closed = False
@@ -177,26 +181,23 @@ class TeamHandle:
         """End all ranks and remove what they shared; nothing happens the second time."""
         if self._is_closed:
             return
-        self._is_closed = True
-        atexit.unregister(self.end)
-        self._stop(self._running(), signal.SIGTERM)
+        self._stop(self._running(), is_final=False)
         limit = time.monotonic() + _GRACE
         while self._running() and time.monotonic() < limit:
             time.sleep(0.005)
-        self._stop(self._running(), signal.SIGKILL if _IS_POSIX else signal.SIGTERM)
-        for process in self._processes.values():
-            process.wait()
+        self._stop(self._running())
+        for thread in self._threads:
+            thread.join()
         self._watch.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
+        atexit.unregister(self.end)
+        self._is_closed = (
+            True  # at last: a second Ctrl-C in here must not make the next call do nothing
+        )
 
     def _start(self, rank: int, size: int) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "flodl.distributed.team.worker",
-            str(self._scratch),
-            str(rank),
-        ]
+        module = "flodl.distributed.team.worker"
+        command = [sys.executable, "-m", module, str(self._scratch), str(rank)]
         home = str(Path(__file__).parents[3])
         paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
@@ -212,29 +213,42 @@ class TeamHandle:
                 start_new_session=_IS_POSIX,
             )
         self._processes[rank] = process
-        threading.Thread(
+        thread = threading.Thread(
             target=self._announce_end, args=(rank, process), name=f"flodl rank {rank}", daemon=True
-        ).start()
+        )
+        thread.start()
+        self._threads.append(thread)
 
     def _announce_end(self, rank: int, process: subprocess.Popen[bytes]) -> None:
-        status = process.wait()
-        self._store.set(f"dead/{rank}", str(status))
+        """Wait for the end of a rank, end what it left behind, and tell the survivors."""
+        if sys.platform == "linux":
+            # Not reaped yet, so that its id and that of its session still belong to it.
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            process.wait()
+        with self._reaping:
+            if sys.platform == "linux":
+                _signal_session(process.pid, signal.SIGKILL)
+            self._statuses[rank] = process.wait()
+        self._store.set(f"dead/{rank}", str(self._statuses[rank]))
         self._changed.set()
 
     def _running(self) -> list[int]:
-        return [rank for rank, process in self._processes.items() if process.poll() is None]
+        return [rank for rank in self._processes if rank not in self._statuses]
 
-    def _stop(self, ranks: Sequence[int], number: signal.Signals) -> None:
+    def _stop(self, ranks: Sequence[int], *, is_final: bool = True) -> None:
         for rank in ranks:
             process = self._processes[rank]
             if not _IS_POSIX:
-                process.send_signal(number)
-            elif process.poll() is None:
-                # The whole session: a rank may have processes of its own that load data.
-                os.killpg(process.pid, number)
+                process.kill()
+                continue
+            with self._reaping:
+                if rank not in self._statuses:
+                    # The whole session: a rank may have processes of its own that load data.
+                    _signal_session(process.pid, signal.SIGKILL if is_final else signal.SIGTERM)
 
     def _state(self, rank: int) -> RankState:
-        status = self._processes[rank].poll()
+        status = self._statuses.get(rank)
         match status:
             case None:
                 return RankState.RUNNING
@@ -257,7 +271,7 @@ class TeamHandle:
         running = [rank for rank, state in states.items() if state is RankState.RUNNING]
         if self._results:
             # Members that are done hold the result: nobody waits for one that is stopped.
-            self._stop([rank for rank in running if self._watch.is_silent(rank)], signal.SIGKILL)
+            self._stop([rank for rank in running if self._watch.is_silent(rank)])
         elif not running:
             raise self._all_dead(states)
         return not running
@@ -270,7 +284,7 @@ class TeamHandle:
             for each in self._running()
             if each not in found["members"] and not self._store.check([f"finished/{each}"])
         ]
-        self._stop(outside, signal.SIGKILL if _IS_POSIX else signal.SIGTERM)
+        self._stop(outside)
 
     def _error_file(self, rank: int) -> Path:
         return self._scratch / f"rank-{rank}.error"
@@ -287,7 +301,7 @@ class TeamHandle:
 
     def _all_dead(self, states: Mapping[int, RankState]) -> WorkerError:
         told = ", ".join(
-            f"rank {rank} {state} ({_described(self._processes[rank].returncode)})"
+            f"rank {rank} {state} ({_described(self._statuses[rank])})"
             for rank, state in states.items()
         )
         last = max(states)
@@ -359,7 +373,12 @@ def _pid_to_die_with() -> int:
     return os.getpid() if threading.current_thread() is threading.main_thread() else 0
 
 
-def _described(status: int | None) -> str:
-    if status is not None and status < 0:
+def _signal_session(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody of it is left
+        os.killpg(pid, number)
+
+
+def _described(status: int) -> str:
+    if status < 0:
         return f"signal {-status}"
     return f"status {status}"

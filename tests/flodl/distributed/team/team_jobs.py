@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -106,3 +107,9 @@ def plant_in_sum(team, fault):
 def sleep_long(team, folder):
     (Path(folder) / f"trains-{team.rank}").touch()
     time.sleep(120)
+
+
+def die_with_a_child(team, folder):
+    child = subprocess.Popen(["sleep", "120"])
+    (Path(folder) / "child").write_text(str(child.pid))
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -151,6 +151,15 @@ def test_error_of_a_rank_reaches_the_parent_and_ends_all(tmp_path):
         require_no_process(handle)
 
 
+def test_death_of_the_only_rank_is_an_error_and_ends_what_it_started(tmp_path):
+    handle = launch(team_jobs.die_with_a_child, str(tmp_path), devices=1, run_dir=tmp_path)
+    with pytest.raises(WorkerError, match=r"no rank is left: rank 0 died \(signal 9\)"):
+        handle.join(60)
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not is_alive(child), 5)
+    require_no_process(handle)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_end_of_the_parent_leaves_no_process(tmp_path, number):
     parent = subprocess.Popen(
