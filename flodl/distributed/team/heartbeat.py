@@ -7,7 +7,7 @@ Example: patience 1 s, so that a beat comes every 0.1 s. Rank 1 is stopped.
     rank 1 wakes   beat/1 = 42                   too late: the members of the next generation are fixed
 
 Silence is counted in looks, not by the clock: a process that was stopped itself must not take the
-others for silent when it wakes. A rank that never gave a sign still imports; only its end is noticed.
+others for silent when it wakes. A rank that never gave a sign still imports, and gets two minutes more.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from torch._C._distributed_c10d import TCPStore
 
 STORE_LOST: Final = 76  # exit status of a worker whose parent is gone
 _LONGEST_INTERVAL: Final = 0.5
+_START: Final = 120.0  # seconds more for a rank that imports
 
 
 @final
@@ -49,13 +50,16 @@ class Heartbeat:
         self._store = TCPStore(
             host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=60)
         )
+        if own is not None:
+            self._store.add(f"beat/{own}", 1)  # at once: it may be stopped before the first look
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="flodl heartbeat", daemon=True)
         self._thread.start()
 
     def is_silent(self, rank: int) -> bool:
         """Return True if a rank gave no sign of life for longer than the patience."""
-        return self._silence.get(rank, 0.0) >= self._patience
+        limit = self._patience if self._seen.get(rank) else self._patience + _START
+        return self._silence.get(rank, 0.0) >= limit
 
     def close(self) -> None:
         """End the thread; this rank gives no sign any more."""
@@ -78,9 +82,7 @@ class Heartbeat:
             self._store.add(f"beat/{self._own}", 1)
         for rank, seen in self._seen.items():
             count = self._store.add(f"beat/{rank}", 0)
-            self._silence[rank] = (
-                0.0 if count != seen or count == 0 else self._silence[rank] + passed
-            )
+            self._silence[rank] = 0.0 if count != seen else self._silence[rank] + passed
             self._seen[rank] = count
 
     def _lose_store(self) -> None:
