@@ -109,11 +109,6 @@ class Group:
             raise PeerLostError(f"a member is lost: {error}") from None
 
 
-def has_given_up() -> bool:
-    """Return True if a collective may still wait: its destructor would keep the process alive."""
-    return bool(_given_up)
-
-
 @cache
 def _device() -> Any:
     # Loopback: the team lives on one host. All generations share the thread of the device.

@@ -212,8 +212,9 @@ class Team:
                 "without it; raise the patience if the machine only was busy"
             )
         if len(members) < self._min_ranks:
+            left = "1 rank is" if len(members) == 1 else f"{len(members)} ranks are"
             raise TeamError(
-                f"{len(members)} of the ranks are left, and min_ranks is {self._min_ranks}; "
+                f"{left} left, and min_ranks is {self._min_ranks}; "
                 "start again with the devices that work, or lower min_ranks"
             )
         self.members = tuple(members)

@@ -7,6 +7,7 @@ parent is gone. It never outlives the parent: Linux kills it then, and elsewhere
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import json
 import os
@@ -86,7 +87,8 @@ def _die_with(parent: int) -> None:
 
 if __name__ == "__main__":
     status = main(Path(sys.argv[1]), int(sys.argv[2]))
+    # As multiprocessing ends its processes: a group that was given up would wait in its destructor.
+    atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    # A group that was given up waits in its destructor for as long as the patience.
     os._exit(status)

@@ -54,6 +54,9 @@ def count_influence(team, units, seconds, folder, fault=None):
             (Path(folder) / "fault").write_text(str(time.time()))
             if fault["kind"] == "raise":
                 raise ValueError(f"unit {unit} is bad")
+            if fault["kind"] == "drift":
+                influence.committed[0] += 1e-6
+                return
             os.kill(os.getpid(), fault["kind"])
         influence.own[unit] += 1
 

@@ -18,13 +18,21 @@ pytestmark = [pytest.mark.slow, pytest.mark.torch]
 
 UNITS = 240
 LAUNCHER = """
-import sys, time
+import sys, threading
 from flodl.distributed.team import launch
 from tests.flodl.distributed.team import team_jobs
-if __name__ == "__main__":
-    handle = launch(team_jobs.sleep_long, sys.argv[1], devices=2, run_dir=sys.argv[1])
+
+def main():
+    handle = launch(
+        team_jobs.sleep_long, sys.argv[1], devices=2, run_dir=sys.argv[1], patience=2
+    )
     print(*handle.pids.values(), flush=True)
     handle.join()
+
+if __name__ == "__main__" and sys.argv[2] == "main":
+    main()
+elif __name__ == "__main__":
+    threading.Thread(target=main).start()
 """
 
 
@@ -39,7 +47,7 @@ def wait_until(condition, seconds=60):
         time.sleep(0.01)
 
 
-def start(folder, *, ranks=3, units=UNITS, seconds=0.004, fault=None, patience=20.0):
+def start(folder, *, ranks=3, units=UNITS, seconds=0.004, fault=None, patience=20.0, min_ranks=1):
     return launch(
         team_jobs.count_influence,
         units,
@@ -49,6 +57,7 @@ def start(folder, *, ranks=3, units=UNITS, seconds=0.004, fault=None, patience=2
         devices=ranks,
         run_dir=folder,
         patience=patience,
+        min_ranks=min_ranks,
     )
 
 
@@ -151,6 +160,24 @@ def test_error_of_a_rank_reaches_the_parent_and_ends_all(tmp_path):
         require_no_process(handle)
 
 
+def test_error_of_ranks_that_do_not_agree_names_the_rank(tmp_path):
+    fault = {"kind": "drift", "at_unit": 9, "rank": 1}
+    with (
+        start(tmp_path, fault=fault) as handle,
+        pytest.raises(WorkerError, match="DesyncError: rank 1 and"),
+    ):
+        handle.join(60)
+    require_no_process(handle)
+
+
+def test_team_with_fewer_ranks_than_allowed_ends(tmp_path):
+    fault = {"kind": signal.SIGKILL, "at_unit": 9, "rank": 1}
+    told = "1 rank is left, and min_ranks is 2"
+    handle = start(tmp_path, ranks=2, fault=fault, min_ranks=2)
+    with handle, pytest.raises(WorkerError, match=told):
+        handle.join(60)
+
+
 def test_death_of_the_only_rank_is_an_error_and_ends_what_it_started(tmp_path):
     handle = launch(team_jobs.die_with_a_child, str(tmp_path), devices=1, run_dir=tmp_path)
     with pytest.raises(WorkerError, match=r"no rank is left: rank 0 died \(signal 9\)"):
@@ -160,10 +187,19 @@ def test_death_of_the_only_rank_is_an_error_and_ends_what_it_started(tmp_path):
     require_no_process(handle)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_end_of_the_parent_leaves_no_process(tmp_path, number):
+@pytest.mark.parametrize(
+    ("number", "thread"),
+    [
+        (signal.SIGINT, "main"),
+        (signal.SIGTERM, "main"),
+        (signal.SIGKILL, "main"),
+        # Linux would take the end of this thread for the end of the parent, so only the store tells.
+        (signal.SIGKILL, "other"),
+    ],
+)
+def test_end_of_the_parent_leaves_no_process(tmp_path, number, thread):
     parent = subprocess.Popen(
-        [sys.executable, "-c", LAUNCHER, str(tmp_path)],
+        [sys.executable, "-c", LAUNCHER, str(tmp_path), thread],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
