@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import flodl.distributed
 
 FOLDER = Path(flodl.distributed.__file__).parent
@@ -31,7 +33,9 @@ def test_package_in_a_fresh_process_imports_nothing_heavy():
 
 def test_modules_import_only_the_standard_library_and_each_other():
     wrong = []
-    for path in sorted(FOLDER.rglob("*.py")):
+    for path in sorted(
+        FOLDER.glob("*.py")
+    ):  # the processes of a team, in a package below, need torch
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):
@@ -43,3 +47,12 @@ def test_modules_import_only_the_standard_library_and_each_other():
                 and not name.startswith("flodl.distributed")
             ]
     assert wrong == []
+
+
+@pytest.mark.slow
+def test_flodl_in_a_fresh_process_imports_no_team():
+    program = "import sys, flodl; print([name for name in sys.modules if '.team' in name])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n")

@@ -1,0 +1,51 @@
+"""Failures of a team of processes, each with the rank and what to type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import final
+
+from flodl.errors import FlodlError
+
+
+@final
+class TeamError(FlodlError):
+    """A team cannot start or go on: bad settings, a job that cannot travel, too few ranks."""
+
+
+@final
+class WorkerError(FlodlError):
+    """A rank raised an error, or every rank died.
+
+    Attributes:
+        rank: the rank that failed first.
+        log: the file with everything that the rank printed.
+    """
+
+    def __init__(self, message: str, *, rank: int, log: Path) -> None:
+        self.rank = rank
+        self.log = log
+        super().__init__(message)
+
+
+@final
+class DesyncError(FlodlError):
+    """Ranks that must share one state do not.
+
+    Attributes:
+        ranks: the ranks whose state differs from that of the majority.
+    """
+
+    def __init__(self, message: str, *, ranks: tuple[int, ...]) -> None:
+        self.ranks = ranks
+        super().__init__(message)
+
+
+@final
+class LeftOutError(FlodlError):
+    """The others went on without this rank, because it was silent for longer than the patience."""
+
+
+@final
+class PeerLostError(FlodlError):
+    """A collective cannot complete, because a member is dead or silent; the team regroups."""

@@ -1,0 +1,261 @@
+"""Membership of one rank: generations of members, and the collectives between them.
+
+Example: three ranks in generation 4; the system kills rank 1 while all gather.
+
+    ranks 0, 2   the collective fails at once, because the connections of rank 1 are closed
+    rank 0       sets g5/join/0, and waits until each old member joined, is dead, or is silent
+    parent       learns the end of rank 1 from the system, and sets dead/1
+    rank 2       joins too; whoever sees the wait over proposes members 0 and 2: compare_set, one wins
+    both         connect a new process group under the prefix g5, and repeat the collective
+
+A rank enters generation n+1 only from generation n, and members only become fewer. So a rank that is
+still training learns of the change at its next collective, whenever that is; the others wait for it as
+long as it gives signs of life. A rank that finds itself left out ends (`LeftOutError`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Final, final
+
+import torch
+from torch import Tensor
+from torch._C._distributed_c10d import PrefixStore, TCPStore
+
+from flodl.distributed.control import ControlRow
+from flodl.distributed.team.failures import DesyncError, LeftOutError, PeerLostError, TeamError
+from flodl.distributed.team.group import Group
+from flodl.distributed.team.heartbeat import Heartbeat
+
+_POLL: Final = 0.002
+_CONNECT: Final = 2.0  # seconds for the first try to connect a generation; doubled by each failure
+
+
+@final
+class Team:
+    """The ranks that train together, as one of them sees them.
+
+    A worker gets it as the first argument of its job.
+
+    Args:
+        address: host and port of the store.
+        rank: id of this rank, which it keeps for life.
+        devices: device of each rank that starts.
+        patience: seconds for which the others wait for a rank that gives no sign of life.
+        min_ranks: fewer ranks than these end the run.
+
+    Attributes:
+        rank: id of this rank.
+        device: name of its device.
+        members: ids of the ranks of this generation, ascending.
+        generation: number of the generation, from 0.
+        regroup_seconds: time that the last change of members took, from the failure on.
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        rank: int,
+        devices: Sequence[str],
+        *,
+        patience: float = 30.0,
+        min_ranks: int = 1,
+    ) -> None:
+        self.rank = rank
+        self.device = devices[rank]
+        self.members = tuple(range(len(devices)))
+        self.generation = -1
+        self.regroup_seconds = 0.0
+        self._patience = patience
+        self._min_ranks = min_ranks
+        self._connect = _CONNECT
+        self._group: Group | None = None
+        host, port = address
+        self._store = TCPStore(
+            host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=60)
+        )
+        self._heartbeat = Heartbeat(address, self.members, patience, rank)
+
+    @property
+    def position(self) -> int:
+        """Position of this rank among the members."""
+        return self.members.index(self.rank)
+
+    def gather(self, row: ControlRow) -> list[ControlRow]:
+        """Return the rows of all members that are alive, in the order of their ids.
+
+        It waits for members that are slow, and regroups without those that are dead or silent.
+
+        Raises:
+            LeftOutError: the others went on without this rank.
+            TeamError: too few ranks are left.
+        """
+        while True:
+            try:
+                return [
+                    ControlRow.from_numbers(each)
+                    for each in self._require_group().gather(row.to_numbers())
+                ]
+            except PeerLostError:
+                self._drop_group()
+
+    def sum_up(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Return the sums of tensors over the members; the tensors themselves stay as they are.
+
+        Raises:
+            PeerLostError: a member is lost; gather rows again, then repeat the sum from the same tensors.
+        """
+        return self._in_one_piece(tensors, lambda group, flat: group.sum_up(flat))
+
+    def share(self, tensors: Sequence[Tensor], source: int) -> list[Tensor]:
+        """Return the tensors of rank `source`; on all ranks they have the same shapes.
+
+        Raises:
+            PeerLostError: a member is lost; gather rows again.
+        """
+        position = self.members.index(source)
+        return self._in_one_piece(tensors, lambda group, flat: group.send_from(position, flat))
+
+    def share_text(self, text: str, source: int) -> str:
+        """Return the text of rank `source`.
+
+        Raises:
+            PeerLostError: a member is lost; gather rows again.
+        """
+        data = text.encode() if self.rank == source else b""
+        size = self.share([torch.tensor([len(data)])], source)[0]
+        found = torch.zeros(int(size.item()), dtype=torch.uint8)
+        if data:
+            found = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        return bytes(self.share([found], source)[0].tolist()).decode()
+
+    def finish(self) -> None:
+        """Leave the team when all members leave it: a connection closed earlier would be a loss to them."""
+        self._store.set(f"finished/{self.rank}", "")
+        for rank in self.members:
+            while rank != self.rank and self._may_come(rank):
+                time.sleep(_POLL)
+        self._drop_group()
+
+    def close(self) -> None:
+        """End the signs of life of this rank, and its connections."""
+        self._drop_group()
+        self._heartbeat.close()
+
+    def _in_one_piece(
+        self, tensors: Sequence[Tensor], act: Callable[[Group, Tensor], None]
+    ) -> list[Tensor]:
+        """Return copies of tensors after a collective on them, one for each dtype."""
+        found: list[Tensor] = [torch.empty(0)] * len(tensors)
+        for dtype in dict.fromkeys(each.dtype for each in tensors):
+            places = [place for place, each in enumerate(tensors) if each.dtype == dtype]
+            flat = torch.cat([tensors[place].detach().reshape(-1).to("cpu") for place in places])
+            try:
+                act(self._require_group(), flat)
+            except PeerLostError:
+                self._drop_group()
+                raise
+            parts = torch.split(flat, [tensors[place].numel() for place in places])
+            for place, part in zip(places, parts, strict=True):
+                like = tensors[place]
+                found[place] = part.reshape(like.shape).to(like.device)
+        return found
+
+    def _require_group(self) -> Group:
+        while self._group is None:
+            start = time.perf_counter()
+            try:
+                self._group = self._regroup()
+            except PeerLostError:
+                self._connect *= 2
+            else:
+                self._connect = _CONNECT
+                self.regroup_seconds = time.perf_counter() - start
+        return self._group
+
+    def _drop_group(self) -> None:
+        if self._group is not None:
+            self._group.close()
+            self._group = None
+
+    def _regroup(self) -> Group:
+        """Enter the next generation, and connect to its members."""
+        self.generation += 1
+        prefix = f"g{self.generation}"
+        self._store.set(f"{prefix}/open", "")
+        self._store.set(f"{prefix}/join/{self.rank}", "")
+        self._await(prefix, "join", until=f"{prefix}/members")
+        joined = [rank for rank in self.members if self._has(f"{prefix}/join/{rank}", rank)]
+        # The value that stands wins: all members read the same list, whoever wrote it.
+        self._store.compare_set(f"{prefix}/members", "", json.dumps(joined))
+        self._enter(json.loads(self._store.get(f"{prefix}/members")))
+        self._store.set(f"{prefix}/here/{self.rank}", "")
+        self._await(prefix, "here", until=None)
+        if not all(self._has(f"{prefix}/here/{rank}", rank) for rank in self.members):
+            raise PeerLostError("a member died before it connected")
+        return Group(
+            PrefixStore(prefix, self._store),
+            self.position,
+            len(self.members),
+            connect=self._connect,
+            patience=self._patience,
+            is_hopeless=self._is_hopeless,
+        )
+
+    def _enter(self, members: list[int]) -> None:
+        if self.rank not in members:
+            raise LeftOutError(
+                f"rank {self.rank} was silent for more than {self._patience} s, so ranks {members} went on "
+                "without it; raise the patience if the machine only was busy"
+            )
+        if len(members) < self._min_ranks:
+            left = "1 rank is" if len(members) == 1 else f"{len(members)} ranks are"
+            raise TeamError(
+                f"{left} left, and min_ranks is {self._min_ranks}; "
+                "start again with the devices that work, or lower min_ranks"
+            )
+        self.members = tuple(members)
+
+    def _await(self, prefix: str, step: str, until: str | None) -> None:
+        """Wait until each member took a step, is dead or is silent; or until a key exists."""
+        waiting = list(self.members)
+        while waiting and not (until and self._store.check([until])):
+            waiting = [
+                rank
+                for rank in waiting
+                if not self._store.check([f"{prefix}/{step}/{rank}"]) and self._may_come(rank)
+            ]
+            if waiting:
+                time.sleep(_POLL)
+
+    def _has(self, key: str, rank: int) -> bool:
+        return self._store.check([key]) and not self._store.check([f"dead/{rank}"])
+
+    def _may_come(self, rank: int) -> bool:
+        if self._store.check([f"dead/{rank}"]) or self._heartbeat.is_silent(rank):
+            return False
+        return not self._store.check([f"finished/{rank}"])
+
+    def _is_hopeless(self) -> bool:
+        """Return True if a member is silent, or another one already regroups."""
+        if any(self._heartbeat.is_silent(rank) for rank in self.members):
+            return True
+        return self._store.check([f"g{self.generation + 1}/open"])
+
+
+def require_agreement(rows: Sequence[ControlRow]) -> None:
+    """Raise a DesyncError unless the rows of one window report one state."""
+    states = [row.crc for row in rows]
+    usual = max(dict.fromkeys(states), key=states.count)
+    others = tuple(row.rank for row in rows if row.crc != usual)
+    if others:
+        named = "rank" if len(others) == 1 else "ranks"
+        raise DesyncError(
+            f"{named} {', '.join(map(str, others))} and the rest do not share one state any more in "
+            f"window {rows[0].window}: something that each rank does for itself (a random number, a file, "
+            "the time) changed weights or decisions; resume from a checkpoint",
+            ranks=others,
+        )

@@ -1,0 +1,118 @@
+"""Jobs that the tests of teams run in workers, and the faults that they plan."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import torch
+
+from flodl.distributed import WindowPlanner
+from flodl.distributed.team import PeerLostError, Team, WindowRunner, WindowWork
+
+
+class Influence:
+    """A state to which each unit adds one at its own index."""
+
+    def __init__(self, units):
+        self.committed = torch.zeros(units)
+        self.own = torch.zeros(units)
+
+    def commit(self, sums, rows):
+        self.committed += sums[0]
+        self.own.zero_()
+
+    def adopt(self, tensors):
+        self.committed.copy_(tensors[0])
+        self.own.zero_()
+
+    def work(self, train):
+        return WindowWork(
+            train=train,
+            contribution=lambda: [self.own],
+            commit=self.commit,
+            state=lambda: [self.committed],
+            adopt=self.adopt,
+        )
+
+
+def count_influence(team, units, seconds, folder, fault=None):
+    """Train all units, and return the state with what the team went through."""
+    influence = Influence(units)
+    regroups = []
+    time_regroups(regroups)
+    done = 0
+
+    def train(unit):
+        nonlocal done
+        done += 1
+        if done == 2:
+            (Path(folder) / f"trains-{team.rank}").touch()
+        time.sleep(seconds)
+        if fault is not None and done == fault.get("at_unit") and team.rank == fault["rank"]:
+            (Path(folder) / "fault").write_text(str(time.time()))
+            if fault["kind"] == "raise":
+                raise ValueError(f"unit {unit} is bad")
+            if fault["kind"] == "drift":
+                influence.committed[0] += 1e-6
+                return
+            os.kill(os.getpid(), fault["kind"])
+        influence.own[unit] += 1
+
+    if fault is not None and "at_sum" in fault:
+        plant_in_sum(team, fault)
+    runner = WindowRunner(team, WindowPlanner(units, team.members), influence.work(train))
+    runner.run()
+    return {
+        "state": influence.committed,
+        "ledger": runner.planner.ledger.ranges,
+        "members": team.members,
+        "regroups": regroups,
+    }
+
+
+def time_regroups(found):
+    regroup = Team._regroup
+
+    def timed(self):
+        start = time.perf_counter()
+        group = regroup(self)
+        found.append((time.time(), time.perf_counter() - start, self.members))
+        return group
+
+    Team._regroup = timed
+
+
+def plant_in_sum(team, fault):
+    """Let a rank die around the n-th sum, and others take a sum that arrived for a lost one."""
+    sum_up = Team.sum_up
+    calls = 0
+
+    def faulty(self, tensors):
+        nonlocal calls
+        calls += 1
+        is_hit = calls == fault["at_sum"]
+        if is_hit and team.rank == fault["rank"] and not fault["half"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        sums = sum_up(self, tensors)
+        if is_hit and fault["half"]:
+            if team.rank == fault["rank"]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if team.rank in fault["misses"]:
+                self._drop_group()
+                raise PeerLostError("planted: the sum did not arrive")
+        return sums
+
+    Team.sum_up = faulty
+
+
+def sleep_long(team, folder):
+    (Path(folder) / f"trains-{team.rank}").touch()
+    time.sleep(120)
+
+
+def die_with_a_child(team, folder):
+    child = subprocess.Popen(["sleep", "120"])
+    (Path(folder) / "child").write_text(str(child.pid))
+    os.kill(os.getpid(), signal.SIGKILL)
