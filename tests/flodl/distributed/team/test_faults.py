@@ -105,14 +105,15 @@ def test_team_with_killed_ranks_trains_each_unit_once(tmp_path, seed):
     assert min(last) < 1.0
 
 
+# Even where a loaded machine makes windows long: the first has one unit for each rank, so two sums exist.
 def test_death_between_report_and_sum_repeats_only_the_sum(tmp_path):
-    fault = {"at_sum": 4, "rank": 1, "half": False}
+    fault = {"at_sum": 2, "rank": 1, "half": False}
     with start(tmp_path, fault=fault) as handle:
         require_exactly_once(handle.join(60), (0, 2))
 
 
 def test_half_commit_is_adopted_by_the_rank_behind(tmp_path):
-    fault = {"at_sum": 4, "rank": 0, "half": True, "misses": [2]}
+    fault = {"at_sum": 2, "rank": 0, "half": True, "misses": [2]}
     with start(tmp_path, fault=fault) as handle:
         require_exactly_once(handle.join(60), (1, 2))
 
@@ -138,13 +139,21 @@ def test_stopped_rank_is_passed_by_and_ends_when_it_wakes(tmp_path):
     require_exactly_once(results, (0, 2), units=1600)
     stopped = float((tmp_path / "fault").read_text())
     regrouped = max(found["regroups"][-1][0] for found in results.values())
-    assert patience * 0.8 < regrouped - stopped < patience + 1.5
+    # 1.5 s where nothing else runs; the workers of the tests share the cores.
+    assert patience * 0.8 < regrouped - stopped < patience + 2.5
 
 
 def test_rank_that_stays_stopped_does_not_hold_the_end(tmp_path):
     fault = {"kind": signal.SIGSTOP, "at_unit": 20, "rank": 2}
     with start(tmp_path, fault=fault, patience=1.0) as handle:
         require_exactly_once(handle.join(60), (0, 1))
+    require_no_process(handle)
+
+
+def test_member_that_is_stopped_after_the_end_does_not_hold_it(tmp_path):
+    with launch(team_jobs.stop_at_the_end, devices=2, run_dir=tmp_path, patience=0.5) as handle:
+        results = handle.join(60)
+    assert [each.rank for each in results[0]] == [0, 1]
     require_no_process(handle)
 
 
