@@ -175,7 +175,7 @@ class TeamHandle:
                 f"ranks {running} still run after {timeout} s; join again, or end()"
             )
         self.end()
-        return dict(self._results)
+        return dict(sorted(self._results.items()))
 
     def end(self) -> None:
         """End all ranks and remove what they shared; nothing happens the second time."""

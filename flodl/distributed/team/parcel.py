@@ -76,11 +76,16 @@ def _explain(job: Mapping[str, Any], module: Any, error: Exception) -> str:
     name, found = _culprit(job, module)
     has = "" if module is _BY_NAME else " (cloudpickle was tried too)"
     return (
-        f"{name}, a {type(found).__qualname__}, cannot travel to another process: {error}{has}. Three ways "
+        f"{name}, a {_kind(found)}, cannot travel to another process: {error}{has}. Three ways "
         "out: move the function or class to the top level of a module that workers can import; "
         "`python -m pip install cloudpickle`, which takes lambdas and functions of a script by value; or "
         "pass plain arguments (numbers, texts, paths, tensors) and make the object inside the job"
     )
+
+
+def _kind(value: Any) -> str:
+    kind = type(value).__qualname__
+    return f"{kind} {value.__qualname__!r}" if isinstance(value, types.FunctionType) else kind
 
 
 def _culprit(job: Mapping[str, Any], module: Any) -> tuple[str, Any]:

@@ -73,6 +73,7 @@ class Team:
         self._min_ranks = min_ranks
         self._connect = _CONNECT
         self._group: Group | None = None
+        self._left_out: LeftOutError | None = None
         host, port = address
         self._store = TCPStore(
             host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=60)
@@ -165,6 +166,8 @@ class Team:
         return found
 
     def _require_group(self) -> Group:
+        if self._left_out is not None:
+            raise self._left_out  # it must not form a team of its own
         while self._group is None:
             start = time.perf_counter()
             try:
@@ -207,10 +210,11 @@ class Team:
 
     def _enter(self, members: list[int]) -> None:
         if self.rank not in members:
-            raise LeftOutError(
+            self._left_out = LeftOutError(
                 f"rank {self.rank} was silent for more than {self._patience} s, so ranks {members} went on "
                 "without it; raise the patience if the machine only was busy"
             )
+            raise self._left_out
         if len(members) < self._min_ranks:
             left = "1 rank is" if len(members) == 1 else f"{len(members)} ranks are"
             raise TeamError(

@@ -104,6 +104,7 @@ def test_team_with_killed_ranks_trains_each_unit_once(tmp_path, seed):
     require_no_process(handle)
 
 
+# Even where a loaded machine makes windows long: the first has one unit for each rank, so two sums exist.
 def test_death_between_report_and_sum_repeats_only_the_sum(tmp_path):
     fault = {"at_sum": 2, "rank": 1, "half": False}
     with start(tmp_path, fault=fault) as handle:
@@ -142,6 +143,13 @@ def test_rank_that_stays_stopped_does_not_hold_the_end(tmp_path):
     fault = {"kind": signal.SIGSTOP, "at_unit": 3, "rank": 2}
     with start(tmp_path, fault=fault, patience=2.0) as handle:
         require_exactly_once(handle.join(60), (0, 1))
+    require_no_process(handle)
+
+
+def test_member_that_is_stopped_after_the_end_does_not_hold_it(tmp_path):
+    with launch(team_jobs.stop_at_the_end, devices=2, run_dir=tmp_path, patience=3.0) as handle:
+        results = handle.join(60)
+    assert [each.rank for each in results[0]] == [0, 1]
     require_no_process(handle)
 
 

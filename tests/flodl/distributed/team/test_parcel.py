@@ -1,6 +1,9 @@
 """A job travels as a file, or an error names what cannot."""
 
+import operator
+import pickle
 import threading
+import types
 
 import pytest
 import torch
@@ -35,11 +38,11 @@ def test_unpack_twice_shares_no_write(tmp_path):
 @pytest.mark.parametrize(
     ("args", "kwargs", "named"),
     [
-        ((1, lambda: 1), {}, "argument 2, a function, cannot travel"),
+        ((1, lambda: 1), {}, r"argument 2, a function '.*<lambda>', cannot travel"),
         (
             (),
             {"data": {"maps": [abs, lambda: 1]}},
-            r"argument data\['maps'\]\[1\], a function, cannot",
+            r"argument data\['maps'\]\[1\], a function '.*<lambda>', cannot",
         ),
     ],
 )
@@ -64,9 +67,30 @@ def test_pack_with_a_function_of_the_script_asks_for_cloudpickle(tmp_path, monke
     in_script.__module__ = "__main__"
     monkeypatch.setattr(parcel, "_cloudpickle", lambda: None)
     with pytest.raises(
-        TeamError, match=r"the function, a function, .* is defined in the script itself"
+        TeamError,
+        match=r"the function, a function '.*in_script', .* is defined in the script itself",
     ):
         parcel.pack({"function": in_script, "args": (), "kwargs": {}}, tmp_path / "parcel")
+
+
+def test_pack_with_cloudpickle_installed_uses_it_only_where_needed(tmp_path, monkeypatch):
+    used = []
+
+    class ByValue(pickle.Pickler):
+        def reducer_override(self, obj):
+            used.append(obj)
+            return (
+                (operator.attrgetter, ("real",))
+                if isinstance(obj, types.FunctionType)
+                else NotImplemented
+            )
+
+    stand_in = types.SimpleNamespace(Pickler=ByValue, dump=pickle.dump, __name__="cloudpickle")
+    monkeypatch.setattr(parcel, "_cloudpickle", lambda: stand_in)
+    parcel.pack(job(1), tmp_path / "parcel")
+    assert used == []
+    parcel.pack(job(lambda: 1), tmp_path / "parcel")
+    assert parcel.unpack(tmp_path / "parcel")["args"][0](3 + 4j) == 3.0
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Collectives and membership of a team, here between threads of one process."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -33,6 +34,19 @@ def run(store, job, ranks=2, patience=10.0):
 
     with ThreadPoolExecutor(ranks) as pool:
         return list(pool.map(member, range(ranks)))
+
+
+def wait_for(store, key):
+    limit = time.monotonic() + 5
+    while not store[0].check([key]):
+        assert time.monotonic() < limit
+        time.sleep(0.005)
+
+
+def gather_on(team):
+    """Gather again and again: what the others gave up may still complete, but no regroup does."""
+    while True:
+        team.gather(row(team.rank))
 
 
 def test_gather_returns_the_rows_of_all_in_order(store):
@@ -87,11 +101,40 @@ def test_member_that_wakes_finds_itself_left_out(store):
         team.gather(row(team.rank))
         if team.rank == 1:
             team._heartbeat.close()  # as if it were stopped
-            while not store[0].check(["g1/here/0"]):
-                pass
+            wait_for(store, "g1/here/0")
             with pytest.raises(LeftOutError, match=r"rank 1 was silent for more than 0.3 s"):
-                team.gather(row(team.rank))
+                gather_on(team)
+            with pytest.raises(LeftOutError):
+                team.sum_up([torch.ones(2)])
             return None
         return [each.rank for each in team.gather(row(team.rank))]
 
     assert run(store, job, patience=0.3) == [[0], None]
+
+
+def test_wait_ends_when_another_member_regroups(store):
+    def job(team):
+        team.gather(row(team.rank))
+        if team.rank == 1:
+            store[0].set("g1/open", "")
+            wait_for(store, "g1/join/0")  # long before the patience is over
+            team._drop_group()
+        return [each.rank for each in team.gather(row(team.rank))], team.generation
+
+    assert run(store, job) == [([0, 1], 1)] * 2
+
+
+def test_finish_waits_for_the_other_members(store):
+    order = []
+
+    def job(team):
+        team.gather(row(team.rank))
+        if team.rank == 1:
+            wait_for(store, "finished/0")
+            time.sleep(0.1)
+            order.append("1 begins")
+        team.finish()
+        order.append("ends")
+
+    run(store, job)
+    assert order == ["1 begins", "ends", "ends"]
