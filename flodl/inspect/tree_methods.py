@@ -108,7 +108,7 @@ class TreeMixin(AbstractViewer):
         return tree.param_summary(self._viewed)
 
     def summary(self, *inputs: Any, depth: int | None = None, **named: Any) -> Summary:
-        """Run a copy once; return the outputs, parameters and multiply-accumulates of each part."""
+        """Run copies; return outputs, parameters and operations of each part, and the sizes of each value."""
         from flodl.inspect.summary import summary
 
         return summary(self._viewed, *inputs, depth=depth, **named)

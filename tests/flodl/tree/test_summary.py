@@ -1,6 +1,7 @@
 """Summaries of parts: equal to torch's counter, on ports as on the originals, and without a trace."""
 
 import copy
+import functools
 import json
 
 import pytest
@@ -85,11 +86,18 @@ def test_summary_of_a_graph_counts_frozen_parameters_and_is_json():
     graph = FlowBuilder.from_(nn.Linear(4, 8)).tag("hidden").through(nn.Linear(8, 2)).build()
     graph.freeze("hidden")
     found = graph.summary(torch.ones(3, 4))
-    assert [part["path"] for part in json.loads(found.to_json())] == ["", "hidden", "linear_1"]
+    document = json.loads(found.to_json())
+    assert set(document) == {"parts", "values"}
+    assert [part["path"] for part in document["parts"]] == ["", "hidden", "linear_1"]
+    assert document["values"][0] == {
+        "name": "hidden", "kind": "output", "line": "", "calls": 1,
+        "shapes": [[3, 8]], "dtypes": ["float32"], "bytes": 96,
+    }  # fmt: skip
     assert [(part.parameters, part.trainable) for part in found.parts] == [
         (58, 18), (40, 0), (18, 18)
     ]  # fmt: skip
-    assert str(found).splitlines()[1].split() == ["model", "Graph", "3x2", "float32", "58", "144"]
+    row = ["model", "Graph", "3x2", "float32", "24", "58", "232", "144"]
+    assert str(found).splitlines()[1].split() == row
 
 
 class Shared(nn.Module):
@@ -141,6 +149,80 @@ def test_summary_of_a_loop_counts_every_turn():
     part = flodl.view(Loop()).summary(torch.ones(1, 4)).parts[1]
     assert part.calls > 1
     assert part.macs == 16 * part.calls
+
+
+@pytest.mark.parametrize("was_called", [False, True])
+@pytest.mark.parametrize("kind", [Plain, Ported])
+def test_summary_of_values_has_the_bytes_of_the_cache(kind, was_called):
+    model = kind().double()
+    x = X.double()
+    if was_called:
+        model(x)
+    found = flodl.view(model).summary(x)
+    _, cache = flodl.view(model).run_with_cache(x)
+    names = [each.name for each in flodl.view(model).names()]
+    assert [each.name for each in found.values] == names
+    assert ("x" in names) == (kind is Ported)
+    for each in found.values:
+        seen = cache.every(each.name) if each.name in cache else ()
+        assert each.calls == len(seen), each.name
+        if seen and isinstance(seen[-1], torch.Tensor):
+            assert each.bytes == seen[-1].nbytes
+            assert (each.shapes, each.dtypes) == ((tuple(seen[-1].shape),), ("float64",))
+    by_path = {part.path: part for part in found.parts}
+    assert by_path["conv"].output_bytes == cache["conv"].nbytes
+    assert by_path["heads.0"].parameter_bytes == 8 * (4 * 2 + 2)
+    assert by_path["spare"].output_bytes == 0
+
+
+def test_values_text_has_a_row_per_value_and_a_dash_for_none():
+    found = flodl.view(Plain()).summary(X)
+    lines = [line.split() for line in found.values_text.splitlines()]
+    assert lines[0] == ["value", "shape", "dtype", "bytes"]
+    assert ["conv", "2x4x5x5", "float32", "800"] in lines
+    assert ["spare", "-", "0"] in lines
+
+
+def test_summary_with_a_depth_lists_the_values_of_that_many_levels():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU(), nn.Linear(2, 2)))
+    view = flodl.view(model)
+    names = [
+        [each.name for each in view.summary(torch.ones(1, 2), depth=depth).values]
+        for depth in (0, 1, None)
+    ]
+    assert names == [[], ["0", "1"], ["0", "1", "1.0", "1.1"]]
+
+
+def test_summary_of_a_layer_alone_has_no_values():
+    found = flodl.view(nn.Linear(2, 3)).summary(torch.ones(1, 2))
+    assert found.values == ()
+    assert found.values_text == "value  shape  dtype  bytes"
+    assert found.parts[0].output_bytes == 12
+
+
+def test_summary_of_a_new_way_sees_its_values_once():
+    class Loop(FlowModule):
+        def flow(self, x: Flow):
+            while (x.sum() < 100).through(bool):
+                y = x * 2
+                x = y + 10
+            return x
+
+    found = {each.name: each for each in flodl.view(Loop()).summary(torch.ones(1, 4)).values}
+    assert found["y[0]"].calls == found["y"].calls == 1
+
+
+def test_summary_of_a_plan_with_objects_of_its_own_has_its_values():
+    class Own(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.add = functools.partial(torch.add, torch.ones(4))
+
+        def flow(self, x: Flow):
+            return x.through(self.add).tag("sum")
+
+    found = {each.name: each for each in flodl.view(Own()).summary(torch.ones(2, 4)).values}
+    assert (found["sum"].calls, found["sum"].bytes) == (1, 32)
 
 
 def test_summary_with_inputs_that_do_not_fit_raises_as_the_call_does():
