@@ -62,7 +62,10 @@ class ChangeRow:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRow:
-    """A part of the model: `macs` counts all its calls, and those of its children."""
+    """A part of the model: `macs` and `seconds` count all its calls, and those of its children.
+
+    `seconds` is null without `--heat time`, and for a part that was not called.
+    """
 
     path: str
     kind: str
@@ -74,6 +77,17 @@ class PartRow:
     trainable: int
     parameter_bytes: int
     macs: int
+    seconds: float | None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoverageRow:
+    """The seconds of a forward, of its steps, and of what comes before the first step."""
+
+    total: float
+    steps: float
+    entry: float
 
 
 @final
@@ -93,10 +107,11 @@ class ValueRow:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryRows:
-    """The parts and the values of the model."""
+    """The parts and the values of the model; `coverage` is null without times."""
 
     parts: tuple[PartRow, ...]
     values: tuple[ValueRow, ...]
+    coverage: CoverageRow | None
 
 
 @final
@@ -163,7 +178,11 @@ def parse(
         typer.Option("--example", help='How to make and call it: "Net(10): torch.randn(2, 3)".'),
     ] = "",
     heat: Annotated[
-        Heat, typer.Option("--heat", help="Colour steps by what they cost in a run.")
+        Heat,
+        typer.Option(
+            "--heat",
+            help="Colour steps by what they cost in a run; `time` after --summary adds a column.",
+        ),
     ] = "none",
     depth: Annotated[
         int, typer.Option("--depth", min=0, help="Open this many levels of nested graphs.")
@@ -312,6 +331,7 @@ def _summary(text: str) -> SummaryRows:
     return SummaryRows(
         parts=tuple(PartRow(**_frozen(row)) for row in rows["parts"]),
         values=tuple(ValueRow(**_frozen(row)) for row in rows["values"]),
+        coverage=CoverageRow(**rows["coverage"]) if "coverage" in rows else None,
     )
 
 

@@ -117,7 +117,7 @@ def _summary(subject: Subject, request: Request) -> Summary | None:
     if not set(SUMMARIES) & set(request.formats):
         return None
     args, kwargs = subject.arguments or ((), {})
-    return summary(subject.graph, *args, **kwargs)
+    return summary(subject.graph, *args, timed=request.heat == "time", **kwargs)
 
 
 def _facts(subject: Subject) -> ModelFacts:

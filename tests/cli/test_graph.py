@@ -143,6 +143,20 @@ def test_graph_summary_with_values_prints_and_returns_both(fdl, folder):
     assert json.loads(fdl("graph", "model.py:Net", "--json").stdout)["data"]["summary"] is None
 
 
+def test_graph_summary_with_heat_time_has_times_and_their_coverage(fdl, folder):
+    asked = ("graph", "model.py:Net", "--summary", "--heat", "time")
+    done = fdl(*asked)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split()[-1] == "time"
+    assert lines[-1].startswith("the times cover ")
+    found = json.loads(fdl(*asked, "--json").stdout)["data"]["summary"]
+    assert 0 < found["coverage"]["steps"] < found["coverage"]["total"]
+    assert found["parts"][0]["seconds"] == found["coverage"]["total"]
+    plain = json.loads(fdl("graph", "model.py:Net", "--summary", "--json").stdout)["data"]
+    assert plain["summary"]["coverage"] is plain["summary"]["parts"][0]["seconds"] is None
+
+
 def test_graph_of_a_file_lists_its_models(fdl, folder):
     done = fdl("graph", "model.py")
     assert done.returncode == 0, done.stderr

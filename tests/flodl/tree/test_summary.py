@@ -3,6 +3,7 @@
 import copy
 import functools
 import json
+import time
 
 import pytest
 import torch
@@ -228,3 +229,98 @@ def test_summary_of_a_plan_with_objects_of_its_own_has_its_values():
 def test_summary_with_inputs_that_do_not_fit_raises_as_the_call_does():
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         flodl.view(nn.Linear(3, 3)).summary(torch.ones(2, 4))
+
+
+class Branch(FlowModule):
+    def __init__(self, width=256):
+        super().__init__()
+        self.body, self.up, self.down = (nn.Linear(width, width) for _ in range(3))
+
+    def flow(self, x: Flow):
+        x = x.through(self.body)
+        if (x.sum() > 0).through(bool):
+            return x.through(self.up)
+        return x.through(self.down)
+
+
+class Turns(FlowModule):
+    def __init__(self, width=256):
+        super().__init__()
+        self.lin = nn.Linear(width, width)
+
+    def flow(self, x: Flow):
+        while (x.sum() < 1e5).through(bool):
+            x = x.through(self.lin).abs() + x + 2
+        return x
+
+
+@pytest.mark.parametrize("kind", [Branch, Turns])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_summary_with_times_covers_the_forward_on_every_way(kind, sign):
+    torch.manual_seed(0)
+    model = kind()
+    x = torch.ones(64, 256)
+    with torch.no_grad():
+        for each in (1, -1, 1):  # the way of `sign` leaves a plan by a side exit, or is the plan
+            model(each * x)
+        found = max(
+            (flodl.view(model).summary(sign * x, timed=True) for _ in range(3)),
+            key=lambda each: each.coverage.share,
+        )
+    assert 0.95 <= found.coverage.share <= 1
+    parts = {part.path: part for part in found.parts}
+    assert parts[""].seconds == found.coverage.total
+    taken = [path for path, part in parts.items() if part.seconds is not None]
+    assert taken == [path for path, part in parts.items() if part.calls]
+    assert (
+        sum(part.seconds for path, part in parts.items() if path in taken[1:]) < parts[""].seconds
+    )
+    lines = str(found).splitlines()
+    assert lines[0].split()[-1] == "time"
+    assert lines[-1] == f"the times cover {found.coverage}"
+    assert json.loads(found.to_json())["coverage"]["total"] == found.coverage.total
+
+
+def test_summary_with_times_of_a_plain_module_covers_its_submodules():
+    class Sleeper(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(nn.Identity())
+            self.spare = nn.Identity()
+
+        def forward(self, x):
+            time.sleep(0.04)
+            return self.body(x)
+
+    class Slow(nn.Module):
+        def forward(self, x):
+            time.sleep(0.03)
+            return x
+
+    model = Sleeper()
+    model.body.append(nn.Sequential(Slow()))
+    found = flodl.view(model).summary(torch.ones(2), timed=True)
+    assert (
+        0.03 / 0.07 * 0.7 < found.coverage.share < 0.03 / 0.07 * 1.3
+    )  # what it does itself has no name
+    seconds = {part.path: part.seconds for part in found.parts}
+    assert seconds["spare"] is None
+    assert 0.03 <= seconds["body.1.0"] <= seconds["body.1"] <= seconds["body"] < seconds[""]
+
+
+def test_summary_of_a_flow_that_records_each_call_has_no_times():
+    class Growing(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.turns = 0
+
+        def flow(self, x: Flow):
+            self.turns += 1
+            for _ in range(self.turns):
+                x = x + 1
+            return x
+
+    found = flodl.view(Growing()).summary(torch.ones(2), timed=True)
+    assert found.coverage is None
+    assert found.parts[0].seconds is None
+    assert str(found).splitlines()[-1].startswith("no times: ")
