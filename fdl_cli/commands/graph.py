@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, final
+from typing import Annotated, Any, Final, Literal, final
 
 import typer
 
@@ -24,8 +24,8 @@ from flodl_verify.render.protocol import (
     write_request,
 )
 
-# The formats for a terminal; at most one of them is requested.
-_PRINTED: Final = ("summary", "values", "diff", "text")
+# The formats for a terminal, in the order in which they are printed.
+_PRINTED: Final = ("summary", "sizes", "values", "diff", "text")
 
 
 @final
@@ -61,10 +61,66 @@ class ChangeRow:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartRow:
+    """A part of the model: `macs` and `seconds` count all its calls, and those of its children.
+
+    `seconds` is null without `--heat time`, and for a part that was not called.
+    """
+
+    path: str
+    kind: str
+    calls: int
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    output_bytes: int
+    parameters: int
+    trainable: int
+    parameter_bytes: int
+    macs: int
+    seconds: float | None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoverageRow:
+    """The seconds of a forward, of its steps, and of what comes before the first step."""
+
+    total: float
+    steps: float
+    entry: float
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueRow:
+    """A value of the model; `kind` is `output` of a module or `value` of a flow."""
+
+    name: str
+    kind: str
+    line: str
+    calls: int
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    bytes: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryRows:
+    """The parts and the values of the model; `coverage` is null without times."""
+
+    parts: tuple[PartRow, ...]
+    values: tuple[ValueRow, ...]
+    coverage: CoverageRow | None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphData:
     """The pictures: `written` has a file per format; `text` is the summary, the differences, or the flow.
 
-    `models` are those of the file when no model was named. `changes` is null without `--diff`.
+    `models` are those of the file when no model was named. `changes` is null without `--diff`, `summary`
+    without `--summary`.
     """
 
     model: str
@@ -76,6 +132,7 @@ class GraphData:
     text: str
     models: tuple[ModelRow, ...]
     changes: tuple[ChangeRow, ...] | None
+    summary: SummaryRows | None
 
 
 def parse(
@@ -97,11 +154,16 @@ def parse(
     ] = None,
     summary: Annotated[
         bool,
-        typer.Option("--summary", help="Print outputs, parameters and MACs of each part instead."),
+        typer.Option(
+            "--summary", help="Print outputs, parameters, bytes and MACs of each part instead."
+        ),
     ] = False,
     values: Annotated[
         bool,
-        typer.Option("--values", help="Print the name, shape and line of every value instead."),
+        typer.Option(
+            "--values",
+            help="Print the name, shape and line of every value instead; after --summary, with bytes.",
+        ),
     ] = False,
     diff: Annotated[
         str,
@@ -116,7 +178,11 @@ def parse(
         typer.Option("--example", help='How to make and call it: "Net(10): torch.randn(2, 3)".'),
     ] = "",
     heat: Annotated[
-        Heat, typer.Option("--heat", help="Colour steps by what they cost in a run.")
+        Heat,
+        typer.Option(
+            "--heat",
+            help="Colour steps by what they cost in a run; `time` after --summary adds a column.",
+        ),
     ] = "none",
     depth: Annotated[
         int, typer.Option("--depth", min=0, help="Open this many levels of nested graphs.")
@@ -178,8 +244,7 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
             )
     python = user_python(context, options.python)
     require_torch(python, "drawing a model")
-    printed: tuple[Format, ...] = ("summary",) if options.summary else ()
-    printed = ("values",) if options.values else printed
+    printed = _printed(options)
     before = ""
     if options.diff:
         printed = ("diff", "changes")
@@ -197,9 +262,10 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
         nodes=answer.nodes,
         parameters=answer.parameters,
         written=targets,
-        text=next((pictures[form] for form in _PRINTED if form in pictures), ""),
+        text="\n".join(pictures[form] for form in _PRINTED if form in pictures),
         models=answer.models,
         changes=_changes(pictures["changes"]) if options.diff else None,
+        summary=_summary(pictures["rows"]) if options.summary else None,
     )
     differs = bool(data.changes)
     return CommandResult(
@@ -208,6 +274,12 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
         ok=not differs,
         exit_code=OperationFailedError.exit_code if differs else 0,
     )
+
+
+def _printed(options: GraphOptions) -> tuple[Format, ...]:
+    if options.summary:
+        return ("summary", "sizes", "rows") if options.values else ("summary", "rows")
+    return ("values",) if options.values else ()
 
 
 def _asks_for_more_than_text(options: GraphOptions) -> bool:
@@ -252,6 +324,19 @@ def show(result: CommandResult[GraphData], console: Console) -> None:
 def _changes(text: str) -> tuple[ChangeRow, ...]:
     rows = json.loads(text)["changes"]
     return tuple(ChangeRow(**{**row, "details": tuple(row["details"])}) for row in rows)
+
+
+def _summary(text: str) -> SummaryRows:
+    rows = json.loads(text)
+    return SummaryRows(
+        parts=tuple(PartRow(**_frozen(row)) for row in rows["parts"]),
+        values=tuple(ValueRow(**_frozen(row)) for row in rows["values"]),
+        coverage=CoverageRow(**rows["coverage"]) if "coverage" in rows else None,
+    )
+
+
+def _frozen(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"shapes": tuple(map(tuple, row["shapes"])), "dtypes": tuple(row["dtypes"])}
 
 
 def _old_model(context: Context, options: GraphOptions, name: str) -> tuple[Path, str]:

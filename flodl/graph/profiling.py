@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # The first passes of a plan fill caches, choose algorithms and reserve memory.
 WARM_UP = 3
-# Passes whose events the device has not reached yet; more would hold its events without an end.
+# Passes that wait for the statistics; more would hold marks, and events of the device, without an end.
 MOST_WAITING = 64
 
 
@@ -70,6 +70,19 @@ class Profiler:
         self._spec = None
         self._nodes, self._times = [], []
 
+    def entry(self, began: Any) -> float | None:
+        """Return the seconds from a mark before the last forward to its first step.
+
+        Return `None` if that forward was recorded, so that the marks are of another one or gone.
+
+        Args:
+            began: what the clock gave when the forward was called.
+        """
+        if self._spec is None or len(self._times) < 2:
+            return None
+        seconds = self._seconds([began, *self._times])[0]
+        return seconds if seconds >= 0 else None
+
     def profile(self) -> Profile | None:
         """Return the times of the last forward, `None` before the first one."""
         found = self.times()
@@ -108,7 +121,12 @@ class Profiler:
         self._add_up(wait=False)
 
     def _add_up(self, *, wait: bool) -> None:
-        """Add up the passes that are put aside; without `wait`, those that the device has finished."""
+        """Add up the passes that are put aside; without `wait`, those that the device has finished.
+
+        Only many of them are worth the work: it happens within a forward, whose time it must not be.
+        """
+        if not wait and len(self._waiting) <= MOST_WAITING:
+            return
         while self._waiting:
             spec, nodes, times = self._waiting[0]
             must_wait = wait or len(self._waiting) > MOST_WAITING

@@ -23,7 +23,7 @@ from torch import nn
 
 from flodl.graph.observed import twin_of
 from flodl.inspect.drawing import part_of
-from flodl.inspect.summary import summary
+from flodl.inspect.summary import part_summaries
 from flodl.ir.pretty import argument_text, step_texts
 from flodl.observe.export import write_text
 from flodl.visual.assemble import View
@@ -223,8 +223,8 @@ def facts(module: nn.Module, *inputs: Any, **named: Any) -> ModelFacts:
         {'bias': 'float32[8]', 'weight': 'float32[8, 4]'}
     """
     runs = bool(inputs or named)
-    table = summary(module, *inputs, **named) if runs else None
-    outputs = {} if table is None else {each.path: each.output for each in table.parts}
+    table = part_summaries(module, inputs, named) if runs else None
+    outputs = {} if table is None else {each.path: each.output for each in table}
     flows = dict(_flows(_part(module, inputs, named), ""))
     return ModelFacts(
         title=type(module).__name__,
@@ -233,7 +233,7 @@ def facts(module: nn.Module, *inputs: Any, **named: Any) -> ModelFacts:
             for path, each in module.named_modules(remove_duplicate=False)
         ),
         parameters=sum(_elements(each) for each in module.parameters()),
-        macs=None if table is None else table.macs,
+        macs=None if table is None else table[0].macs,
     )
 
 

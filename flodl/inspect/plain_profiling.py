@@ -62,6 +62,8 @@ class _Profiler:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.last: dict[str, _Calls] | None = None
+        # The calls that lie within no other one but that of the model.
+        self.outermost = _Calls("")
         self._running: dict[str, _Calls] | None = None
         self._waiting: deque[dict[str, _Calls]] = deque()
         self._sums: dict[str, _Sums] = {}
@@ -77,16 +79,22 @@ class _Profiler:
     def begin(self, path: str, kind: str) -> None:
         """Note that a call begins; that of the model, whose path is empty, begins a forward."""
         if not path:
-            self._running = {}
+            self._running, self.outermost = {}, _Calls("")
         if self._running is not None:
-            self._running.setdefault(path, _Calls(kind)).begin(self._mark())
+            mark = self._mark()
+            self._running.setdefault(path, _Calls(kind)).begin(mark)
+            if path:
+                self.outermost.begin(mark)
 
     def end(self, path: str) -> None:
         """Note that a call has ended."""
         if self._running is None or path not in self._running:
             return
-        self._running[path].end(self._mark())
-        if not path:
+        mark = self._mark()
+        self._running[path].end(mark)
+        if path:
+            self.outermost.end(mark)
+        else:
             self.last, self._running = self._running, None
             self._waiting.append(self.last)
             self._add_up(wait=False)
@@ -96,6 +104,11 @@ class _Profiler:
         last = self.last or {}
         self._wait_for(last)
         return {path: self._seconds(calls) for path, calls in last.items()}
+
+    def within_submodules(self) -> float:
+        """Return the seconds of the last forward within calls of submodules, each moment once."""
+        self._wait_for(self.last or {})
+        return sum(self._seconds(self.outermost))
 
     def stats(self) -> ProfileStats | None:
         """Return minimum and mean per submodule, `None` before a forward after warm-up."""
@@ -265,6 +278,27 @@ def spans(module: nn.Module) -> dict[str, list[float]]:
     """
     profiler: _Profiler | None = vars(module).get(_KEY)
     return {} if profiler is None else profiler.spans()
+
+
+def within_submodules(module: nn.Module) -> float:
+    """Return the seconds of the last forward that passed within calls of submodules.
+
+    Args:
+        module: a module whose submodules are being timed.
+    """
+    profiler: _Profiler = vars(module)[_KEY]
+    return profiler.within_submodules()
+
+
+def began(module: nn.Module) -> Any:
+    """Return what the clock gave when the last forward that has ended was called.
+
+    Args:
+        module: a module whose submodules are being timed.
+    """
+    profiler: _Profiler = vars(module)[_KEY]
+    assert profiler.last is not None, "a forward has ended"
+    return profiler.last[""].spans[0][0]
 
 
 def timing(module: nn.Module, path: str) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flodl.errors import GraphError
 from flodl.graph.instrumentation import Watch
@@ -32,13 +32,22 @@ def enable_profiling(module: nn.Module) -> None:
     Args:
         module: a graph or a plain module.
     """
-    on_device = any(each.is_cuda for each in (*module.parameters(), *module.buffers()))
-    clock: Clock = "cuda events" if on_device else "host"
+    clock = clock_of(module)
     if not isinstance(module, PlannedModule):
         plain_profiling.enable(module, clock)
         return
     for plans in _all_plans(module):
         plans.watched(Watch(plans.watch.tags, Profiler(clock), values=plans.watch.values))
+
+
+def clock_of(module: nn.Module) -> Clock:
+    """Return the clock that times a module: that of the host, unless a tensor of it lies on a GPU.
+
+    Args:
+        module: a graph or a plain module.
+    """
+    on_device = any(each.is_cuda for each in (*module.parameters(), *module.buffers()))
+    return "cuda events" if on_device else "host"
 
 
 def disable_profiling(module: nn.Module) -> None:
@@ -79,6 +88,23 @@ def profile(module: nn.Module) -> Profile | None:
     for plans in module._flodl_plans.values():
         profiler = plans.watch.profiler
         found = profiler.profile() if profiler is not None else None
+        if found is not None:
+            return found
+    return None
+
+
+def entry(module: PlannedModule, began: Any) -> float | None:
+    """Return the seconds from a mark before the last forward of a flow to its first step.
+
+    `None` if that forward was recorded, not timed.
+
+    Args:
+        module: a graph or flow module that is being profiled.
+        began: what the clock gave when the module was called.
+    """
+    for plans in module._flodl_plans.values():
+        profiler = plans.watch.profiler
+        found = profiler.entry(began) if profiler is not None else None
         if found is not None:
             return found
     return None

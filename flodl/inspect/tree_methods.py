@@ -107,11 +107,16 @@ class TreeMixin(AbstractViewer):
         """Return a table of the parameters of each part."""
         return tree.param_summary(self._viewed)
 
-    def summary(self, *inputs: Any, depth: int | None = None, **named: Any) -> Summary:
-        """Run a copy once; return the outputs, parameters and multiply-accumulates of each part."""
+    def summary(
+        self, *inputs: Any, depth: int | None = None, timed: bool = False, **named: Any
+    ) -> Summary:
+        """Run copies; return outputs, parameters and operations of each part, and the sizes of each value.
+
+        With `timed` it also has the time of each part.
+        """
         from flodl.inspect.summary import summary
 
-        return summary(self._viewed, *inputs, depth=depth, **named)
+        return summary(self._viewed, *inputs, depth=depth, timed=timed, **named)
 
     # ---- values by their tag --------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, final
 
 import torch
 
@@ -15,14 +16,14 @@ from flodl.inspect.comparison import ModelDiff, ModelFacts, coloured, compare, f
 from flodl.inspect.drawing import part_of
 from flodl.inspect.heat import measured_part, profiled_part, shaped_part
 from flodl.inspect.pictures import flow_text
-from flodl.inspect.summary import summary
+from flodl.inspect.summary import Summary, summary
 from flodl.inspect.timing import enable_profiling
 from flodl.visual.assemble import View
 from flodl.visual.dot import dot_of
 from flodl.visual.mermaid import mermaid_text
 from flodl.visual.page import html_text
 from flodl.visual.svg import svg_text
-from flodl_verify.render.protocol import Format, Printed, RenderError, Request, Response
+from flodl_verify.render.protocol import Format, RenderError, Request, Response
 from flodl_verify.render.subject import find_subject, list_models
 
 if TYPE_CHECKING:
@@ -30,6 +31,16 @@ if TYPE_CHECKING:
     from flodl_verify.render.subject import Subject
 
 WARM_RUNS = 3
+SUMMARIES = ("summary", "sizes", "rows")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What was found out about the model for the formats that are text."""
+
+    diff: ModelDiff | None
+    summary: Summary | None
 
 
 def draw(request: Request) -> Response:
@@ -51,10 +62,11 @@ def draw(request: Request) -> Response:
             "draw it without --heat" if measured else f"name another model of {request.file.name}",
         ) from problem
     look = View(fold=request.fold, depth=request.depth)
-    found = None
+    diff = None
     if request.before:
-        found = compare(read_facts(request.before), _facts(subject))
-        part = coloured(part, found)
+        diff = compare(read_facts(request.before), _facts(subject))
+        part = coloured(part, diff)
+    found = _Found(diff=diff, summary=_summary(subject, request))
     return Response(
         title=part.title,
         example=subject.example,
@@ -101,14 +113,19 @@ def _values(subject: Subject) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _summary(subject: Subject, request: Request) -> Summary | None:
+    if not set(SUMMARIES) & set(request.formats):
+        return None
+    args, kwargs = subject.arguments or ((), {})
+    return summary(subject.graph, *args, timed=request.heat == "time", **kwargs)
+
+
 def _facts(subject: Subject) -> ModelFacts:
     args, kwargs = subject.arguments or ((), {})
     return facts(subject.graph, *args, **kwargs)
 
 
-def _picture(
-    subject: Subject, part: Part, wanted: Format, look: View, found: ModelDiff | None
-) -> str:
+def _picture(subject: Subject, part: Part, wanted: Format, look: View, found: _Found) -> str:
     match wanted:
         case "svg":
             return svg_text(part, look)
@@ -118,15 +135,29 @@ def _picture(
             return dot_of(part)
         case "mermaid":
             return mermaid_text(part, look)
-        case "text" | "summary" | "values" | "facts" | "diff" | "changes":
-            return _text(subject, wanted, found)
+        case "summary" | "sizes" | "rows":
+            assert found.summary is not None, "it is made if one of these is requested"
+            return _summary_text(found.summary, wanted)
+        case "text" | "values" | "facts" | "diff" | "changes":
+            return _text(subject, wanted, found.diff)
 
 
-def _text(subject: Subject, wanted: Printed, found: ModelDiff | None) -> str:
+def _summary_text(found: Summary, wanted: Literal["summary", "sizes", "rows"]) -> str:
     match wanted:
         case "summary":
-            args, kwargs = subject.arguments or ((), {})
-            return f"{summary(subject.graph, *args, **kwargs)}\n"
+            return f"{found}\n"
+        case "sizes":
+            return f"{found.values_text}\n"
+        case "rows":
+            return found.to_json()
+
+
+def _text(
+    subject: Subject,
+    wanted: Literal["text", "values", "facts", "diff", "changes"],
+    found: ModelDiff | None,
+) -> str:
+    match wanted:
         case "values":
             return _values(subject)
         case "facts":

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, final
 
 Heat = Literal["none", "time", "backward", "memory"]
-Printed = Literal["text", "summary", "values", "facts", "diff", "changes"]
+Printed = Literal["text", "summary", "values", "sizes", "rows", "facts", "diff", "changes"]
 Format = Literal["svg", "html", "dot", "mermaid"] | Printed
 
 
@@ -24,7 +24,7 @@ class Request:
         file: the Python file, absolute.
         name: a class, or a value, of the file; empty to list its models.
         example: `MODEL: ARGUMENTS` in Python, empty for none.
-        formats: the formats to draw.
+        formats: the formats to draw; `sizes` is the summary of the values, `rows` the whole one as JSON.
         heat: the measure that the colours show.
         depth: the levels of nested graphs that are open.
         fold: whether repeated blocks are drawn once; `None` leaves it to the size.

@@ -60,7 +60,7 @@ def find_subject(request: Request) -> Subject:
             f"port it first: fdl port {request.file.name}; or draw it with --heat time",
         )
     arguments = _given_arguments(module, request, inputs) if inputs is not None else None
-    runs = request.heat != "none" or {"summary", "values"} & set(request.formats)
+    runs = request.heat != "none" or {"summary", "values", "sizes", "rows"} & set(request.formats)
     if arguments is None and (runs or not _is_described(made)):
         arguments = _guessed_arguments(made, request)
         how += ", called with guessed inputs"

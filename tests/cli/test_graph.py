@@ -113,14 +113,48 @@ def test_graph_summary_prints_parts_with_outputs_and_macs(fdl, folder):
     done = fdl("graph", "model.py:Plain", "--summary", "--example", "Plain(): torch.ones(3, 4)")
     assert done.returncode == 0, done.stderr
     assert [line.split() for line in done.stdout.splitlines()] == [
-        ["part", "kind", "output", "parameters", "MACs"],
-        ["model", "Plain", "3x2", "float32", "10", "24"],
-        ["lin", "Linear", "3x2", "float32", "10", "24"],
+        ["part", "kind", "output", "bytes", "parameters", "bytes", "MACs"],
+        ["model", "Plain", "3x2", "float32", "24", "10", "40", "24"],
+        ["lin", "Linear", "3x2", "float32", "24", "10", "40", "24"],
     ]
     done = fdl("graph", "model.py:Net", "--summary", "--svg", "net.svg", "--json")
     assert done.returncode == 0, done.stderr
     assert "Block" in json.loads(done.stdout)["data"]["text"]
     assert (folder / "net.svg").read_text().startswith("<svg")
+
+
+def test_graph_summary_with_values_prints_and_returns_both(fdl, folder):
+    asked = ("graph", "model.py:Net", "--summary", "--values", "--example")
+    done = fdl(*asked, "Net(1): torch.ones(2, 4)")
+    assert done.returncode == 0, done.stderr
+    parts, values = (
+        [line.split() for line in table.splitlines()] for table in done.stdout.split("\n\n")
+    )
+    assert parts[1] == ["model", "Net", "2x4", "float32", "32", "20", "80", "32"]
+    assert values[0] == ["value", "shape", "dtype", "bytes"]
+    assert ["blocks.0.lin", "2x4", "float32", "32"] in values
+    assert ["x[1]", "2x4", "float32", "32"] in values
+    data = json.loads(fdl(*asked, "Net(1): torch.ones(2, 4)", "--json").stdout)["data"]
+    assert [row["path"] for row in data["summary"]["parts"]] == [
+        "", "blocks", "blocks.0", "blocks.0.lin"
+    ]  # fmt: skip
+    (x,) = [row for row in data["summary"]["values"] if row["name"] == "x[1]"]
+    assert (x["shapes"], x["bytes"], x["kind"]) == ([[2, 4]], 32, "value")
+    assert json.loads(fdl("graph", "model.py:Net", "--json").stdout)["data"]["summary"] is None
+
+
+def test_graph_summary_with_heat_time_has_times_and_their_coverage(fdl, folder):
+    asked = ("graph", "model.py:Net", "--summary", "--heat", "time")
+    done = fdl(*asked)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split()[-1] == "time"
+    assert lines[-1].startswith("the times cover ")
+    found = json.loads(fdl(*asked, "--json").stdout)["data"]["summary"]
+    assert 0 < found["coverage"]["steps"] < found["coverage"]["total"]
+    assert found["parts"][0]["seconds"] == found["coverage"]["total"]
+    plain = json.loads(fdl("graph", "model.py:Net", "--summary", "--json").stdout)["data"]
+    assert plain["summary"]["coverage"] is plain["summary"]["parts"][0]["seconds"] is None
 
 
 def test_graph_of_a_file_lists_its_models(fdl, folder):
