@@ -133,6 +133,10 @@ class Team:
             found = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         return bytes(self.share([found], source)[0].tolist()).decode()
 
+    def count(self, event: str) -> int:
+        """Count an event over all ranks, and return how often it happened so far."""
+        return self._store.add(f"count/{event}", 1)
+
     def finish(self) -> None:
         """Leave the team when all members leave it: a connection closed earlier would be a loss to them."""
         self._store.set(f"finished/{self.rank}", "")

@@ -62,6 +62,9 @@ def _work(folder: Path, rank: int, settings: dict[str, Any]) -> None:
         patience=settings["patience"],
         min_ranks=settings["min_ranks"],
     )
+    if team.count("loaded") == len(settings["devices"]):
+        # Mapped by every rank, so its room is free when they end, however the parent ends.
+        (folder / PARCEL).unlink()
     value = job["function"](team, *job["args"], **job["kwargs"])
     members = team.members
     team.finish()

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ def main():
     handle = launch(
         team_jobs.sleep_long, sys.argv[1], devices=2, run_dir=sys.argv[1], patience=2
     )
-    print(*handle.pids.values(), flush=True)
+    print(*handle.pids.values(), handle._scratch, flush=True)
     handle.join()
 
 if __name__ == "__main__" and sys.argv[2] == "main":
@@ -79,7 +80,12 @@ def has_begun(folder, ranks=3):
 
 def test_team_without_fault_trains_each_unit_once(tmp_path):
     with start(tmp_path, ranks=2) as handle:
+        wait_until(has_begun(tmp_path, 2))
+        assert not (
+            handle._scratch / "parcel"
+        ).exists()  # a killed parent would leave it in memory
         results = handle.join(60)
+        assert not handle._scratch.exists()
         require_exactly_once(results, (0, 1))
         assert set(handle.poll().values()) == {RankState.DONE}
     require_no_process(handle)
@@ -209,7 +215,8 @@ def test_end_of_the_parent_leaves_no_process(tmp_path, number, thread):
         stderr=subprocess.DEVNULL,
     )
     try:
-        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        *pids, scratch = parent.stdout.readline().decode().split()
+        pids = [int(pid) for pid in pids]
         assert len(pids) == 2
         wait_until(has_begun(tmp_path, 2))
         assert all(map(is_alive, pids))
@@ -218,3 +225,4 @@ def test_end_of_the_parent_leaves_no_process(tmp_path, number, thread):
         parent.wait(20)
     wait_until(lambda: not any(map(is_alive, pids)), 10)
     parent.stdout.close()
+    shutil.rmtree(scratch, ignore_errors=True)  # Ctrl-C alone gives the parent time to do it
