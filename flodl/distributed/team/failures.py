@@ -10,7 +10,16 @@ from flodl.errors import FlodlError
 
 @final
 class TeamError(FlodlError):
-    """A team cannot start or go on: bad settings, a job that cannot travel, too few ranks."""
+    """A team cannot start or go on: bad settings, a job that cannot travel, too few ranks.
+
+    Example:
+        >>> from flodl.distributed.team import launch
+        >>> try:
+        ...     launch(print, devices=2, run_dir="runs/a", min_ranks=3)
+        ... except TeamError as problem:
+        ...     print(problem)
+        min_ranks is 3 with 2 devices; give a number from 1 to 2
+    """
 
 
 @final
@@ -20,6 +29,11 @@ class WorkerError(FlodlError):
     Attributes:
         rank: the rank that failed first.
         log: the file with everything that the rank printed.
+
+    Example:
+        >>> problem = WorkerError("rank 1 failed", rank=1, log=Path("runs/a/rank-1.log"))
+        >>> problem.rank, problem.log.name
+        (1, 'rank-1.log')
     """
 
     def __init__(self, message: str, *, rank: int, log: Path) -> None:
@@ -34,6 +48,10 @@ class DesyncError(FlodlError):
 
     Attributes:
         ranks: the ranks whose state differs from that of the majority.
+
+    Example:
+        >>> DesyncError("rank 1 differs", ranks=(1,)).ranks
+        (1,)
     """
 
     def __init__(self, message: str, *, ranks: tuple[int, ...]) -> None:
@@ -43,9 +61,19 @@ class DesyncError(FlodlError):
 
 @final
 class LeftOutError(FlodlError):
-    """The others went on without this rank, because it was silent for longer than the patience."""
+    """The others went on without this rank, because it was silent for longer than the patience.
+
+    Example:
+        >>> issubclass(LeftOutError, FlodlError)
+        True
+    """
 
 
 @final
 class PeerLostError(FlodlError):
-    """A collective cannot complete, because a member is dead or silent; the team regroups."""
+    """A collective cannot complete, because a member is dead or silent; the team regroups.
+
+    Example:
+        >>> issubclass(PeerLostError, FlodlError)
+        True
+    """

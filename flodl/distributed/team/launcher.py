@@ -45,7 +45,12 @@ _IS_POSIX: Final = os.name == "posix"
 
 @final
 class RankState(StrEnum):
-    """What a rank does, as `poll` of a handle says it."""
+    """What a rank does, as `poll` of a handle says it.
+
+    Example:
+        >>> [each.value for each in RankState]
+        ['running', 'done', 'died', 'failed', 'left out']
+    """
 
     RUNNING = "running"
     DONE = "done"
@@ -76,6 +81,12 @@ def launch(
 
     Raises:
         TeamError: a setting is impossible, or the job cannot travel to another process.
+
+    Example:
+        >>> import operator, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> launch(operator.attrgetter("rank"), devices=2, run_dir=folder).join()
+        {0: 0, 1: 1}
     """
     names = _named_devices(devices)
     if not patience > 0:
@@ -99,6 +110,12 @@ class TeamHandle:
     Attributes:
         pids: process id of each rank.
         logs: log file of each rank.
+
+    Example:
+        >>> import operator, tempfile
+        >>> with launch(operator.attrgetter("device"), devices=1, run_dir=tempfile.mkdtemp()) as team:
+        ...     team.join(), team.poll()[0].value
+        ({0: 'cpu'}, 'done')
     """
 
     def __init__(

@@ -53,6 +53,18 @@ class Team:
         members: ids of the ranks of this generation, ascending.
         generation: number of the generation, from 0.
         regroup_seconds: time that the last change of members took, from the failure on.
+
+    Example:
+        A team of one rank, with a store of its own.
+
+        >>> from torch.distributed import TCPStore
+        >>> store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        >>> team = Team(("127.0.0.1", store.port), 0, ["cpu"])
+        >>> [row.done for row in team.gather(ControlRow(rank=0, window=0, done=3, busy=0.1))]
+        [3]
+        >>> team.sum_up([torch.ones(2)])
+        [tensor([1., 1.])]
+        >>> team.close()
     """
 
     def __init__(

@@ -40,6 +40,19 @@ class WindowWork:
         commit: makes the sum part of the committed state, given the sum and the rows behind it.
         state: returns the committed tensors, which all ranks share; not what a window trains on.
         adopt: overwrites the committed state, and forgets what this rank trained since.
+
+    Example:
+        >>> import torch
+        >>> total, own = torch.zeros(1), torch.zeros(1)
+        >>> work = WindowWork(
+        ...     train=lambda unit: own.add_(unit),
+        ...     contribution=lambda: [own],
+        ...     commit=lambda sums, rows: (total.add_(sums[0]), own.zero_()),
+        ...     state=lambda: [total],
+        ...     adopt=lambda tensors: (total.copy_(tensors[0]), own.zero_()),
+        ... )
+        >>> work.train(3)
+        tensor([3.])
     """
 
     train: Callable[[int], None]
@@ -64,6 +77,25 @@ class WindowRunner:
 
     Raises:
         TeamError: the policy is not Cadence, the only one that is built.
+
+    Example:
+        One rank adds up the numbers of six units.
+
+        >>> import torch
+        >>> from torch.distributed import TCPStore
+        >>> total, own = torch.zeros(1), torch.zeros(1)
+        >>> work = WindowWork(
+        ...     train=lambda unit: own.add_(unit),
+        ...     contribution=lambda: [own],
+        ...     commit=lambda sums, rows: (total.add_(sums[0]), own.zero_()),
+        ...     state=lambda: [total],
+        ...     adopt=lambda tensors: (total.copy_(tensors[0]), own.zero_()),
+        ... )
+        >>> store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        >>> team = Team(("127.0.0.1", store.port), 0, ["cpu"])
+        >>> WindowRunner(team, WindowPlanner(6, team.members), work).run()
+        >>> total, team.close()
+        (tensor([15.]), None)
     """
 
     def __init__(self, team: Team, planner: WindowPlanner, work: WindowWork) -> None:
