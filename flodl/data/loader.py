@@ -126,6 +126,7 @@ class DataLoader:
     _choice: Choice | None = None
     _kept: Tensors | None = None
     _current: weakref.ref[AbstractBatches] | None = None
+    _places: tuple[int, Callable[[int], Batch]] | None = None
     _epoch = 0
     _start = 0
 
@@ -181,7 +182,7 @@ class DataLoader:
         if target == self.device:
             return self
         twin = copy(self)
-        twin.device, twin._transfer = target, Transfer(target)
+        twin.device, twin._transfer, twin._places = target, Transfer(target), None
         return twin
 
     def identity(self) -> dict[str, Any]:
@@ -218,6 +219,54 @@ class DataLoader:
         batches = self._begin(number, start)
         self._current = weakref.ref(batches)
         return batches
+
+    def batch_at(self, number: int, position: int) -> Batch:
+        """Return one batch of an epoch, read in this thread; `epoch` gives the same one at that place.
+
+        Args:
+            number: which epoch, from 0 on.
+            position: which of its batches, from 0 on.
+
+        Raises:
+            DataError: there is no such batch, or the data can only be read from its beginning.
+
+        Example:
+            >>> import torch
+            >>> from flodl import DataLoader
+            >>> loader = DataLoader([torch.arange(6)], batch_size=2, shuffle=False)
+            >>> loader.batch_at(0, 2)[0]
+            tensor([4, 5])
+        """
+        source = self._source
+        if isinstance(source, StreamSource):
+            raise DataError(f"{source.label} can only be read from its beginning; use `epoch`")
+        if number < 0 or self._bounds(position) is None or position < 0:
+            raise DataError(f"there is no batch {position} in epoch {number} of {len(self)}")
+        if self._places is None or self._places[0] != number:
+            self._places = (number, self._reader_of_places(source, number))
+        return self._places[1](position)
+
+    def _reader_of_places(self, source: AbstractSource, number: int) -> Callable[[int], Batch]:
+        """Return a function that reads the batch at a place of an epoch."""
+        if self._chosen().resident:
+            batches = self._begin(number, 0)
+
+            def gather(position: int) -> Batch:
+                batches.position = position
+                return next(batches)
+
+            if isinstance(batches, ResidentBatches):
+                return gather
+        order = EpochOrder(self._ordered(), number)
+
+        def read(position: int) -> Batch:
+            place = (number, position, self.seed)
+            reader = reading.by_index(source, order, self._bounds, place)
+            if self._chosen().draws:
+                reader = reading.repeatable(reader, place)
+            return next(DirectBatches(reader, self._transfer, position, self._named))
+
+        return read
 
     def _begin(self, number: int, start: int) -> AbstractBatches:
         source = self._source

@@ -45,6 +45,15 @@ class EagerStep:
         self.collect()
         if self.position == 0:
             recipe.optimizer.zero_grad(set_to_none=True)
+        loss = self.gather(batch)
+        self.position += 1
+        if self.position == recipe.accumulate:
+            self.update()
+        return loss
+
+    def gather(self, batch: Any) -> Tensor:
+        """Add the gradients of one batch to those of the parameters, and return its loss."""
+        recipe = self.recipe
         with recipe.autocast() or nullcontext():
             loss, metrics = loss_and_metrics(recipe.train_fn(recipe.model, batch))
         shared = loss if recipe.accumulate == 1 else loss / recipe.accumulate
@@ -52,9 +61,6 @@ class EagerStep:
             shared = self.scaler.scale(shared)
         torch.autograd.backward(shared)
         self.metrics = {name: each.detach() for name, each in metrics.items()}
-        self.position += 1
-        if self.position == recipe.accumulate:
-            self.update()
         return loss.detach()
 
     def update(self) -> None:

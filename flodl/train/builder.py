@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, final
+from typing import TYPE_CHECKING, Any, Literal, Self, final, get_args
 
 import torch
 from torch import nn
@@ -17,11 +19,17 @@ from flodl.nn.optimizers import optimizer_of
 from flodl.nn.rng import seed_all
 from flodl.observe.trend import Mode, Trend
 from flodl.runs.checkpoints import Keep
-from flodl.train.hooks import Hook, Hooks
+from flodl.train.hooks import Hook, Hooks, MetricsHook
 from flodl.train.outcome import RunHandle
 from flodl.train.protocols import MonitorLike
 from flodl.train.schedules import Every, Wanted
-from flodl.train.settings import OnSignal, chosen_device, require_one_device
+from flodl.train.settings import (
+    Exactness,
+    OnSignal,
+    chosen_device,
+    named_devices,
+    require_one_process,
+)
 from flodl.train.stopping import NoBetter, StopRule, TrendRule
 
 if TYPE_CHECKING:
@@ -30,6 +38,8 @@ if TYPE_CHECKING:
     from flodl.step.step import Mode as StepMode
     from flodl.train.checkpointing import ResumeFrom
     from flodl.train.evaluation import EvalFn
+    from flodl.train.state import TrainedState
+    from flodl.train.sync.sharing import Sharing
     from flodl.train.trainer import Trainer
 
 
@@ -73,6 +83,10 @@ class TrainerBuilder:
         self._settings: dict[str, Any] = {}
         self._checkpoint_fn: Callable[[int, nn.Module], object] | None = None
         self._checkpoint_every = 1
+        self._devices: tuple[str, ...] = ()
+        self._exact: Exactness | None = None
+        self._team: dict[str, Any] = {}
+        self._metrics_fns: list[Callable[[Any], object]] = []
 
     # ---- data --------------------------------------------------------------------------------
 
@@ -200,13 +214,45 @@ class TrainerBuilder:
         self._device = device
         return self
 
-    def devices(self, count: int) -> Self:
-        """Ask for a number of devices; more than one is refused for now.
+    def devices(self, devices: int | Sequence[str]) -> Self:
+        """Train on several devices, with one process for each; alpha.
+
+        Args:
+            devices: their names, such as `["cuda:0", "cuda:1"]`, or a number of processes on the CPU.
+                `"all"` is every GPU of this machine, or the CPU if there is none.
+        """
+        self._devices = named_devices(devices)
+        return self
+
+    def policy(self, policy: str, *, exact: Exactness = "sum") -> Self:
+        """Choose how the work of several devices becomes one model; `"sync"` is the one that is built.
+
+        Args:
+            policy: `ApplyPolicy.Sync`: an update has the batches of `accumulate` in total, so that the
+                numbers are those of one device, whatever the devices, their number and their speeds.
+            exact: `"sum"` is equal up to rounding. `"bits"` adds up in an order that depends on batches
+                only: the same bits on 1, 2 or 8 devices of one kind, also if ranks die in between.
 
         Raises:
-            DeviceError: it is not one.
+            TrainingError: another policy, or another kind of equality.
         """
-        require_one_device(count)
+        if str(policy) != "sync":
+            raise TrainingError(
+                f'policy {str(policy)!r} is not built yet; use .policy("sync"), or one device'
+            )
+        if exact not in get_args(Exactness):
+            raise TrainingError(f'exact is "sum" or "bits", got {exact!r}')
+        self._exact = exact
+        return self
+
+    def patience(self, seconds: float) -> Self:
+        """Wait so long for a rank that gives no sign of life; then the others go on without it."""
+        self._team["patience"] = seconds
+        return self
+
+    def min_ranks(self, ranks: int) -> Self:
+        """End the run when fewer ranks are left than these."""
+        self._team["min_ranks"] = ranks
         return self
 
     def seed(self, seed: int) -> Self:
@@ -287,8 +333,9 @@ class TrainerBuilder:
         return self.on("epoch_start", fn)
 
     def metrics_fn(self, fn: Callable[[Any], object]) -> Self:
-        """Call `fn(metrics)` after every epoch."""
-        return self.on("epoch", _MetricsHook(fn))
+        """Call `fn(metrics)` after every epoch; with several devices in the process that began the run."""
+        self._metrics_fns.append(fn)
+        return self
 
     def checkpoint_fn(self, fn: Callable[[int, nn.Module], object]) -> Self:
         """Call `fn(version, model)` after every epoch, or every few (`checkpoint_every`)."""
@@ -306,27 +353,60 @@ class TrainerBuilder:
         """Make the model and the optimizer, train, and return a handle on the result."""
         if self._data is None:
             raise TrainingError("there is no data: add .dataset(...)")
+        if len(self._devices) > 1 or self._exact is not None:
+            return self._run_shared()
+        if self._devices:
+            self._device = self._devices[0]
         device = chosen_device(self._device)
+        for fn in self._metrics_fns:
+            self._hooks.add("on_epoch", MetricsHook(fn))
+        trainer = self._trainer_on(device, None)
+        state = trainer.fit(self._data, batch_size=self._batch_size, resume=self._resume)
+        return RunHandle(state, (device,), trainer.model)
+
+    def _run_shared(self) -> RunHandle:
+        """Begin a training by the rules of several devices, which needs no process for one."""
+        if self._exact is None:
+            raise TrainingError(
+                f"{len(self._devices)} devices need a policy: add .policy(ApplyPolicy.Sync), which gives "
+                "the numbers of one device; the faster ones, which average, are not built yet"
+            )
+        # Here, so that a training on one device does not import them.
+        from flodl.train.sync.alone import train_alone
+        from flodl.train.sync.processes import begin_team
+
+        if self._settings.get("seed") is None:
+            self._settings["seed"] = secrets.randbits(31)
+        order = RankOrder(self, self._exact)
+        if len(self._devices) < 2:
+            device = chosen_device(self._devices[0] if self._devices else self._device)
+            return train_alone(order, device, self._metrics_fns)
+        require_one_process()
+        return begin_team(order, self._devices, self._team)
+
+    def _trainer_on(self, device: torch.device, sharing: Sharing | None) -> Trainer:
+        """Make the model and the optimizer on a device, and their trainer."""
         seed = self._settings.get("seed")
         if seed is not None:
             seed_all(seed)
         model = _made(self._model_factory, device).to(device)
         optimizer = optimizer_of(self._optim_factory, model)
         hooks = self._hooks
+        is_first = None if sharing is None else sharing.is_first
         if self._checkpoint_fn is not None:
-            hooks.add("on_epoch", _CheckpointHook(self._checkpoint_fn, self._checkpoint_every))
-        trainer = self._trainer(
+            hook = _CheckpointHook(self._checkpoint_fn, self._checkpoint_every, is_first)
+            hooks.add("on_epoch", hook)
+        return self._trainer(
             model,
             optimizer,
             self._train_fn,
             stop_rules=self._rules,
             hooks=hooks,
             device=device,
+            sharing=sharing,
             **self._parts,
             **self._settings,
         )
-        state = trainer.fit(self._data, batch_size=self._batch_size, resume=self._resume)
-        return RunHandle(state, (device,), model)
 
     def _set(self, **settings: Any) -> Self:
         self._settings.update(settings)
@@ -335,12 +415,48 @@ class TrainerBuilder:
 
 @final
 @dataclass(frozen=True, slots=True)
-class _MetricsHook:
-    fn: Callable[[Any], object]
+class RankOrder:
+    """What a process of a training on several devices needs to know, as it travels to it.
 
-    def __call__(self, training: Any, metrics: Any) -> None:
-        del training
-        self.fn(metrics)
+    Attributes:
+        builder: the decisions.
+        exact: how equal to one device the numbers are.
+    """
+
+    builder: TrainerBuilder
+    exact: Exactness
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that were made."""
+        return self.builder._settings
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Monitor, run directory, and what else is no setting."""
+        return self.builder._parts
+
+    @property
+    def metrics_fns(self) -> list[Callable[[Any], object]]:
+        """The functions that get the metrics of each epoch."""
+        return self.builder._metrics_fns
+
+    def stripped(self) -> RankOrder:
+        """Return the order without what stays in the process that began the run."""
+        builder = copy(self.builder)
+        builder._parts = {key: each for key, each in self.parts.items() if key != "monitor"}
+        builder._settings = {**self.settings, "progress": True, "on_signal": "return"}
+        builder._metrics_fns = []
+        return RankOrder(builder, self.exact)
+
+    def trainer(self, device: torch.device, sharing: Sharing) -> Trainer:
+        """Make model, optimizer and trainer of one rank."""
+        return self.builder._trainer_on(device, sharing)
+
+    def fit(self, trainer: Trainer) -> TrainedState:
+        """Train."""
+        builder = self.builder
+        return trainer.fit(builder._data, batch_size=builder._batch_size, resume=builder._resume)
 
 
 @final
@@ -348,10 +464,11 @@ class _MetricsHook:
 class _CheckpointHook:
     fn: Callable[[int, nn.Module], object]
     every: int
+    is_first: Callable[[], bool] | None
 
     def __call__(self, training: Any, metrics: Any) -> None:
         version = metrics.epoch + 1
-        if version % self.every == 0:
+        if version % self.every == 0 and (self.is_first is None or self.is_first()):
             self.fn(version, training.model)
 
 

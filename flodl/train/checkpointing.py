@@ -37,6 +37,7 @@ class Checkpointing:
         last: the last checkpoint that is safe.
         seconds: how long the last one took to write.
         extra: returns further content of a checkpoint.
+        is_writer: returns whether this process writes; of several that train together, one does.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Checkpointing:
         self.last: Saved | None = None
         self.seconds = 0.0
         self.extra: Callable[[], dict[str, Any]] = dict
+        self.is_writer: Callable[[], bool] = _always
         self._settings = settings
         self._training = training
         self._parts = dict(parts)
@@ -93,6 +95,9 @@ class Checkpointing:
         if self.directory is None:
             return None
         training = self._training
+        if not self.is_writer():
+            self._step, self._time = training.step, time.monotonic()
+            return None
         fields = {
             "step": training.step,
             "epoch": training.epoch,
@@ -171,6 +176,10 @@ class Checkpointing:
         if saved is None:
             raise TrainingError(f"{run.path}: there is no checkpoint to resume from")
         return saved
+
+
+def _always() -> bool:
+    return True
 
 
 def config_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, final
@@ -60,7 +60,7 @@ class Evaluation:
         weights: dict[str, int] = {}
         batches = self.source.epoch(0)
         try:
-            with in_eval_mode(model), self._weights(), torch.no_grad():
+            with self.in_place(model):
                 while True:
                     with interruptible():
                         batch = next(batches, _END)
@@ -79,6 +79,41 @@ class Evaluation:
         found = {self.prefix + name: float(sums[name]) / weights[name] for name in sums}
         for name, recorded in drain_scalars().items():
             found[self.prefix + name] = sum(recorded) / len(recorded)
+        return found
+
+    @contextmanager
+    def in_place(self, model: nn.Module) -> Iterator[None]:
+        """Put the model into eval mode with the weights that are evaluated, without gradients."""
+        with in_eval_mode(model), self._weights(), torch.no_grad():
+            yield
+
+    def values_of(self, model: nn.Module, batch: Any) -> tuple[dict[str, float], int]:
+        """Return the values of one batch by name, and its size; to be called `in_place`.
+
+        Raises:
+            TrainingError: the function returns something else than numbers.
+        """
+        with autocast_of(self.precision, self.device):
+            values = _table(self.fn(model, batch))
+        for name, value in values.items():
+            _require_one_number(name, value)
+        return {name: float(value) for name, value in values.items()}, size_of(batch)
+
+    def means_of(self, batches: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        """Return the means by name, given `values`, `size` and `recorded` of each batch in order."""
+        sums: dict[str, float] = {}
+        weights: dict[str, int] = {}
+        recorded: dict[str, list[float]] = {}
+        for batch in batches:
+            for name, value in batch["values"].items():
+                sums[name] = sums.get(name, 0.0) + value * batch["size"]
+                weights[name] = weights.get(name, 0) + batch["size"]
+            for name, values in batch["recorded"].items():
+                recorded.setdefault(name, []).extend(values)
+        found = {self.prefix + name: sums[name] / weights[name] for name in sums}
+        found.update(
+            {self.prefix + name: sum(values) / len(values) for name, values in recorded.items()}
+        )
         return found
 
     def _weights(self) -> AbstractContextManager[None]:

@@ -63,3 +63,16 @@ def described(hook: Hook) -> str:
     except (OSError, TypeError):
         place = ""
     return f"`{name}`{place}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MetricsHook:
+    """The hook of a function that gets the metrics of an epoch."""
+
+    fn: Callable[[Any], object]
+
+    def __call__(self, training: Any, metrics: Any) -> None:
+        """Pass the metrics on."""
+        del training
+        self.fn(metrics)

@@ -18,13 +18,19 @@ from flodl.inspect.steps import end_epoch
 from flodl.runs.checkpoints import Saved
 from flodl.step.step import TrainStep
 from flodl.train.checkpointing import Checkpointing
-from flodl.train.evaluation import Evaluation
 from flodl.train.hooks import Hooks, call
 from flodl.train.meters import Meter
 from flodl.train.nonfinite import non_finite
 from flodl.train.notices import Notices
 from flodl.train.progress import Progress
-from flodl.train.protocols import Batches, MonitorLike, Source
+from flodl.train.protocols import (
+    Batches,
+    Evaluating,
+    MonitorLike,
+    SharedWindows,
+    Source,
+    StepState,
+)
 from flodl.train.run_control import obey
 from flodl.train.settings import Settings
 from flodl.train.signals import Signals, StopNow
@@ -37,19 +43,20 @@ _LOOK = 0.5  # seconds between two looks at most, so that progress moves
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equipment:
-    """The objects that the loop works with."""
+    """The objects that the loop works with; `shared` instead of single steps if ranks share the work."""
 
     training: Training
     settings: Settings
-    step: TrainStep
+    step: StepState
     source: Source
     meter: Meter
     checkpointing: Checkpointing
     hooks: Hooks
     progress: Progress
     notices: Notices
-    evaluation: Evaluation | None = None
+    evaluation: Evaluating | None = None
     monitor: MonitorLike | None = None
+    shared: SharedWindows | None = None
 
 
 @final
@@ -87,7 +94,7 @@ class Loop:
                 while training.epoch < it.settings.epochs and not self._ended():
                     if training.phase == "train":
                         self._train()
-                    if training.phase == "evaluate" and not self._signals.received:
+                    if training.phase == "evaluate" and not self._is_signalled():
                         self._end_epoch()
             except StopNow:
                 pass  # the signal is noted
@@ -114,18 +121,31 @@ class Loop:
 
     def _reason_now(self) -> str:
         settings, training = self._it.settings, self._it.training
+        shared = self._it.shared
+        # What one rank alone knows is agreed upon at the end of a window.
+        wish = self._wish() if shared is None else shared.agreed
+        if wish:
+            return wish
+        if settings.max_steps is not None and training.step >= settings.max_steps:
+            return f"max_steps={settings.max_steps}"
+        return ""
+
+    def _wish(self) -> str:
+        """Return why this process wants to stop, empty if it does not."""
+        settings, training = self._it.settings, self._it.training
         if self._signals.received:
             return self._signals.received
         if training.stopping:
             return training.stopping
-        if settings.max_steps is not None and training.step >= settings.max_steps:
-            return f"max_steps={settings.max_steps}"
-        if (
-            settings.max_seconds is not None
-            and time.monotonic() >= self._began + settings.max_seconds
-        ):
-            return f"max_seconds={settings.max_seconds:g}"
+        limit = settings.max_seconds
+        if limit is not None and time.monotonic() >= self._began + limit:
+            return f"max_seconds={limit:g}"
         return ""
+
+    def _is_signalled(self) -> bool:
+        if self._it.shared is not None:
+            return bool(self._it.shared.agreed)
+        return bool(self._signals.received)
 
     def _reason(self) -> str:
         training = self._it.training
@@ -139,7 +159,8 @@ class Loop:
         it, training = self._it, self._it.training
         if training.position == 0:
             call("on_epoch_start", it.hooks.on_epoch_start, training.epoch, training)
-        batches = self._open()
+        shared = it.shared
+        batches = self._open() if shared is None else None
         it.progress.begin(training.epoch, it.settings.epochs, it.source.length())
         self._signals.abrupt = it.source.abrupt
         began = time.perf_counter()
@@ -147,7 +168,7 @@ class Loop:
         # The first step tells whether the model remembers anything between steps.
         self.stop_at = min(self.stop_at, training.step + 1)
         try:
-            if self._steps(batches):
+            if self._windows(shared) if batches is None else self._steps(batches):
                 training.phase = "evaluate"
         except Exception as error:
             place = f"epoch {training.epoch}, batch {training.position}"
@@ -155,7 +176,8 @@ class Loop:
             raise
         finally:
             self._signals.waiting = False
-            batches.close()
+            if batches is not None:
+                batches.close()
             self._seconds += time.perf_counter() - began
 
     def _open(self) -> Batches:
@@ -175,6 +197,7 @@ class Loop:
         """The hot loop; return whether the epoch was finished."""
         it, training, signals = self._it, self._it.training, self._signals
         step, add, on_step = it.step, it.meter.add, it.hooks.on_step
+        assert isinstance(step, TrainStep)
         record = it.monitor.record if it.monitor is not None else None
         single, fetch, clock = it.settings.accumulate == 1, batches.__next__, time.monotonic
         while True:
@@ -205,6 +228,37 @@ class Loop:
             if (
                 look or training.step >= self.stop_at or clock() >= self._deadline
             ) and not self._look_up(batch):
+                return False
+
+    def _windows(self, shared: SharedWindows | None) -> bool:
+        """The loop over windows, whose units the ranks share; return whether the epoch was finished."""
+        it, training = self._it, self._it.training
+        assert shared is not None
+        shared.wish = self._wish
+        shared.begin(training.epoch)
+        paced = training.schedule.per_update
+        while True:
+            most = it.settings.max_steps
+            wanted = shared.wanted if most is None else min(shared.wanted, most - training.step)
+            count = shared.ready(training.position, wanted)
+            if count <= 0:
+                return True
+            if paced and shared.at_boundary:
+                training.schedule.before_update(training.update, training.lr_scale)
+            results = shared.run(training.epoch, training.position, count)
+            training.position += count
+            training.step += count
+            if shared.at_boundary:
+                training.update += 1
+                if paced:
+                    training.schedule.after_update()
+            look = bool(shared.agreed)
+            for loss, metrics in results:
+                if it.hooks.on_step:
+                    self._tell_step(loss)
+                look |= it.meter.add(loss, metrics)
+            look |= training.step >= self.stop_at or time.monotonic() >= self._deadline
+            if look and not self._look_up(None):
                 return False
 
     def _tell_step(self, loss: Tensor) -> None:
@@ -265,7 +319,10 @@ class Loop:
         it, training = self._it, self._it.training
         self._check_losses(None)
         evaluated = self._evaluate()
-        means = {**it.meter.means(), **flush_graph(training.model), **evaluated}
+        observed = flush_graph(training.model)
+        if it.shared is not None:
+            observed = it.shared.mean_of(observed)
+        means = {**it.meter.means(), **observed, **evaluated}
         if "loss" not in means:
             raise TrainingError(f"the data gave no batches in epoch {training.epoch}")
         for name, value in means.items():
@@ -279,12 +336,15 @@ class Loop:
             steps=training.position,
             seconds=self._seconds,
             device_indices=(training.device.index or 0,),
+            per_rank=() if it.shared is None else it.shared.shares(),
         )
         self._seconds = 0.0
         self.history.append(metrics)
         training.schedule.after_epoch(training.epoch, training.lr_scale, means)
         call("on_epoch", it.hooks.on_epoch, training, metrics)
         training.ask_rules(means)
+        if it.shared is not None:
+            training.stopping = it.shared.agree(self._wish())
         self._turn_over(metrics)
 
     def _turn_over(self, metrics: EpochMetrics) -> None:

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, Final, Protocol, final
 
 from flodl.train.state import EpochMetrics, TrainedState
+
+_LOOK: Final = 0.05  # seconds
+
+
+class Running(Protocol):
+    """A training that runs in other processes."""
+
+    def join(self) -> tuple[TrainedState, list[EpochMetrics]]:
+        """Wait for the end; return the state and the epochs that were not returned yet."""
+        ...
+
+    def metrics(self) -> list[EpochMetrics]:
+        """Return the epochs that ended since the last call."""
+        ...
+
+    def is_running(self) -> bool:
+        """Return True while a process trains."""
+        ...
 
 
 @final
@@ -45,27 +64,49 @@ class RunHandle:
         (1.0, None, 1)
     """
 
-    def __init__(self, state: TrainedState, devices: Sequence[Any], model: Any) -> None:
+    def __init__(
+        self,
+        state: TrainedState | None,
+        devices: Sequence[Any],
+        model: Any,
+        running: Running | None = None,
+    ) -> None:
         self._state = state
         self._devices = tuple(devices)
         self._model = model
-        self._waiting = deque(state.history)
+        self._running = running
+        self._waiting = deque(() if state is None else state.history)
 
     def join(self) -> TrainedState:
-        """Return the trained weights and the history."""
+        """Return the trained weights and the history, and wait for them where processes train.
+
+        Raises:
+            WorkerError: a process of the training raised an error, or all died.
+            Interrupted: a signal ended the training.
+        """
+        if self._state is None:
+            assert self._running is not None
+            self._state, found = self._running.join()
+            self._waiting.extend(found)
         return self._state
 
     def next_metrics(self) -> EpochMetrics | None:
-        """Return the next epoch that was not returned yet, nothing after the last one."""
-        return self._waiting.popleft() if self._waiting else None
+        """Return the next epoch that was not returned yet, nothing after the last one; wait for it."""
+        while (found := self.poll_metrics()) is None and self._state is None:
+            if self._running is not None and not self._running.is_running():
+                self.join()
+            time.sleep(_LOOK)
+        return found
 
     def poll_metrics(self) -> EpochMetrics | None:
         """Return the next epoch if it is there already."""
-        return self.next_metrics()
+        if self._state is None and self._running is not None:
+            self._waiting.extend(self._running.metrics())
+        return self._waiting.popleft() if self._waiting else None
 
     def world_size(self) -> int:
-        """Return how many processes trained."""
-        return 1
+        """Return how many processes train."""
+        return max(1, len(self._devices))
 
     def devices(self) -> tuple[Any, ...]:
         """Return the devices that were used."""

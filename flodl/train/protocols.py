@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from flodl.train.state import RankShare
 
 
 class MonitorLike(Protocol):
@@ -83,4 +87,83 @@ class Source(Protocol):
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that decide the order of batches, to notice another order in another run."""
+        ...
+
+
+class StepState(Protocol):
+    """A training step between two batches."""
+
+    @property
+    def at_boundary(self) -> bool:
+        """Whether no update is unfinished."""
+        ...
+
+    def close(self) -> None:
+        """End background work."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state beyond model and optimizer."""
+        ...
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], /) -> None:
+        """Continue from a saved state."""
+        ...
+
+
+class SharedWindows(Protocol):
+    """Windows of batches that several ranks train together.
+
+    Attributes:
+        wish: returns why this rank wants to stop, empty if it does not.
+        agreed: why all ranks stop after the last window, empty if they do not.
+    """
+
+    wish: Callable[[], str]
+    agreed: str
+
+    @property
+    def at_boundary(self) -> bool:
+        """Whether no update is unfinished."""
+        ...
+
+    @property
+    def wanted(self) -> int:
+        """Batches that the running update still needs."""
+        ...
+
+    def begin(self, epoch: int, /) -> None:
+        """Start or continue an epoch."""
+        ...
+
+    def ready(self, position: int, wanted: int, /) -> int:
+        """Return how many of the wanted batches from a position on there are."""
+        ...
+
+    def run(
+        self, epoch: int, position: int, count: int, /
+    ) -> Sequence[tuple[Tensor, Mapping[str, Tensor]]]:
+        """Train the batches of a window; return the loss and the metrics of each."""
+        ...
+
+    def agree(self, wish: str, /) -> str:
+        """Return why all ranks stop, if one of them wishes to; empty if none does."""
+        ...
+
+    def mean_of(self, values: Mapping[str, float], /) -> dict[str, float]:
+        """Return the means over the ranks of values that each rank has of its own."""
+        ...
+
+    def shares(self) -> tuple[RankShare, ...]:
+        """Return what each rank did in this epoch."""
+        ...
+
+
+class Evaluating(Protocol):
+    """An evaluation after an epoch."""
+
+    def run(
+        self, model: nn.Module, interruptible: Callable[[], AbstractContextManager[None]], /
+    ) -> dict[str, float]:
+        """Evaluate and return the means by name."""
         ...

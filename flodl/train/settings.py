@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeAlias, final
 
 import torch
 
@@ -14,6 +15,7 @@ from flodl.step.recipe import Precision
 from flodl.step.step import Mode
 
 OnSignal = Literal["exit", "return"]
+Exactness: TypeAlias = Literal["sum", "bits"]
 
 
 @final
@@ -97,8 +99,9 @@ def require_one_process() -> None:
         count = max(count, torch.distributed.get_world_size())
     if count > 1:
         raise DeviceError(
-            f"this is one of {count} processes (WORLD_SIZE), and this version of Trainer trains in one; "
-            "start it without a launcher, or use torch's DistributedDataParallel in a loop of your own"
+            f"this is one of {count} processes (WORLD_SIZE), and Trainer starts its processes itself; "
+            "start it without a launcher and with `.devices(...)` on a builder, or use torch's "
+            "DistributedDataParallel in a loop of your own"
         )
 
 
@@ -129,14 +132,24 @@ def chosen_device(wanted: str | torch.device | None) -> torch.device:
     return device
 
 
-def require_one_device(count: int) -> None:
-    """Refuse more than one device, rather than use one of them silently.
+def named_devices(devices: int | str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of devices to train on.
+
+    Args:
+        devices: names, a number of processes on the CPU, or `"all"` for every GPU, else the CPU.
 
     Raises:
-        DeviceError: more than one device, or none, is requested.
+        DeviceError: there is none, or a device is not there.
     """
-    if count != 1:
+    if devices == "all":
+        devices = [f"cuda:{index}" for index in range(torch.cuda.device_count())] or 1
+    if isinstance(devices, str):
+        devices = [devices]
+    names = ["cpu"] * devices if isinstance(devices, int) else list(devices)
+    if not names:
         raise DeviceError(
-            f"{count} devices were asked for; this version trains on exactly one per process. "
-            "Leave `devices` away, or use torch's DistributedDataParallel in a loop of your own"
+            f"{devices!r} names no device; give a number, names such as 'cuda:0', or \"all\""
         )
+    for name in names:
+        chosen_device(name)
+    return tuple(names)

@@ -142,21 +142,21 @@ class TorchSource:
     replays = True
 
     def __init__(self, loader: TorchLoader[Any], device: torch.device) -> None:
-        self._loader = loader
+        self.loader = loader
         self._device = device
         # With workers, no sample is made in this process.
         self.abrupt = loader.num_workers > 0
 
     def epoch(self, number: int, start: int = 0) -> Batches:
         """Begin an epoch and read the batches before the position again."""
-        sampler = self._loader.sampler
+        sampler = self.loader.sampler
         if isinstance(sampler, torch.utils.data.DistributedSampler):
             sampler.set_epoch(number)
-        return _Plain(_after(iter(self._loader), start), self._device)
+        return _Plain(_after(iter(self.loader), start), self._device)
 
     def length(self) -> int | None:
         """Return the number of batches, if it is known."""
-        return _length(self._loader)
+        return _length(self.loader)
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that decide the order."""
@@ -173,21 +173,21 @@ class ListSource:
     def __init__(self, batches: Sequence[Any], device: torch.device) -> None:
         if not batches:
             raise TrainingError("the list of batches is empty")
-        self._batches = batches
+        self.batches = batches
         self._device = device
 
     def epoch(self, number: int, start: int = 0) -> Batches:
         """Return the batches from a position on."""
         del number
-        return _Plain(iter(self._batches[start:] if start else self._batches), self._device)
+        return _Plain(iter(self.batches[start:] if start else self.batches), self._device)
 
     def length(self) -> int | None:
         """Return the number of batches."""
-        return len(self._batches)
+        return len(self.batches)
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that decide the order."""
-        return {"kind": "list", "batches": len(self._batches)}
+        return {"kind": "list", "batches": len(self.batches)}
 
 
 @final

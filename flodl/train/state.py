@@ -15,6 +15,32 @@ from flodl.observe.trend import Mode, Trend
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RankShare:
+    """The part of one rank in an epoch that several ranks trained.
+
+    Attributes:
+        rank: the rank.
+        batches: batches that it trained.
+        busy: seconds of computation, without waiting for data or for other ranks.
+
+    Example:
+        >>> from flodl import RankShare
+        >>> RankShare(rank=0, batches=50, busy=2.5).throughput
+        20.0
+    """
+
+    rank: int
+    batches: int
+    busy: float
+
+    @property
+    def throughput(self) -> float:
+        """Batches per second of computation."""
+        return self.batches / self.busy if self.busy else 0.0
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochMetrics:
     """One epoch in numbers.
 
@@ -26,6 +52,7 @@ class EpochMetrics:
         steps: steps (batches) taken.
         seconds: how long training took, evaluation not counted.
         device_indices: the devices that took part.
+        per_rank: what each rank did, if several shared the batches.
 
     Example:
         >>> from flodl import EpochMetrics
@@ -40,6 +67,25 @@ class EpochMetrics:
     steps: int = 0
     seconds: float = 0.0
     device_indices: tuple[int, ...] = ()
+    per_rank: tuple[RankShare, ...] = ()
+
+    @property
+    def per_rank_throughput(self) -> dict[int, float]:
+        """Batches per second of computation of each rank."""
+        return {each.rank: each.throughput for each in self.per_rank}
+
+    @property
+    def per_rank_batch_share(self) -> dict[int, float]:
+        """Part of the batches that each rank trained; together 1."""
+        total = sum(each.batches for each in self.per_rank)
+        return {each.rank: each.batches / total for each in self.per_rank} if total else {}
+
+    @property
+    def share_of_ideal(self) -> float:
+        """Part of the batches that the ranks could have trained if none ever waited; 0 if unknown."""
+        rate = sum(self.per_rank_throughput.values())
+        batches = sum(each.batches for each in self.per_rank)
+        return batches / (self.seconds * rate) if rate and self.seconds else 0.0
 
     @property
     def epoch_ms(self) -> float:

@@ -12,6 +12,7 @@ from flodl.checkpoint.restore import HasState
 from flodl.errors import TrainingError
 from flodl.runs.directory import RunDirectory
 from flodl.step.ema import Ema
+from flodl.step.recipe import Recipe
 from flodl.step.step import TrainStep, make_step
 from flodl.train.builder import TrainerBuilder
 from flodl.train.checkpointing import Checkpointing, ResumeFrom, config_of, find_differences
@@ -22,7 +23,7 @@ from flodl.train.meters import meter_for
 from flodl.train.notices import Notices
 from flodl.train.outcome import Interrupted
 from flodl.train.progress import Progress, progress_for
-from flodl.train.protocols import MonitorLike, Source
+from flodl.train.protocols import Evaluating, MonitorLike, Source
 from flodl.train.schedules import Every, schedule_of
 from flodl.train.session import TrainingSession, set_up, set_up_head
 from flodl.train.settings import Settings, chosen_device, require_one_process
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
     from flodl.step.recipe import TrainFn
     from flodl.train.schedules import Wanted
+    from flodl.train.sync.sharing import Sharing
+    from flodl.train.sync.window_step import WindowStep
 
 
 @final
@@ -74,9 +77,12 @@ class Trainer:
         monitor: MonitorLike | None = None,
         run_dir: RunDirectory | str | Path | None = None,
         device: str | torch.device | None = None,
+        sharing: Sharing | None = None,
         **settings: Any,
     ) -> None:
         """Take the parts; `settings` are the fields of `Settings`.
+
+        `sharing` divides the batches over ranks; `devices` of a builder makes one for each process.
 
         Raises:
             TrainingError: a setting is out of range.
@@ -97,8 +103,12 @@ class Trainer:
         self._evaluate_on = evaluate_on
         self._evaluate_fn = evaluate_fn
         self._scaler = scaler
+        self._sharing = sharing
         self._batch_size: int | None = None
         self._training = Training(model, optimizer, self.device)
+        if sharing is not None:
+            self._training.rank = sharing.summer.rank
+            self._training.world_size = sharing.summer.world_size
         self._training.rules = tuple(stop_rules)
         self._training.schedule = schedule_of(
             scheduler, optimizer, every=scheduler_every, metric=scheduler_metric
@@ -176,7 +186,7 @@ class Trainer:
         require_one_process()
         source = self._source(data, batch_size)
         self._batch_size = batch_size
-        if self.directory is None:
+        if self.directory is None or (self._sharing is not None and self._sharing.is_locked):
             return self._fit(source, resume)
         with self.directory.held():
             return self._fit(source, resume)
@@ -190,7 +200,28 @@ class Trainer:
         progress = progress_for(shown)
         notices = Notices(progress, self.monitor)
         ema = None if settings.ema is None else Ema(self.model, settings.ema)
-        step = make_step(
+        step = self._step(source, ema, notices)
+        try:
+            return self._run(source, resume, step, progress, notices, ema)
+        finally:
+            step.close()
+            progress.close()
+
+    def _step(self, source: Source, ema: Ema | None, notices: Notices) -> TrainStep | WindowStep:
+        settings, report = self.settings, notices.report("step")
+        if self._sharing is not None:
+            recipe = Recipe(
+                model=self.model,
+                optimizer=self.optimizer,
+                train_fn=self._train_fn,
+                clip_norm=settings.clip_norm,
+                precision=settings.precision,
+                accumulate=settings.accumulate,
+                ema=ema,
+                scaler=self._scaler,
+            )
+            return self._sharing.step(recipe, source, self.device, settings, report)
+        return make_step(
             self.model,
             self.optimizer,
             self._train_fn,
@@ -201,19 +232,14 @@ class Trainer:
             ema=ema,
             scaler=self._scaler,
             fused=settings.fused,
-            report=notices.report("step"),
+            report=report,
         )
-        try:
-            return self._run(source, resume, step, progress, notices, ema)
-        finally:
-            step.close()
-            progress.close()
 
     def _run(
         self,
         source: Source,
         resume: ResumeFrom | None,
-        step: TrainStep,
+        step: TrainStep | WindowStep,
         progress: Progress,
         notices: Notices,
         ema: Ema | None,
@@ -225,6 +251,9 @@ class Trainer:
             "schedule": training.schedule,
         }
         checkpointing = Checkpointing(self.directory, self.settings, training, parts)
+        shared = None if isinstance(step, TrainStep) else step
+        if self._sharing is not None:
+            checkpointing.is_writer = self._sharing.is_first
         loop = Loop(
             Equipment(
                 training=training,
@@ -235,7 +264,8 @@ class Trainer:
                 checkpointing=checkpointing,
                 hooks=self.hooks,
                 progress=progress,
-                evaluation=self._evaluation(ema),
+                evaluation=self._evaluation(ema, shared),
+                shared=shared,
                 monitor=self.monitor,
                 notices=notices,
             )
@@ -254,10 +284,10 @@ class Trainer:
             raise Interrupted(loop.signal, state)
         return state
 
-    def _evaluation(self, ema: Ema | None) -> Evaluation | None:
+    def _evaluation(self, ema: Ema | None, shared: WindowStep | None) -> Evaluating | None:
         if self._evaluate_on is None:
             return None
-        return Evaluation(
+        alone = Evaluation(
             source=evaluation_source_of(
                 self._evaluate_on, batch_size=self._batch_size, device=self.device
             ),
@@ -266,6 +296,7 @@ class Trainer:
             precision=self.settings.precision,
             device=self.device,
         )
+        return alone if self._sharing is None else self._sharing.evaluation(alone, shared)
 
     def _describe(self, notices: Notices, source: Source, resuming: bool) -> None:
         """Store how the run is set up, or say in what it differs from how it was begun."""
@@ -278,7 +309,8 @@ class Trainer:
         if begun:
             for line in find_differences(self.directory, config):
                 notices.add("resume", f"not as the run began - {line}")
-        self.directory.write_config(config)
+        if self._sharing is None or self._sharing.is_first():
+            self.directory.write_config(config)
 
     def _tell_end(self, reason: str) -> None:
         if self.monitor is not None:
@@ -290,7 +322,7 @@ class Trainer:
     def _state(
         self,
         loop: Loop,
-        step: TrainStep,
+        step: TrainStep | WindowStep,
         checkpointing: Checkpointing,
         notices: Notices,
         reason: str,

@@ -36,6 +36,8 @@ class Training:
         stopping: why the training ends before its last epoch; empty if it does not.
         ended: whether that is final, so that a resumed training ends as well.
         lr_scale: the factor on what the schedule says.
+        rank: the rank of this process, 0 if it trains alone.
+        world_size: the number of processes that began to train together.
     """
 
     def __init__(self, model: nn.Module, optimizer: optim.Optimizer, device: torch.device) -> None:
@@ -51,18 +53,10 @@ class Training:
         self.stopping = ""
         self.ended = False
         self.lr_scale = 1.0
+        self.rank = 0
+        self.world_size = 1
         self.schedule: Schedule = Constant()
         self.rules: tuple[StopRule, ...] = ()
-
-    @property
-    def rank(self) -> int:
-        """The rank of this process; 0, since there is one."""
-        return 0
-
-    @property
-    def world_size(self) -> int:
-        """The number of processes that train together; 1."""
-        return 1
 
     @property
     def current_epoch(self) -> int:
@@ -71,7 +65,7 @@ class Training:
 
     @property
     def local_step(self) -> int:
-        """Batches that this process trained on, those before a resume included."""
+        """Batches that were trained on, those before a resume and those of other processes included."""
         return self.step
 
     @property

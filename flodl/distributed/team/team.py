@@ -145,6 +145,25 @@ class Team:
             found = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         return bytes(self.share([found], source)[0].tolist()).decode()
 
+    def gather_texts(self, text: str) -> list[str]:
+        """Return the texts of all members, in the order of their ids.
+
+        Raises:
+            PeerLostError: a member is lost; gather rows again.
+        """
+        data = text.encode()
+        sizes = torch.zeros(len(self.members), dtype=torch.int64)
+        sizes[self.position] = len(data)
+        ends = self.sum_up([sizes])[0].cumsum(0).tolist()
+        # Each byte has one writer, and the others add zero to it.
+        whole = torch.zeros(ends[-1], dtype=torch.uint8)
+        if data:
+            end = ends[self.position]
+            whole[end - len(data) : end] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        found = bytes(self.sum_up([whole])[0].tolist())
+        starts = [0, *ends[:-1]]
+        return [found[start:end].decode() for start, end in zip(starts, ends, strict=True)]
+
     def count(self, event: str) -> int:
         """Count an event over all ranks, and return how often it happened so far."""
         return self._store.add(f"count/{event}", 1)

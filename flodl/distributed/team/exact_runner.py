@@ -1,0 +1,430 @@
+"""Exact sums over the units of a window, whichever rank trains a unit and whichever rank dies.
+
+Example: a window of 7 units on three ranks; rank 1 dies while it trains.
+
+    held     rank 0: units 0 to 2, rank 1: 3 and 4, rank 2: 5 and 6
+    rows     of ranks 0 and 2; what rank 1 held is lost
+    round 1  units 3 and 4 are trained again: unit 3 by rank 0, unit 4 by rank 2
+    rows     of both, and no unit is missing: the sums are added up; each unit is in them once
+
+Two ranks may see the end of a collective differently, if a third dies in it. Each row carries the window
+and the round of its rank. A rank that is ahead hands over what it knows: the rows of the rounds of this
+window, or the sums of the last one. So all ranks commit the same windows with the same sums.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, final
+
+import torch
+from torch import Tensor
+
+from flodl.distributed.control import ControlRow
+from flodl.distributed.el_che import ElChe
+from flodl.distributed.partition import divide
+from flodl.distributed.team.failures import PeerLostError
+from flodl.distributed.team.team import Team, require_agreement
+from flodl.distributed.unit_ledger import (
+    Units,
+    count_units,
+    cut_units,
+    merge_units,
+    missing_units,
+)
+
+_TRUST: Final = 0.8
+Holdings = Mapping[int, Sequence[Units]]  # the units of each rank
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactWork:
+    """The work of one window, as plain callables.
+
+    Attributes:
+        train: trains one unit of the window, given by its number from 0; returns the seconds of its
+            computation, without waiting for data.
+        tensors: returns what this rank adds to the sums, given the units of each rank. It is asked again
+            after a death. All ranks return the same shapes.
+        note: returns a text for all other ranks, empty for none.
+        fingerprint: returns a checksum below 2**53 of what all ranks share.
+
+    Example:
+        >>> import torch
+        >>> own = torch.zeros(1)
+        >>> work = ExactWork(
+        ...     train=lambda unit: own.add_(unit).item(), tensors=lambda held: [own], note=lambda: "",
+        ... )
+        >>> work.train(3), work.tensors({0: [(0, 1)]})
+        (3.0, [tensor([3.])])
+    """
+
+    train: Callable[[int], float]
+    tensors: Callable[[Holdings], Sequence[Tensor]]
+    note: Callable[[], str]
+    fingerprint: Callable[[], int] = int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """The outcome of a window, the same on all ranks.
+
+    Attributes:
+        tensors: the sums over all units.
+        notes: the texts of the ranks that hold units of the window, by rank; only those that are not empty.
+        held: the units of each rank.
+        busy: seconds of computation of each rank.
+
+    Example:
+        >>> Sums(tensors=(), notes={}, held={0: ((0, 4),), 1: ((4, 6),)}, busy={0: 0.1, 1: 0.1}).counts
+        {0: 4, 1: 2}
+    """
+
+    tensors: Sequence[Tensor]
+    notes: Mapping[int, str]
+    held: Holdings
+    busy: Mapping[int, float]
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """Number of units of each rank."""
+        return {rank: count_units(units) for rank, units in self.held.items()}
+
+
+class UnitSummer(Protocol):
+    """Ranks that add up units; one process alone is one too.
+
+    Attributes:
+        rank: id of this rank.
+        members: ids of the ranks of the next window.
+        world_size: ranks that started.
+    """
+
+    rank: int
+    members: tuple[int, ...]
+    world_size: int
+
+    def add_up(self, count: int, work: ExactWork, /) -> Sums:
+        """Train the units of a window, each on one rank, and return the sums over all of them."""
+        ...
+
+
+@final
+class LoneSummer:
+    """One process that does all units itself, by the rules of many.
+
+    Example:
+        >>> import torch
+        >>> own = torch.zeros(1)
+        >>> work = ExactWork(
+        ...     train=lambda unit: own.add_(unit).item(), tensors=lambda held: [own], note=lambda: "",
+        ... )
+        >>> LoneSummer().add_up(4, work).tensors
+        [tensor([6.])]
+    """
+
+    rank = 0
+    members: tuple[int, ...] = (0,)
+    world_size = 1
+
+    def add_up(self, count: int, work: ExactWork) -> Sums:
+        """Do all units and return their sums."""
+        busy = sum([work.train(unit) for unit in range(count)])
+        held: dict[int, tuple[Units, ...]] = {0: ((0, count),) if count else ()}
+        note = work.note()
+        return Sums(
+            tensors=list(work.tensors(held)),
+            notes={0: note} if note else {},
+            held=held,
+            busy={0: busy},
+        )
+
+
+@final
+class ExactRunner:
+    """Windows of exactly so many units over all ranks of a team.
+
+    Args:
+        team: the members.
+        el_che: the speeds of the ranks, learned on the way; a fresh one if left out.
+
+    Example:
+        One rank adds up the numbers of four units.
+
+        >>> import torch
+        >>> from torch.distributed import TCPStore
+        >>> store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        >>> team = Team(("127.0.0.1", store.port), 0, ["cpu"])
+        >>> own = torch.zeros(1)
+        >>> work = ExactWork(
+        ...     train=lambda unit: own.add_(unit).item(), tensors=lambda held: [own], note=lambda: "",
+        ... )
+        >>> ExactRunner(team).add_up(4, work).tensors
+        [tensor([6.])]
+        >>> team.close()
+    """
+
+    def __init__(self, team: Team, el_che: ElChe | None = None) -> None:
+        self.rank = team.rank
+        self.members = team.members
+        self.world_size = len(team.members)
+        self.el_che = el_che or ElChe()
+        self._team = team
+        self._window = 0
+        self._idle: dict[int, int] = {}  # windows since a rank trained a unit
+        self._last: _Committed | None = None
+
+    def add_up(self, count: int, work: ExactWork) -> Sums:
+        """Train the units of a window, each on one rank, and return the sums over all of them.
+
+        All ranks call it with the same count. A window without units is a meeting: it collects notes.
+
+        Raises:
+            DesyncError: the ranks do not share one state any more.
+            LeftOutError: the others went on without this rank.
+            TeamError: too few ranks are left.
+        """
+        window = _Window(count, self.members, self._paces())
+        self._train(window, work)
+        while True:
+            row = window.row(self.rank, self._window, work.fingerprint())
+            rows = self._team.gather(row)
+            newest = max(rows, key=lambda each: (each.window, each.round))
+            try:
+                if any(
+                    (each.window, each.round) != (newest.window, newest.round) for each in rows
+                ):
+                    ended = self._hand_over(window, rows, newest)
+                    if ended is None:
+                        self._train(window, work)
+                        continue
+                    return self._commit(ended)
+                require_agreement(rows)
+                window.close_round(rows)
+                if window.assigned is not None:
+                    self._train(window, work)
+                    continue
+                sums = self._sum(window, work)
+            except PeerLostError:
+                continue
+            return self._commit(_Committed(history=window.history, sums=sums))
+
+    def part(self) -> None:
+        """Meet once more, so that a rank that missed the end of the last window learns it."""
+        self.add_up(0, ExactWork(train=float, tensors=lambda _held: [], note=str))
+
+    def _paces(self) -> dict[int, float]:
+        """Return the time of a unit on each rank, in any scale.
+
+        A rank without units is not measured: its time is trusted less in each window, until it gets one.
+        """
+        weights = self.el_che.weights(self.members)
+        return {
+            rank: weight * _TRUST ** self._idle.get(rank, 0)
+            for rank, weight in zip(self.members, weights, strict=True)
+        }
+
+    def _train(self, window: _Window, work: ExactWork) -> None:
+        """Do the units that the open round assigns to this rank, unless they are done."""
+        if window.assigned is None or window.is_trained:
+            return
+        for start, stop in window.assigned.get(self.rank, ()):
+            for unit in range(start, stop):
+                window.busy += work.train(unit)
+                window.done += 1
+        window.is_trained = True
+
+    def _sum(self, window: _Window, work: ExactWork) -> Sums:
+        note = work.note()
+        own = [*work.tensors(window.held), torch.tensor([float(bool(note))])]
+        began = time.perf_counter()
+        *tensors, noted = self._team.sum_up(own)
+        window.sync = time.perf_counter() - began
+        texts = [""] * len(self._team.members)
+        if noted.item():
+            texts = self._team.gather_texts(note)
+        notes = dict(zip(self._team.members, texts, strict=True))
+        return Sums(
+            tensors=tensors,
+            notes={rank: text for rank, text in notes.items() if text},
+            held=dict(window.held),
+            busy=window.busy_of(),
+        )
+
+    def _commit(self, committed: _Committed) -> Sums:
+        """Close the window: what comes next starts from the same members and speeds on every rank."""
+        self.members = tuple(row.rank for row in committed.history[-1])
+        for rows in committed.history:
+            if any(row.done for row in rows):
+                self.el_che.report(
+                    [row.done for row in rows],
+                    [row.busy for row in rows],
+                    None,
+                    members=[row.rank for row in rows],
+                )
+        if committed.sums.held and any(committed.sums.counts.values()):
+            for rank, units in committed.sums.counts.items():
+                self._idle[rank] = 0 if units else self._idle.get(rank, 0) + 1
+        self._last = committed
+        self._window += 1
+        return committed.sums
+
+    def _hand_over(
+        self, window: _Window, rows: Sequence[ControlRow], newest: ControlRow
+    ) -> _Committed | None:
+        """Give what this rank knows, or take it; return the window if the others committed it."""
+        told: dict[str, Any] = {"history": window.numbers(), "last": None}
+        if self._last is not None and any(each.window < newest.window for each in rows):
+            told["last"] = self._last.plain()
+        is_newest = self._team.rank == newest.rank
+        text = self._team.share_text(json.dumps(told) if is_newest else "", newest.rank)
+        found = json.loads(text)
+        tensors: list[Tensor] = []
+        if found["last"] is not None:
+            tensors = self._share_last(found["last"], newest.rank)
+        if newest.window > self._window:
+            return _Committed.of(found["last"], tensors)
+        for numbers in found["history"][window.round :]:
+            window.close_round([ControlRow.from_numbers(each) for each in numbers])
+        return None
+
+    def _share_last(self, last: Mapping[str, Any], source: int) -> list[Tensor]:
+        own = self._last
+        if own is None or self._team.rank != source:
+            tensors = [
+                torch.empty(shape, dtype=getattr(torch, dtype)) for shape, dtype in last["shapes"]
+            ]
+        else:
+            tensors = list(own.sums.tensors)
+        return self._team.share(tensors, source)
+
+
+@final
+@dataclass(slots=True)
+class _Window:
+    """The rounds of one window: who holds which units, and who trains what next.
+
+    Attributes:
+        count: units of the window.
+        members: the ranks of its first round.
+        paces: time of a unit on each rank, in any scale.
+        assigned: the units that each rank trains in the open round; `None` when no unit is missing.
+        held: the units of each rank that is alive, of the rounds that are closed.
+        history: the rows of the closed rounds.
+        done: units that this rank trained in the open round.
+        busy: seconds that they took.
+        sync: seconds of the sum before.
+        is_trained: whether this rank is through with the open round.
+    """
+
+    count: int
+    members: tuple[int, ...]
+    paces: Mapping[int, float]
+    assigned: dict[int, list[Units]] | None = None
+    held: dict[int, list[Units]] = field(default_factory=dict)
+    history: list[list[ControlRow]] = field(default_factory=list)
+    done: int = 0
+    busy: float = 0.0
+    sync: float | None = None
+    is_trained: bool = False
+
+    def __post_init__(self) -> None:
+        if self.count:
+            self._assign([(0, self.count)], self.members)
+
+    @property
+    def round(self) -> int:
+        """Number of rounds that are closed."""
+        return len(self.history)
+
+    def row(self, rank: int, window: int, fingerprint: int) -> ControlRow:
+        """Return what this rank reports of the open round."""
+        return ControlRow(
+            rank=rank,
+            window=window,
+            round=self.round,
+            done=self.done,
+            busy=self.busy,
+            sync=self.sync,
+            crc=fingerprint,
+        )
+
+    def close_round(self, rows: Sequence[ControlRow]) -> None:
+        """Take the rows of a round; units of ranks that are dead are assigned again."""
+        alive = tuple(row.rank for row in rows)
+        assigned = self.assigned or {}
+        self.held = {
+            rank: merge_units([*self.held.get(rank, []), *assigned.get(rank, [])])
+            for rank in alive
+        }
+        self.history.append(list(rows))
+        self.done, self.busy, self.is_trained = 0, 0.0, False
+        held = merge_units(part for parts in self.held.values() for part in parts)
+        self._assign(missing_units(0, self.count, held), alive)
+
+    def busy_of(self) -> dict[int, float]:
+        """Return the seconds of each rank, over all rounds."""
+        found: dict[int, float] = {}
+        for rows in self.history:
+            for row in rows:
+                found[row.rank] = found.get(row.rank, 0.0) + row.busy
+        return found
+
+    def numbers(self) -> list[list[list[float]]]:
+        """Return the history as plain numbers."""
+        return _numbers(self.history)
+
+    def _assign(self, units: Sequence[Units], members: Sequence[int]) -> None:
+        self.assigned = None
+        if units:
+            counts = divide(count_units(units), [self.paces[rank] for rank in members])
+            self.assigned = dict(zip(members, cut_units(units, counts), strict=True))
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Committed:
+    """A window that is over: its rows and its sums, for a rank that did not see its end."""
+
+    history: Sequence[Sequence[ControlRow]]
+    sums: Sums
+
+    def plain(self) -> dict[str, Any]:
+        """Return all but the tensors as values that JSON keeps."""
+        sums = self.sums
+        return {
+            "history": _numbers(self.history),
+            "notes": sorted(sums.notes.items()),
+            "held": [[rank, [list(each) for each in units]] for rank, units in sums.held.items()],
+            "busy": sorted(sums.busy.items()),
+            "shapes": [
+                [list(each.shape), str(each.dtype).removeprefix("torch.")] for each in sums.tensors
+            ],
+        }
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any], tensors: Sequence[Tensor]) -> _Committed:
+        """Return what `plain` and the tensors describe."""
+        return cls(
+            history=[
+                [ControlRow.from_numbers(each) for each in numbers] for numbers in plain["history"]
+            ],
+            sums=Sums(
+                tensors=tensors,
+                notes={int(rank): text for rank, text in plain["notes"]},
+                held={
+                    int(rank): [(start, stop) for start, stop in units]
+                    for rank, units in plain["held"]
+                },
+                busy={int(rank): seconds for rank, seconds in plain["busy"]},
+            ),
+        )
+
+
+def _numbers(history: Sequence[Sequence[ControlRow]]) -> list[list[list[float]]]:
+    return [[row.to_numbers() for row in rows] for rows in history]

@@ -1,0 +1,1 @@
+"""Training of one model by several processes with the numbers of one: policy Sync. Alpha."""

@@ -1,0 +1,251 @@
+"""A training in the processes of a team, seen from the process that began it.
+
+begin_team   starts one process for each device, and returns at once
+metrics      every epoch is a line of a file, which the first rank that is alive writes
+join         shows these epochs, passes signals on, and returns the state that the ranks agree on
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import tempfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
+
+import torch
+
+from flodl.checkpoint.tensors import as_bytes, on_host
+from flodl.distributed.team.exact_runner import ExactRunner, ExactWork
+from flodl.distributed.team.failures import DesyncError, WorkerError
+from flodl.distributed.team.launcher import RankState, TeamHandle, launch
+from flodl.distributed.team.team import Team
+from flodl.runs.directory import RunDirectory
+from flodl.train.outcome import Interrupted, RunHandle
+from flodl.train.progress import progress_for
+from flodl.train.signals import Signals
+from flodl.train.state import EpochMetrics, RankShare, TrainedState
+from flodl.train.sync.sharing import Sharing, threads, threads_for
+
+if TYPE_CHECKING:
+    from flodl.train.builder import RankOrder
+    from flodl.train.protocols import MonitorLike
+
+_EPOCHS: Final = "epochs.jsonl"
+_LOOK: Final = 0.2  # seconds between two looks at the ranks
+
+
+def begin_team(order: RankOrder, devices: Sequence[str], team: Mapping[str, Any]) -> RunHandle:
+    """Start a process for each device, and return a handle on the training.
+
+    Raises:
+        TeamError: a setting is impossible, or an object cannot travel to another process.
+        TrainingError: another process uses the run directory.
+    """
+    held = contextlib.ExitStack()
+    given = order.parts.get("run_dir")
+    if given is None:
+        logs = Path(tempfile.mkdtemp(prefix="flodl-run-"))
+    else:
+        directory = given if isinstance(given, RunDirectory) else RunDirectory.at(given)
+        held.enter_context(directory.held())
+        logs = directory.path
+    epochs = logs / _EPOCHS
+    epochs.unlink(missing_ok=True)
+    try:
+        handle = launch(
+            train_rank,
+            order.stripped(),
+            str(epochs),
+            threads_for(order.exact),
+            devices=list(devices),
+            run_dir=logs,
+            **team,
+        )
+    except BaseException:
+        held.close()
+        raise
+    running = RunningTeam(handle, order, epochs, held)
+    return RunHandle(None, tuple(map(torch.device, devices)), None, running)
+
+
+def train_rank(
+    team: Team, order: RankOrder, epochs: str, computing: int | None
+) -> TrainedState | None:
+    """Train as one rank; return the state if this is one of the first two ranks that are alive.
+
+    Raises:
+        DesyncError: the ranks made different models.
+    """
+    runner = ExactRunner(team)
+    sharing = Sharing(
+        summer=runner, exact=order.exact, seed=order.settings["seed"], is_locked=True
+    )
+    with threads(computing):
+        trainer = order.trainer(torch.device(team.device), sharing)
+        _require_equal_models(runner, trainer.model)
+        trainer.on("epoch", EpochTeller(Path(epochs), sharing))
+        state = order.fit(trainer)
+    runner.part()
+    return state if team.rank in runner.members[:2] else None
+
+
+def _require_equal_models(runner: ExactRunner, model: torch.nn.Module) -> None:
+    """Raise a DesyncError unless all ranks made the same model, before the first step."""
+    crc = 0
+    for name, each in model.state_dict().items():
+        crc = zlib.crc32(f"{name} {each.dtype} {list(each.shape)}".encode(), crc)
+        crc = zlib.crc32(as_bytes(on_host(each)), crc)
+    work = ExactWork(train=float, tensors=lambda _held: [], note=lambda: str(crc))
+    found = runner.add_up(0, work).notes
+    usual = found[min(found)]
+    others = tuple(rank for rank, text in found.items() if text != usual)
+    if others:
+        raise DesyncError(
+            f"rank {others[0]} made another model than rank {min(found)}: names, shapes or first values "
+            "differ. All ranks call the model factory after the same seed, so it must draw from torch, "
+            "Python or NumPy alone; or give the model itself in place of the factory",
+            ranks=others,
+        )
+
+
+@final
+class EpochTeller:
+    """The hook of a rank that tells the process that began the run about each epoch."""
+
+    def __init__(self, path: Path, sharing: Sharing) -> None:
+        self._path = path
+        self._sharing = sharing
+
+    def __call__(self, training: Any, metrics: EpochMetrics) -> None:
+        """Append an epoch, if this rank is the first that is alive."""
+        del training
+        if self._sharing.is_first():
+            line = json.dumps(asdict(metrics)) + "\n"
+            with self._path.open("ab", buffering=0) as file:
+                file.write(line.encode())
+
+
+@final
+class RunningTeam:
+    """A training that runs in other processes.
+
+    Args:
+        handle: the processes.
+        order: what they were told.
+        epochs: the file with a line for each epoch.
+        held: what is released at the end.
+    """
+
+    def __init__(
+        self, handle: TeamHandle, order: RankOrder, epochs: Path, held: contextlib.ExitStack
+    ) -> None:
+        self._handle = handle
+        self._order = order
+        self._epochs = epochs
+        self._held = held
+        self._read = 0  # bytes
+        self._last = -1  # epoch
+        self._monitor: MonitorLike | None = order.parts.get("monitor")
+        wanted = order.settings.get("progress")
+        self._progress = progress_for(self._monitor is None if wanted is None else wanted)
+        log = handle.logs[0]
+        self._progress.note(f"{len(handle.logs)} ranks train; each writes {log.parent}/rank-*.log")
+
+    def is_running(self) -> bool:
+        """Return True while a rank trains."""
+        return RankState.RUNNING in self._handle.poll().values()
+
+    def metrics(self) -> list[EpochMetrics]:
+        """Return the epochs that ended since the last call, in order; tell monitor and callbacks."""
+        found = []
+        if self._epochs.exists():
+            with self._epochs.open("rb") as file:
+                file.seek(self._read)
+                new = file.read()
+            whole = new[: new.rfind(b"\n") + 1]
+            self._read += len(whole)
+            for line in whole.splitlines():
+                metrics = _metrics_of(json.loads(line))
+                # After a death, the next rank may tell an epoch again.
+                if metrics.epoch > self._last:
+                    self._last = metrics.epoch
+                    found.append(metrics)
+        for metrics in found:
+            self._tell(metrics)
+        return found
+
+    def join(self) -> tuple[TrainedState, list[EpochMetrics]]:
+        """Wait for the end; return the state and the epochs that were not returned yet.
+
+        A signal is passed on: the ranks end the window, save, and end. The second one ends all at once.
+
+        Raises:
+            WorkerError: a rank raised an error, or no rank is left.
+            Interrupted: a signal ended the training.
+        """
+        found: list[EpochMetrics] = []
+        signals = Signals(self._pass_on)
+        try:
+            with signals:
+                while True:
+                    found += self.metrics()
+                    try:
+                        results = self._handle.join(_LOOK)
+                    except TimeoutError:
+                        continue
+                    break
+            found += self.metrics()
+        except WorkerError:
+            if not signals.received:
+                raise
+            state = TrainedState(parameters={}, buffers={}, stopped_by=signals.received)
+            raise Interrupted(signals.number(), state) from None
+        finally:
+            self._handle.end()
+            self._progress.close()
+            self._held.close()
+        state = next(each for each in results.values() if each is not None)
+        self._tell_end(state, signals)
+        return state, found
+
+    def _tell(self, metrics: EpochMetrics) -> None:
+        epochs = self._order.settings.get("epochs", 1)
+        left = (epochs - metrics.epoch - 1) * metrics.seconds
+        self._progress.end(metrics, epochs, left)
+        if self._monitor is not None:
+            self._monitor.log(metrics.epoch, metrics.seconds, metrics.scalars)
+        for fn in self._order.metrics_fns:
+            fn(metrics)
+
+    def _tell_end(self, state: TrainedState, signals: Signals) -> None:
+        if self._monitor is not None:
+            if state.stopped_by == "finished":
+                self._monitor.finish()
+            else:
+                self._monitor.flush()
+        number = signal.Signals.__members__.get(state.stopped_by)
+        if number is not None and self._order.settings.get("on_signal", "exit") == "exit":
+            # The ranks saw the signal that this process sent them.
+            raise Interrupted(signals.number() if signals.received else number, state)
+
+    def _pass_on(self) -> None:
+        """Let every rank know of a signal; called from a signal handler."""
+        for pid in self._handle.pids.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+
+
+def _metrics_of(plain: Mapping[str, Any]) -> EpochMetrics:
+    return EpochMetrics(
+        **{
+            **plain,
+            "device_indices": tuple(plain["device_indices"]),
+            "per_rank": tuple(RankShare(**each) for each in plain["per_rank"]),
+        }
+    )

@@ -1,0 +1,100 @@
+"""Trainings that the tests share over ranks, and the faults that they plan."""
+
+import hashlib
+import os
+import signal
+import time
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from flodl import Trainer
+from flodl.checkpoint.tensors import as_bytes
+
+SAMPLES = 160
+BATCH = 8  # 20 units in an epoch
+
+
+def net():
+    return nn.Sequential(
+        nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 1)
+    )
+
+
+def plain_net():
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+
+
+def adam(parameters):
+    return torch.optim.Adam(parameters, 1e-2)
+
+
+def loss_of(model, batch):
+    inputs, wanted = batch
+    loss = nn.functional.mse_loss(model(inputs), wanted)
+    return loss, {"double": 2 * loss}
+
+
+class Faulty:
+    """A train function that does something once, on one rank, after some calls."""
+
+    def __init__(self, rank, calls, kind, folder):
+        self.rank, self.calls, self.kind, self.folder = rank, calls, kind, str(folder)
+        self.own = -1
+
+    def note_rank(self, training):
+        self.own = training.rank
+
+    def __call__(self, model, batch):
+        time.sleep(0.002)
+        if self.own == self.rank:
+            self.calls -= 1
+            if self.calls == 0:
+                self.act()
+        return loss_of(model, batch)
+
+    def act(self):
+        (Path(self.folder) / "fault").write_text(str(self.own))
+        if self.kind == "raise":
+            raise ValueError("this batch is bad")
+        if self.kind == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.kind == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+class StopOn:
+    """A hook that ends the training on one rank."""
+
+    def __init__(self, rank, step):
+        self.rank, self.step = rank, step
+
+    def __call__(self, training, loss):
+        if training.rank == self.rank and training.step >= self.step:
+            training.stop("a rank saw enough")
+
+
+def data():
+    generator = torch.Generator().manual_seed(1)
+    inputs = torch.randn(SAMPLES, 4, generator=generator)
+    return [inputs, inputs.sum(1, keepdim=True)]
+
+
+def builder(
+    devices, *, exact="bits", accumulate=4, model=net, epochs=2, train=loss_of, batches=None
+):
+    made = Trainer.builder(model, adam, train).num_epochs(epochs).seed(3).accumulate(accumulate)
+    made = made.dataset(data()).batch_size(BATCH) if batches is None else made.dataset(batches)
+    if isinstance(train, Faulty):
+        made.on("start", train.note_rank)
+    if devices is None:
+        return made.progress(False)
+    return made.devices(devices).policy("sync", exact=exact).patience(20.0).progress(False)
+
+
+def digest(state):
+    found = hashlib.sha256()
+    for name, each in sorted(state.state_dict().items()):
+        found.update(name.encode() + bytes(as_bytes(each.contiguous())))
+    return found.hexdigest()[:16]
