@@ -28,6 +28,10 @@ class Running(Protocol):
         """Return True while a process trains."""
         ...
 
+    def pids(self) -> dict[int, int]:
+        """Return the id of each process."""
+        ...
+
 
 @final
 class Interrupted(SystemExit):
@@ -107,6 +111,10 @@ class RunHandle:
     def world_size(self) -> int:
         """Return how many processes train."""
         return max(1, len(self._devices))
+
+    def pids(self) -> dict[int, int]:
+        """Return the id of the process of each rank; empty for a training in this process."""
+        return {} if self._running is None else self._running.pids()
 
     def devices(self) -> tuple[Any, ...]:
         """Return the devices that were used."""

@@ -161,6 +161,10 @@ class RunningTeam:
         """Return True while a rank trains."""
         return RankState.RUNNING in self._handle.poll().values()
 
+    def pids(self) -> dict[int, int]:
+        """Return the id of the process of each rank."""
+        return dict(self._handle.pids)
+
     def metrics(self) -> list[EpochMetrics]:
         """Return the epochs that ended since the last call, in order; tell monitor and callbacks."""
         found = []

@@ -51,6 +51,8 @@ class UnitBuffers:
 
     def reset(self, unit: int) -> None:
         """Put the buffers to where the window began; counters of batches count on."""
+        if not self._committed:
+            return
         with torch.no_grad():
             for name, each in self._model.named_buffers():
                 before = self._committed.get(name)
@@ -67,6 +69,8 @@ class UnitBuffers:
             TrainingError: a buffer changed its shape, or is of a type that cannot be added up.
         """
         found: Additions = {}
+        if not self._committed and not self._has_buffers(unit):
+            return found
         for name, each in self._model.named_buffers():
             before = self._committed.get(name)
             if before is None or before.shape != each.shape:
@@ -93,8 +97,14 @@ class UnitBuffers:
             found[name] = {"fade": fade, "value": _packed(value)}
         return found
 
+    def _has_buffers(self, unit: int) -> bool:
+        """Return True if a model that had no buffers got one; asked in the first unit of a window."""
+        return unit == 0 and next(self._model.named_buffers(), None) is not None
+
     def commit(self, additions: dict[int, Additions]) -> None:
         """Fold the additions of all units, in the order of the units, and write the buffers."""
+        if not self._committed:
+            return
         with torch.no_grad():
             for name, each in self._model.named_buffers():
                 value = self._committed[name]

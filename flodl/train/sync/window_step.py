@@ -277,7 +277,7 @@ class _WindowState:
         self._offset = step._position
         self._sums = step._new_sums()
         self._parameters = step.recipe.trained()
-        self._present = torch.zeros(len(self._parameters), dtype=torch.float64)
+        self._present = [0] * len(self._parameters)
         self._losses: dict[int, float] = {}
         self._told: dict[int, dict[str, Any]] = {}
         self._crc: int | None = None
@@ -301,9 +301,10 @@ class _WindowState:
                 "be divided over devices; train it on one device, without `.policy(...)`"
             )
         self._losses[unit] = loss.item()
-        self._present += torch.tensor(
-            [float(each.grad is not None) for each in self._parameters], dtype=torch.float64
-        )
+        self._present = [
+            count + (each.grad is not None)
+            for count, each in zip(self._present, self._parameters, strict=True)
+        ]
         told = {
             "metrics": {name: _number(name, each) for name, each in step._eager.metrics.items()},
             "recorded": drain_scalars(),
@@ -323,7 +324,7 @@ class _WindowState:
     def tensors(self, held: Holdings, count: int) -> list[Tensor]:
         """Return the blocks, then one vector: presence of each gradient, and loss of each unit."""
         table = torch.zeros(len(self._parameters) + count, dtype=torch.float64)
-        table[: len(self._parameters)] = self._present
+        table[: len(self._parameters)] = torch.tensor(self._present, dtype=torch.float64)
         for unit, loss in self._losses.items():
             table[len(self._parameters) + unit] = loss
         blocks = [each for block in self.layout(held) for each in self._sums.block(block)]

@@ -56,3 +56,27 @@ def test_flodl_in_a_fresh_process_imports_no_team():
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "[]\n")
+
+
+ALONE = """
+import sys, threading, torch
+from flodl import Trainer
+state = (
+    Trainer.builder(
+        lambda: torch.nn.Linear(2, 1), lambda p: torch.optim.SGD(p, 0.1), lambda m, b: m(b).mean()
+    )
+    .dataset([torch.ones(4, 2)]).devices("all" if not torch.cuda.is_available() else 1)
+    .step("eager").progress(False).run().join()
+)
+print([name for name in sys.modules if name.startswith(("flodl.distributed", "flodl.train.sync"))])
+print(torch.distributed.is_initialized(), threading.active_count(), state.steps)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_training_on_one_device_imports_nothing_of_several():
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\nFalse 1 1\n", "")
