@@ -414,7 +414,7 @@ class TrainerBuilder:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: an error names the part that cannot travel
 class RankOrder:
     """What a process of a training on several devices needs to know, as it travels to it.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from torch import Tensor
@@ -42,3 +44,24 @@ def drain_scalars() -> dict[str, list[float]]:
     """
     held: dict[str, list[float | Tensor]] = vars(_HELD).pop("scalars", {})
     return {name: [float(value) for value in values] for name, values in held.items()}
+
+
+@contextmanager
+def recorded_apart() -> Iterator[dict[str, list[float]]]:
+    """Collect what is recorded inside in the table that this returns; what was recorded before stays.
+
+    Example:
+        >>> from flodl import drain_scalars, record_scalar
+        >>> record_scalar("accuracy", 0.5)
+        >>> with recorded_apart() as inside:
+        ...     record_scalar("accuracy", 1.0)
+        >>> inside, drain_scalars()
+        ({'accuracy': [1.0]}, {'accuracy': [0.5]})
+    """
+    before = vars(_HELD).pop("scalars", {})
+    found: dict[str, list[float]] = {}
+    try:
+        yield found
+        found.update(drain_scalars())
+    finally:
+        vars(_HELD)["scalars"] = before

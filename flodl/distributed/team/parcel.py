@@ -8,6 +8,7 @@ cloudpickle takes them by value. Tensors are mapped copy-on-write: ranks share t
 from __future__ import annotations
 
 import importlib
+import inspect
 import io
 import pickle
 import types
@@ -111,7 +112,11 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from ((f"{name}[{key!r}]", each) for key, each in value.items())
         case list() | tuple():
             yield from ((f"{name}[{place}]", each) for place, each in enumerate(value))
-        case types.FunctionType() | type():
+        case types.FunctionType():
+            used = inspect.getclosurevars(value)
+            for key, each in {**used.nonlocals, **used.globals}.items():
+                yield f"`{key}`, which {name} uses", each
+        case type():
             return
         case object(__dict__=fields):
             yield from ((f"{name}.{key}", each) for key, each in fields.items())

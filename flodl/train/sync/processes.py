@@ -22,7 +22,7 @@ import torch
 
 from flodl.checkpoint.tensors import as_bytes, on_host
 from flodl.distributed.team.exact_runner import ExactRunner, ExactWork
-from flodl.distributed.team.failures import DesyncError, WorkerError
+from flodl.distributed.team.failures import DesyncError, TeamError, WorkerError
 from flodl.distributed.team.launcher import RankState, TeamHandle, launch
 from flodl.distributed.team.team import Team
 from flodl.runs.directory import RunDirectory
@@ -36,6 +36,15 @@ if TYPE_CHECKING:
     from flodl.train.builder import RankOrder
     from flodl.train.protocols import MonitorLike
 
+# Where the parts of an order are, and what a user calls them.
+_PARTS: Final = {
+    "argument 1.builder._train_fn": "the train function",
+    "argument 1.builder._model_factory": "the model factory",
+    "argument 1.builder._optim_factory": "the optimizer factory",
+    "argument 1.builder._data": "the data set",
+    "argument 1.builder._hooks": "the callbacks",
+    "argument 1.builder._parts": "the builder's parts",
+}
 _EPOCHS: Final = "epochs.jsonl"
 _LOOK: Final = 0.2  # seconds between two looks at the ranks
 
@@ -67,11 +76,20 @@ def begin_team(order: RankOrder, devices: Sequence[str], team: Mapping[str, Any]
             run_dir=logs,
             **team,
         )
+    except TeamError as error:
+        held.close()
+        raise TeamError(_named(str(error))) from None
     except BaseException:
         held.close()
         raise
     running = RunningTeam(handle, order, epochs, held)
     return RunHandle(None, tuple(map(torch.device, devices)), None, running)
+
+
+def _named(message: str) -> str:
+    for place, name in _PARTS.items():
+        message = message.replace(place, name)
+    return message
 
 
 def train_rank(
@@ -214,6 +232,7 @@ class RunningTeam:
             self._handle.end()
             self._progress.close()
             self._held.close()
+            self._epochs.unlink(missing_ok=True)
         state = next(each for each in results.values() if each is not None)
         self._tell_end(state, signals)
         return state, found

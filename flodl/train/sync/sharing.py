@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from flodl.distributed.team.exact_runner import ExactWork, UnitSummer
 from flodl.errors import TrainingError
 from flodl.train.evaluation import Evaluation
-from flodl.train.scalars import drain_scalars
+from flodl.train.scalars import recorded_apart
 from flodl.train.settings import Exactness
 from flodl.train.sync.units import SequentialUnits, Units, seed_generators, units_of
 from flodl.train.sync.window_step import WindowStep
@@ -158,9 +158,9 @@ class SharedEvaluation:
 
             def train(unit: int) -> float:
                 seed_generators(self._seed, _EVALUATION, unit)
-                drain_scalars()
-                values, size = self._alone.values_of(model, self._units.read(unit))
-                told[unit] = {"values": values, "size": size, "recorded": drain_scalars()}
+                with recorded_apart() as recorded:
+                    values, size = self._alone.values_of(model, self._units.read(unit))
+                told[unit] = {"values": values, "size": size, "recorded": recorded}
                 return 0.0
 
             sums = self._summer.add_up(

@@ -23,7 +23,7 @@ def seed_generators(*place: int) -> None:
     number = mix(*place)
     # `torch.manual_seed` notes the stack for devices that are not in use yet, which takes 1 ms.
     torch.default_generator.manual_seed(number >> 1)
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed_all(number >> 1)
     random.seed(number)
     numpy = sys.modules.get("numpy.random")

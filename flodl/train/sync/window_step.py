@@ -28,7 +28,7 @@ from flodl.graph.state import has_state
 from flodl.step.eager import EagerStep
 from flodl.step.fusing import fuse
 from flodl.step.recipe import Recipe
-from flodl.train.scalars import drain_scalars, record_scalar
+from flodl.train.scalars import record_scalar, recorded_apart
 from flodl.train.settings import Exactness
 from flodl.train.state import RankShare
 from flodl.train.sync.gradient_sums import Block, GradientSums, units_by_rank
@@ -289,9 +289,9 @@ class _WindowState:
         batch = step.units.read(self._position + unit)
         began = time.perf_counter()
         step._buffers.reset(unit)
-        drain_scalars()
         try:
-            loss = step._eager.gather(batch)
+            with recorded_apart() as recorded:
+                loss = step._eager.gather(batch)
         except Exception as error:
             error.add_note(f"in batch {self._position + unit} of epoch {self._epoch}")
             raise
@@ -307,7 +307,7 @@ class _WindowState:
         ]
         told = {
             "metrics": {name: _number(name, each) for name, each in step._eager.metrics.items()},
-            "recorded": drain_scalars(),
+            "recorded": recorded,
             "buffers": step._buffers.additions(unit),
         }
         if any(told.values()):

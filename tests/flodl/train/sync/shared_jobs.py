@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from flodl import Trainer
+from flodl import Trainer, record_scalar
 from flodl.checkpoint.tensors import as_bytes
 
 SAMPLES = 160
@@ -34,6 +34,12 @@ def loss_of(model, batch):
     inputs, wanted = batch
     loss = nn.functional.mse_loss(model(inputs), wanted)
     return loss, {"double": 2 * loss}
+
+
+def recording(model, batch):
+    loss, _ = loss_of(model, batch)
+    record_scalar("own", loss.detach().sqrt())
+    return loss
 
 
 class Faulty:
@@ -98,3 +104,22 @@ def digest(state):
     for name, each in sorted(state.state_dict().items()):
         found.update(name.encode() + bytes(as_bytes(each.contiguous())))
     return found.hexdigest()[:16]
+
+
+class Deadly:
+    """A train function that kills its rank after some calls."""
+
+    def __init__(self, calls, folder):
+        self.calls, self.folder, self.own, self.done = calls, Path(folder), -1, 0
+        self.folder.mkdir(parents=True)
+
+    def note_rank(self, training):
+        self.own = training.rank
+
+    def __call__(self, model, batch):
+        self.done += 1
+        if self.done == self.calls.get(self.own):
+            (self.folder / str(self.own)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.001)
+        return loss_of(model, batch)

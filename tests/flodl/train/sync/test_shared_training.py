@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 from flodl import DeviceError, Interrupted, TrainingError
 from flodl.distributed import ApplyPolicy
-from flodl.distributed.team import WorkerError
+from flodl.distributed.team import TeamError, WorkerError
 from tests.flodl.train.sync import shared_jobs
 from tests.flodl.train.sync.shared_jobs import Faulty, builder, digest
 
@@ -49,6 +50,21 @@ def test_everything_of_a_training_has_the_same_bits_on_two_ranks():
     assert all(torch.equal(two.averages[name], one.averages[name]) for name in one.averages)
 
 
+def test_recorded_scalars_are_those_of_all_batches():
+    plain = builder(None, model=shared_jobs.plain_net, train=shared_jobs.recording).run().join()
+    one, two = (
+        builder(ranks, model=shared_jobs.plain_net, train=shared_jobs.recording)
+        .evaluate(shared_jobs.data(), batch_size=32)
+        .run()
+        .join()
+        for ranks in (1, 2)
+    )
+    assert one.history[-1].scalars == two.history[-1].scalars
+    for own, wanted in zip(two.history, plain.history, strict=True):
+        assert own.scalars["own"] == pytest.approx(wanted.scalars["own"], rel=1e-4)
+    assert two.history[-1].scalars["val_own"] > 0.0
+
+
 def schedule(optimizer):
     return torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
 
@@ -61,8 +77,7 @@ def test_sum_is_equal_to_a_plain_training_up_to_rounding():
     assert shared.history[-1].avg_loss == pytest.approx(plain.history[-1].avg_loss, rel=1e-5)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize("calls", [1, 4, 9])
+@pytest.mark.parametrize(("rank", "calls"), [(0, 1), (0, 9), (1, 4)])
 def test_killed_rank_changes_no_bit(alone, tmp_path, rank, calls):
     train = Faulty(rank, calls, "kill", tmp_path)
     state = builder(3, train=train).run_dir(tmp_path / "run").run().join()
@@ -193,6 +208,17 @@ def sync_net():
 def test_impossible_settings_are_said(prepare, said):
     with pytest.raises(TrainingError, match=said):
         prepare()
+
+
+def test_object_that_cannot_travel_is_named():
+    lock = threading.Lock()
+
+    def train(model, batch):
+        with lock:
+            return shared_jobs.loss_of(model, batch)
+
+    with pytest.raises(TeamError, match="`lock`, which the train function uses, a lock, cannot"):
+        builder(2, train=train).run()
 
 
 def test_devices_that_are_not_there_are_said():
