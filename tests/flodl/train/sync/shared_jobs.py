@@ -26,6 +26,19 @@ def plain_net():
     return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
 
 
+class PartlyUsed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.unused = nn.Linear(4, 1), nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.used(x)
+
+
+def partly_used():
+    return PartlyUsed()
+
+
 def adam(parameters):
     return torch.optim.Adam(parameters, 1e-2)
 
@@ -88,9 +101,19 @@ def data():
 
 
 def builder(
-    devices, *, exact="bits", accumulate=4, model=net, epochs=2, train=loss_of, batches=None
+    devices,
+    *,
+    exact="bits",
+    accumulate=4,
+    model=net,
+    epochs=2,
+    train=loss_of,
+    batches=None,
+    optimizer=adam,
 ):
-    made = Trainer.builder(model, adam, train).num_epochs(epochs).seed(3).accumulate(accumulate)
+    made = (
+        Trainer.builder(model, optimizer, train).num_epochs(epochs).seed(3).accumulate(accumulate)
+    )
     made = made.dataset(data()).batch_size(BATCH) if batches is None else made.dataset(batches)
     if isinstance(train, Faulty):
         made.on("start", train.note_rank)

@@ -77,6 +77,21 @@ def test_sum_is_equal_to_a_plain_training_up_to_rounding():
     assert shared.history[-1].avg_loss == pytest.approx(plain.history[-1].avg_loss, rel=1e-5)
 
 
+def test_parameter_without_gradient_is_left_alone_as_in_a_plain_training():
+    plain = builder(None, model=shared_jobs.partly_used, optimizer=decaying).run().join()
+    shared = (
+        builder(2, exact="sum", model=shared_jobs.partly_used, optimizer=decaying).run().join()
+    )
+    assert torch.equal(shared.parameters["unused.weight"], plain.parameters["unused.weight"])
+    torch.testing.assert_close(
+        shared.parameters["used.weight"], plain.parameters["used.weight"], rtol=1e-5, atol=1e-6
+    )
+
+
+def decaying(parameters):
+    return torch.optim.AdamW(parameters, 1e-2, weight_decay=0.5)
+
+
 @pytest.mark.parametrize(("rank", "calls"), [(0, 1), (0, 9), (1, 4)])
 def test_killed_rank_changes_no_bit(alone, tmp_path, rank, calls):
     train = Faulty(rank, calls, "kill", tmp_path)
