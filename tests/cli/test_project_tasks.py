@@ -23,6 +23,26 @@ def test_the_manifest_is_valid_and_lists_its_tasks(fdl, tmp_path, docker):
     assert fdl("--env", "ci", "run", "-n", "train", cwd=root).returncode == 0
 
 
+@pytest.mark.parametrize("docker", [False, True])
+def test_help_of_train_lists_its_settings_with_their_defaults_and_trains_nothing(
+    fdl, tmp_path, docker
+):
+    root = make(tmp_path / "my-proj", docker=docker)
+    path = root / "configs" / "default.toml"
+    path.write_text(path.read_text().replace("epochs = 5", "epochs = 7"))
+    shown = fdl("train", "--help", cwd=root / "src", PATH=PATH).stdout
+    assert "Usage: fdl train [OPTIONS] [KEY=VALUE...]" in shown
+    assert "Train a model; KEY=VALUE words change the configuration" in shown
+    assert "Runs: python -m my_proj train" in shown
+    assert "--config TEXT" in shown
+    assert {"  train.epochs=7", "  model.width=64", "  seed=0"} <= set(shown.splitlines())
+    path.write_text(path.read_text().replace("epochs = 7", "epochs = 8"))
+    assert "  train.epochs=8\n" in fdl("train", "--help", cwd=root, PATH=PATH).stdout
+    inner = fdl("--native", "train", "--", "--help", cwd=root, PATH=PATH)
+    assert inner.stdout.startswith("usage: my_proj train"), inner.stderr
+    assert not (root / "runs").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.torch
 def test_the_first_epoch_and_what_follows(fdl, tmp_path):

@@ -33,6 +33,18 @@ def test_help_does_not_import_torch() -> None:
     assert "train" in done.stdout
 
 
+def test_help_lists_every_setting_with_its_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(config, "DEFAULT", tmp_path / "default.toml")
+    for text, seed in (("seed = 41", 41), ("seed = nonsense", 0)):
+        (tmp_path / "default.toml").write_text(text)
+        with pytest.raises(SystemExit, match="0"):
+            main(["train", "--help"])
+        shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
+        assert {f"seed={seed}", "train.amp=false", "train.device=auto"} <= set(shown)
+
+
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two runs in a temporary folder, whatever the project's default file contains."""

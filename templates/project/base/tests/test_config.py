@@ -14,6 +14,7 @@ from {{ package }}.config import (
     store,
     stored,
     to_dict,
+    words_of,
 )
 
 CONFIGS = Path(__file__).parent.parent / "configs"
@@ -71,6 +72,13 @@ def test_mistakes_are_named(word: str, message: str) -> None:
 def test_plain_values_and_back() -> None:
     config = changed(Config(), ["model.width=32"])
     assert from_dict(to_dict(config)) == config
+
+
+def test_the_words_of_a_configuration_make_it_again() -> None:
+    config = changed(Config(), ["seed=7", "train.amp=true", "train.learning_rate=1e-5", "name=a b"])
+    assert "name=a b" in words_of(config)
+    for each in (config, Config(name="7"), Config(name='"')):
+        assert changed(Config(), words_of(each)) == each
 
 
 def test_a_run_keeps_its_configuration(tmp_path: Path) -> None:

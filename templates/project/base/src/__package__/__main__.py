@@ -12,6 +12,7 @@ from {{ package }}.config import (
     changed,
     load,
     stored,
+    words_of,
 )
 
 
@@ -22,7 +23,12 @@ def parser() -> argparse.ArgumentParser:
         description="Train and measure the model.",
     )
     words = top.add_subparsers(dest="command", required=True)
-    train = words.add_parser("train", help="train a new model")
+    train = words.add_parser(
+        "train",
+        help="train a new model",
+        epilog="\n".join(["settings:", *(f"  {word}" for word in words_of(defaults()))]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     train.add_argument(
         "--config",
         type=Path,
@@ -38,10 +44,18 @@ def parser() -> argparse.ArgumentParser:
         each.add_argument(
             "words",
             nargs="*",
-            metavar="[RUN] [KEY=VALUE ...]",
+            metavar="RUN|KEY=VALUE",
             help=f"the folder or the name of {what}, by default the newest; then what to change",
         )
     return top
+
+
+def defaults() -> Config:
+    """Return the settings of a run without words, for the help text: a mistake is named later."""
+    try:
+        return load([], [])
+    except ConfigError:
+        return Config()
 
 
 def main(words: list[str] | None = None) -> int:

@@ -120,6 +120,18 @@ def to_dict(config: Config) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
+def words_of(config: Config) -> list[str]:
+    """Return every setting as the word that sets it: `train.epochs=5`."""
+    words = []
+    for key, value in to_dict(config).items():
+        inner = value.items() if isinstance(value, dict) else [("", value)]
+        for name, plain in inner:
+            as_it_is = isinstance(plain, str) and _value(plain) == plain
+            text = plain if as_it_is else json.dumps(plain)
+            words.append(f"{key}.{name}={text}" if name else f"{key}={text}")
+    return words
+
+
 def _build(kind: Any, values: Any, prefix: str) -> Any:
     if not isinstance(values, dict):
         raise ConfigError(f"`{prefix.rstrip('.')}` must be a table")
