@@ -15,7 +15,7 @@ from fdl_cli.commands.scaffold_update import UpdateOptions, update_project
 from fdl_cli.context import Context
 from fdl_cli.errors import ConflictError, FdlError, Notice, UsageError
 from fdl_cli.result import CommandResult
-from fdl_cli.scaffold.answers import make_answers
+from fdl_cli.scaffold.answers import Answers, make_answers, slug
 from fdl_cli.scaffold.plan import Action, PlannedFile, plan_new
 from fdl_cli.scaffold.record import record_text
 from fdl_cli.scaffold.rendering import ProjectFile, render
@@ -124,16 +124,17 @@ def run(context: Context, options: InitOptions) -> CommandResult[ScaffoldData]:
             dry_run=options.dry_run, check=options.check, allow_dirty=options.allow_dirty
         )
         return update_project(context, COMMAND.schema, wanted)
-    root = (context.cwd / (options.target or ".")).resolve()
+    root, name = _place(context.cwd, options.target or ".")
     stem = "" if options.script is None else _module_name(options.script)
     answers = make_answers(
-        root.name, docker=options.docker, with_hf=options.with_hf, bare=options.bare, ported=stem
+        name, docker=options.docker, with_hf=options.with_hf, bare=options.bare, ported=stem
     )
     files = render(answers, context.directories.cache)
-    warnings: tuple[Notice, ...] = ()
+    warnings = _renamed(context.cwd, options.target or ".", answers)
     extra: tuple[ProjectFile, ...] = ()
     if options.script is not None:
-        extra, warnings = ported_files(context, answers, context.cwd / options.script)
+        extra, notices = ported_files(context, answers, context.cwd / options.script)
+        warnings += notices
     planned = plan_new(
         root, (*files, *extra), force=options.force, skip_existing=options.skip_existing
     )
@@ -179,6 +180,26 @@ def _check(options: InitOptions) -> None:
         wrong, hint = "--force and --skip-existing contradict each other", "choose one of them"
     if wrong:
         raise UsageError(error_id="init-usage", message=wrong, hint=hint)
+
+
+def _place(cwd: Path, target: str) -> tuple[Path, str]:
+    """Return the folder of the project and its name; a folder that does not exist gets that name."""
+    root = (cwd / target).resolve()
+    name = slug(root.name)
+    return (root if root.exists() else root.with_name(name)), name
+
+
+def _renamed(cwd: Path, target: str, answers: Answers) -> tuple[Notice, ...]:
+    given = (cwd / target).resolve().name
+    if given == answers.name:
+        return ()
+    notice = Notice(
+        id="init-renamed",
+        message=f"`{given}` cannot be the name of a package, so the project is `{answers.name}` "
+        f"and its package `{answers.package}`",
+        hint="if you want another name, pass it: `fdl init my-proj`",
+    )
+    return (notice,)
 
 
 def _module_name(script: Path) -> str:

@@ -66,20 +66,39 @@ def with_part(answers: Answers, part: Part) -> Answers:
     return Answers(name=answers.name, parts=parts, ported=answers.ported)
 
 
+def slug(name: str) -> str:
+    """Return the nearest name with the letters that a project may have; a good name stays as it is.
+
+    Example:
+        >>> slug("My Proj"), slug("3D \u00dcnet!"), slug("My_Proj"), slug("json")
+        ('my-proj', 'project-3d-unet', 'My_Proj', 'json')
+    """
+    if _NAME.fullmatch(name):
+        return name
+    import unicodedata
+
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    words = re.sub(r"[^a-zA-Z0-9._-]+", "-", plain).strip("-._").lower()
+    return f"project-{words}" if words[:1].isdigit() else words or name
+
+
 def _check_name(name: str) -> None:
     package = Answers(name=name, parts=()).package
     reason = ""
+    hint = "try `fdl init my-proj`"
     if not _NAME.fullmatch(name) or not package.isidentifier():
         reason = "it must start with a letter and hold letters, digits, `-`, `_` and `.`"
     elif len(name) > LONGEST_NAME:
         reason = f"it has more than {LONGEST_NAME} characters"
     elif keyword.iskeyword(package):
         reason = "it is a word of Python's grammar"
+        hint = f"try `fdl init {name}-project`"
     elif package in sys.stdlib_module_names or package in ("flodl", "fdl_cli", "torch", "tests"):
         reason = f"a package `{package}` exists already and would be hidden"
+        hint = f"try `fdl init {name}-project`"
     if reason:
         raise UsageError(
             error_id="project-name",
             message=f"`{name}` cannot be the name of a project: {reason}",
-            hint="try `fdl init my-proj`",
+            hint=hint,
         )
