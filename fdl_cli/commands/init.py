@@ -9,6 +9,7 @@ from typing import Annotated, Literal, final
 import typer
 
 from fdl_cli.commands.command import Command
+from fdl_cli.commands.init_answers import python_notice, with_metadata
 from fdl_cli.commands.init_port import ported_files
 from fdl_cli.commands.scaffold_report import FileReport, ScaffoldData, reports, show
 from fdl_cli.commands.scaffold_update import UpdateOptions, update_project
@@ -33,6 +34,9 @@ class InitOptions:
     bare: bool
     with_hf: bool
     script: Path | None
+    author: str | None
+    license: str | None
+    python: str | None
     vcs: Vcs
     force: bool
     skip_existing: bool
@@ -65,6 +69,16 @@ def parse(
             "--from", metavar="SCRIPT", help="Port this PyTorch script into the project."
         ),
     ] = None,
+    author: Annotated[
+        str | None,
+        typer.Option("--author", metavar="NAME", help="As in 'Jane <jane@example.org>'."),
+    ] = None,
+    license_name: Annotated[
+        str | None, typer.Option("--license", metavar="SPDX", help="Such as MIT or Apache-2.0.")
+    ] = None,
+    python: Annotated[
+        str | None, typer.Option("--python", metavar="VERSION", help="The oldest, such as 3.12.")
+    ] = None,
     vcs: Annotated[
         Vcs, typer.Option("--vcs", help="Start a git repository, unless inside one.")
     ] = "git",
@@ -90,6 +104,8 @@ def parse(
 ) -> InitOptions:
     """Make a training project: it runs, tests itself and resumes exactly, without network.
 
+    On a terminal it asks for author, licence and Python, unless you give one of them or --yes.
+
     With --update, an existing project gets the newest templates: files you left alone are
     replaced, files you edited are merged, files you removed stay away.
     """
@@ -99,6 +115,9 @@ def parse(
         bare=bare,
         with_hf=with_hf,
         script=script,
+        author=author,
+        license=license_name,
+        python=python,
         vcs=vcs,
         force=force,
         skip_existing=skip_existing,
@@ -129,8 +148,12 @@ def run(context: Context, options: InitOptions) -> CommandResult[ScaffoldData]:
     answers = make_answers(
         name, docker=options.docker, with_hf=options.with_hf, bare=options.bare, ported=stem
     )
+    answers = with_metadata(
+        context, answers, options.author, options.license, options.python,
+        may_ask=not (options.yes or options.dry_run),
+    )  # fmt: skip
     files = render(answers, context.directories.cache)
-    warnings = _renamed(context.cwd, options.target or ".", answers)
+    warnings = _renamed(context.cwd, options.target or ".", answers) + python_notice(answers)
     extra: tuple[ProjectFile, ...] = ()
     if options.script is not None:
         extra, notices = ported_files(context, answers, context.cwd / options.script)
@@ -174,6 +197,9 @@ def _check(options: InitOptions) -> None:
         wrong, hint = "--update is for the project you are in", "try `fdl init --update`"
     elif not options.update and (options.check or options.allow_dirty):
         wrong, hint = "--check and --allow-dirty belong to --update", "try `fdl init --update`"
+    elif options.update and (options.author or options.license or options.python):
+        wrong = "--author, --license and --python are for a new project"
+        hint = "edit `pyproject.toml`: `fdl init --update` keeps what you change"
     elif not options.update and options.target is None:
         wrong = "the name of the project is missing"
     elif options.force and options.skip_existing:

@@ -3,10 +3,11 @@
 import keyword
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, final
 
 from fdl_cli.errors import UsageError
+from fdl_cli.scaffold.metadata import PYTHONS
 
 Mode = Literal["native", "docker"]
 Part = Literal["base", "guide", "ci", "docker", "devcontainer", "hf"]
@@ -20,11 +21,14 @@ _NAME = re.compile(r"[a-zA-Z]([a-zA-Z0-9._-]*[a-zA-Z0-9])?")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """Everything that decides the text of a project's files."""
+    """Everything that decides the text of a project's files; `python` is the oldest that it runs on."""
 
     name: str
     parts: tuple[Part, ...]
     ported: str = ""
+    author: str = ""
+    license: str = ""
+    python: str = PYTHONS[0]
 
     @property
     def package(self) -> str:
@@ -63,7 +67,7 @@ def with_part(answers: Answers, part: Part) -> Answers:
     """Return the answers of the same project with one part more."""
     wanted = {*answers.parts, part} | ({"docker"} if part == "devcontainer" else set())
     parts = tuple(item for item in PARTS if item in wanted)
-    return Answers(name=answers.name, parts=parts, ported=answers.ported)
+    return replace(answers, parts=parts)
 
 
 def slug(name: str) -> str:
