@@ -33,6 +33,7 @@ class InitOptions:
     docker: bool
     bare: bool
     with_hf: bool
+    pre_commit: bool
     script: Path | None
     author: str | None
     license: str | None
@@ -62,6 +63,9 @@ def parse(
     ] = False,
     with_hf: Annotated[
         bool, typer.Option("--with-hf", help="Add a Hugging Face encoder as a graph node.")
+    ] = False,
+    pre_commit: Annotated[
+        bool, typer.Option("--pre-commit", help="Add hooks that check style and types.")
     ] = False,
     script: Annotated[
         Path | None,
@@ -114,6 +118,7 @@ def parse(
         docker=docker,
         bare=bare,
         with_hf=with_hf,
+        pre_commit=pre_commit,
         script=script,
         author=author,
         license=license_name,
@@ -144,14 +149,7 @@ def run(context: Context, options: InitOptions) -> CommandResult[ScaffoldData]:
         )
         return update_project(context, COMMAND.schema, wanted)
     root, name = _place(context.cwd, options.target or ".")
-    stem = "" if options.script is None else _module_name(options.script)
-    answers = make_answers(
-        name, docker=options.docker, with_hf=options.with_hf, bare=options.bare, ported=stem
-    )
-    answers = with_metadata(
-        context, answers, options.author, options.license, options.python,
-        may_ask=not (options.yes or options.dry_run),
-    )  # fmt: skip
+    answers = _answers(context, options, name)
     files = render(answers, context.directories.cache)
     warnings = _renamed(context.cwd, options.target or ".", answers) + python_notice(answers)
     extra: tuple[ProjectFile, ...] = ()
@@ -226,6 +224,25 @@ def _renamed(cwd: Path, target: str, answers: Answers) -> tuple[Notice, ...]:
         hint="if you want another name, pass it: `fdl init my-proj`",
     )
     return (notice,)
+
+
+def _answers(context: Context, options: InitOptions, name: str) -> Answers:
+    answers = make_answers(
+        name,
+        docker=options.docker,
+        with_hf=options.with_hf,
+        bare=options.bare,
+        pre_commit=options.pre_commit,
+        ported="" if options.script is None else _module_name(options.script),
+    )
+    return with_metadata(
+        context,
+        answers,
+        options.author,
+        options.license,
+        options.python,
+        may_ask=not (options.yes or options.dry_run),
+    )
 
 
 def _module_name(script: Path) -> str:

@@ -10,10 +10,12 @@ from fdl_cli.errors import UsageError
 from fdl_cli.scaffold.metadata import PYTHONS
 
 Mode = Literal["native", "docker"]
-Part = Literal["base", "guide", "ci", "docker", "devcontainer", "hf"]
+Part = Literal["base", "guide", "ci", "docker", "devcontainer", "hf", "pre-commit"]
 
 # The order in which parts are laid over each other.
-PARTS: Final[tuple[Part, ...]] = ("base", "guide", "ci", "docker", "devcontainer", "hf")
+PARTS: Final[tuple[Part, ...]] = (
+    "base", "guide", "ci", "docker", "devcontainer", "hf", "pre-commit",
+)  # fmt: skip
 LONGEST_NAME: Final = 40
 _NAME = re.compile(r"[a-zA-Z]([a-zA-Z0-9._-]*[a-zA-Z0-9])?")
 
@@ -47,7 +49,13 @@ class Answers:
 
 
 def make_answers(
-    name: str, *, docker: bool = False, with_hf: bool = False, bare: bool = False, ported: str = ""
+    name: str,
+    *,
+    docker: bool = False,
+    with_hf: bool = False,
+    bare: bool = False,
+    pre_commit: bool = False,
+    ported: str = "",
 ) -> Answers:
     """Check the name and collect the parts.
 
@@ -60,6 +68,8 @@ def make_answers(
         wanted |= {"docker"} | (set() if bare else {"devcontainer"})
     if with_hf:
         wanted.add("hf")
+    if pre_commit:
+        wanted.add("pre-commit")
     return Answers(name=name, parts=tuple(part for part in PARTS if part in wanted), ported=ported)
 
 

@@ -235,6 +235,14 @@ def test_add_flodl_hf_is_the_hf_part(fdl, tmp_path):
     assert (tmp_path / "one" / "src" / "one" / "encoder.py").is_file()
 
 
+def test_add_pre_commit_is_the_project_with_it(fdl, tmp_path):
+    fdl("init", "a/p", "--vcs", "none")
+    fdl("init", "b/p", "--pre-commit", "--vcs", "none")
+    assert fdl("add", "pre-commit", cwd=tmp_path / "a/p").returncode == 0
+    assert (tmp_path / "a/p/.pre-commit-config.yaml").is_file()
+    assert snapshot(tmp_path / "a/p") == snapshot(tmp_path / "b/p")
+
+
 def test_add_outside_a_project(fdl):
     done = fdl("add", "docker")
     assert (done.returncode, "fdl init" in done.stderr) == (4, True)
