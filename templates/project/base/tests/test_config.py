@@ -9,6 +9,7 @@ from {{ package }}.config import (
     Config,
     ConfigError,
     changed,
+    combinations,
     from_dict,
     load,
     store,
@@ -67,6 +68,15 @@ def test_words_change_values_and_later_ones_win(tmp_path: Path) -> None:
 def test_mistakes_are_named(word: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load([], [word])
+
+
+def test_words_with_commas_are_a_run_for_each_combination() -> None:
+    assert combinations([]) == [[]]
+    assert combinations(["seed=1", "name=a b"]) == [["seed=1", "name=a b"]]
+    assert combinations(["seed=1,2", "x=3", "name=a,b"]) == [
+        [seed, "x=3", name] for seed in ("seed=1", "seed=2") for name in ("name=a", "name=b")
+    ]
+    assert combinations(['name="a,b"', "sizes=[1, 2]"]) == [['name="a,b"', "sizes=[1, 2]"]]
 
 
 def test_plain_values_and_back() -> None:

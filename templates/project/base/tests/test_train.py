@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from flodl import Batch, NonFiniteError, TrainedState
+from flodl import Batch, Monitor, NonFiniteError, TrainedState
 from flodl.monitor.store.storage import open_reader
 from torch import Tensor, nn
 
+from {{ package }} import config as configuration
 from {{ package }} import train
-from {{ package }}.config import Config, changed, stored
+from {{ package }}.config import Config, ConfigError, changed, stored
 from {{ package }}.evaluate import evaluate, evaluate_checkpoint
 from {{ package }}.model import build_model
 from {{ package }}.train import fit
@@ -133,6 +134,43 @@ def test_a_run_is_recorded(config: Config, tmp_path: Path) -> None:
     reader = open_reader(tmp_path)
     assert reader.run.status() == "finished"
     assert [each.metrics for each in reader.history()] == [each.scalars for each in state.history]
+
+
+def test_a_run_without_a_logger_keeps_no_metrics(config: Config, tmp_path: Path) -> None:
+    state = fit(replace(config, logger="none"), tmp_path)
+    assert not list((tmp_path / "metrics").iterdir())
+    assert state.checkpoint is not None
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_logger_gets_everything_beside_the_monitor(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    made: list[str] = []
+
+    def monitor(epochs: int, *, run: Path, sinks: list[str]) -> Monitor:
+        made.extend(sinks)
+        return Monitor(epochs, run=run)
+
+    monkeypatch.setattr(configuration, "find_spec", lambda package: package)
+    monkeypatch.setattr(train, "Monitor", monitor)
+    fit(replace(config, logger=name), tmp_path)
+    place = {
+        "tensorboard": str(tmp_path / "tensorboard"),
+        "wandb": "{{ package }}",
+    }
+    assert made == [f"{name}:{place[name]}"]
+    assert open_reader(tmp_path).history()
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_logger_that_is_not_installed_is_named_before_anything_is_written(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(configuration, "find_spec", lambda package: None)
+    with pytest.raises(ConfigError, match=f"pip install {name}"):
+        fit(replace(config, logger=name), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_loss_that_is_not_finite_stops_training(
