@@ -13,6 +13,7 @@ the standard library only, and no other part of `fdl`, so that any Python can ru
 
 import argparse
 import json
+import re
 import runpy
 import sys
 from collections.abc import Sequence
@@ -29,12 +30,15 @@ def answer_schema(parser: Any, words: Sequence[str] | None = None) -> None:
         parser: an `argparse.ArgumentParser`, a `typer.Typer` or a click command.
         words: the command line; by default that of this process.
     """
-    if FLAG in (sys.argv[1:] if words is None else words):
-        _print(describe(parser))
+    given = sys.argv[1:] if words is None else words
+    if FLAG in given:
+        _print(describe(parser, given))
 
 
-def describe(parser: Any) -> dict[str, Any]:
+def describe(parser: Any, words: Sequence[str] = ()) -> dict[str, Any]:
     """Return the options of a parser as the document that `--fdl-schema` prints.
+
+    Where `words` name a sub-command, as in `python -m digits train`, its options are returned.
 
     Example:
         >>> parser = argparse.ArgumentParser()
@@ -43,11 +47,21 @@ def describe(parser: Any) -> dict[str, Any]:
         'number'
     """
     if isinstance(parser, argparse.ArgumentParser):
-        return _describe_argparse(parser)
+        return _describe_argparse(_chosen(parser, words))
     typer = sys.modules.get("typer")
     if typer is not None and isinstance(parser, typer.Typer):
         parser = vars(typer.main)["get_command"](parser)
     return _describe_click(parser)
+
+
+def _chosen(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser of the sub-command that the words name: it reads what follows them."""
+    for word in words:
+        for action in vars(parser)["_actions"]:
+            if action.nargs == argparse.PARSER and word in action.choices:
+                parser = action.choices[word]
+                break
+    return parser
 
 
 def _describe_argparse(parser: argparse.ArgumentParser) -> dict[str, Any]:
@@ -63,10 +77,17 @@ def _describe_argparse(parser: argparse.ArgumentParser) -> dict[str, Any]:
             options[_name(action.option_strings)] = _argparse_option(action)
         else:
             item = _argparse_option(action)
-            item["name"] = action.dest
+            item["name"] = _positional_name(action)
             item["required"] = action.nargs not in ("?", "*")
             arguments.append(item)
-    return _document(parser.description, options, arguments, strict=strict)
+    epilog = (parser.epilog or "").replace("%(prog)s", parser.prog)
+    return _document(parser.description, options, arguments, epilog, strict=strict)
+
+
+def _positional_name(action: argparse.Action) -> str:
+    """Return the word that stands for an argument in a usage line, where it is one word."""
+    shown = action.metavar
+    return shown if isinstance(shown, str) and re.fullmatch(r"[^\s\[\]]+", shown) else action.dest
 
 
 def _argparse_option(action: argparse.Action) -> dict[str, Any]:
@@ -116,13 +137,15 @@ def _describe_click(command: Any) -> dict[str, Any]:
             value["flags"] = sorted(item.opts, key=_long_first)
             value["negated"] = list(item.secondary_opts)
             options[_name(item.opts)] = value
-    return _document(command.help, options, arguments, strict=not group)
+    epilog = vars(command).get("epilog") or ""
+    return _document(command.help, options, arguments, epilog, strict=not group)
 
 
 def _document(
     description: str | None,
     options: dict[str, Any],
     arguments: list[dict[str, Any]],
+    epilog: str,
     *,
     strict: bool,
 ) -> dict[str, Any]:
@@ -131,6 +154,7 @@ def _document(
         "strict": strict,
         "options": options,
         "args": arguments if strict else [],
+        "epilog": epilog.strip("\n"),
     }
 
 
@@ -158,7 +182,7 @@ def _stop_at_the_parser() -> None:
     """Make every parser print its options instead of reading the command line."""
 
     def answer(self: Any, *_: Any, **__: Any) -> NoReturn:
-        _print(describe(self))
+        _print(describe(self, sys.argv[1:]))
 
     for name in ("parse_args", "parse_known_args"):
         setattr(argparse.ArgumentParser, name, answer)

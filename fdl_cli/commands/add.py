@@ -13,7 +13,9 @@ from fdl_cli.result import CommandResult
 from fdl_cli.scaffold.answers import Part, with_part
 from fdl_cli.scaffold.record import read_record
 
-AddedPart = Literal["docker", "devcontainer", "ci", "hf", "flodl-hf", "guide", "monitor"]
+AddedPart = Literal[
+    "docker", "devcontainer", "ci", "hf", "flodl-hf", "guide", "pre-commit", "monitor"
+]
 
 
 @final
@@ -29,7 +31,9 @@ class AddOptions:
 def parse(
     part: Annotated[
         AddedPart,
-        typer.Argument(metavar="PART", help="docker, devcontainer, ci, hf, guide or monitor."),
+        typer.Argument(
+            metavar="PART", help="docker, devcontainer, ci, hf, guide, pre-commit or monitor."
+        ),
     ],
     *,
     dry_run: Annotated[
@@ -43,6 +47,7 @@ def parse(
 
     docker: tasks run in containers. devcontainer: for editors (brings docker). ci: a workflow.
     hf (or flodl-hf): a Hugging Face encoder as a graph node. guide: notes for assistants, editor settings.
+    pre-commit: hooks that run `fdl lint` and `fdl types` before a commit.
     monitor: runs that are recorded, for `fdl monitor`; every project has this from the start.
     """
     return AddOptions(part=_part(part), dry_run=dry_run, allow_dirty=allow_dirty)

@@ -9,13 +9,14 @@ from typing import Annotated, Literal, final
 import typer
 
 from fdl_cli.commands.command import Command
+from fdl_cli.commands.init_answers import python_notice, with_metadata
 from fdl_cli.commands.init_port import ported_files
 from fdl_cli.commands.scaffold_report import FileReport, ScaffoldData, reports, show
 from fdl_cli.commands.scaffold_update import UpdateOptions, update_project
 from fdl_cli.context import Context
 from fdl_cli.errors import ConflictError, FdlError, Notice, UsageError
 from fdl_cli.result import CommandResult
-from fdl_cli.scaffold.answers import make_answers
+from fdl_cli.scaffold.answers import Answers, make_answers, slug
 from fdl_cli.scaffold.plan import Action, PlannedFile, plan_new
 from fdl_cli.scaffold.record import record_text
 from fdl_cli.scaffold.rendering import ProjectFile, render
@@ -32,7 +33,11 @@ class InitOptions:
     docker: bool
     bare: bool
     with_hf: bool
+    pre_commit: bool
     script: Path | None
+    author: str | None
+    license: str | None
+    python: str | None
     vcs: Vcs
     force: bool
     skip_existing: bool
@@ -59,11 +64,24 @@ def parse(
     with_hf: Annotated[
         bool, typer.Option("--with-hf", help="Add a Hugging Face encoder as a graph node.")
     ] = False,
+    pre_commit: Annotated[
+        bool, typer.Option("--pre-commit", help="Add hooks that check style and types.")
+    ] = False,
     script: Annotated[
         Path | None,
         typer.Option(
             "--from", metavar="SCRIPT", help="Port this PyTorch script into the project."
         ),
+    ] = None,
+    author: Annotated[
+        str | None,
+        typer.Option("--author", metavar="NAME", help="As in 'Jane <jane@example.org>'."),
+    ] = None,
+    license_name: Annotated[
+        str | None, typer.Option("--license", metavar="SPDX", help="Such as MIT or Apache-2.0.")
+    ] = None,
+    python: Annotated[
+        str | None, typer.Option("--python", metavar="VERSION", help="The oldest, such as 3.12.")
     ] = None,
     vcs: Annotated[
         Vcs, typer.Option("--vcs", help="Start a git repository, unless inside one.")
@@ -90,6 +108,8 @@ def parse(
 ) -> InitOptions:
     """Make a training project: it runs, tests itself and resumes exactly, without network.
 
+    On a terminal it asks for author, licence and Python, unless you give one of them or --yes.
+
     With --update, an existing project gets the newest templates: files you left alone are
     replaced, files you edited are merged, files you removed stay away.
     """
@@ -98,7 +118,11 @@ def parse(
         docker=docker,
         bare=bare,
         with_hf=with_hf,
+        pre_commit=pre_commit,
         script=script,
+        author=author,
+        license=license_name,
+        python=python,
         vcs=vcs,
         force=force,
         skip_existing=skip_existing,
@@ -124,16 +148,14 @@ def run(context: Context, options: InitOptions) -> CommandResult[ScaffoldData]:
             dry_run=options.dry_run, check=options.check, allow_dirty=options.allow_dirty
         )
         return update_project(context, COMMAND.schema, wanted)
-    root = (context.cwd / (options.target or ".")).resolve()
-    stem = "" if options.script is None else _module_name(options.script)
-    answers = make_answers(
-        root.name, docker=options.docker, with_hf=options.with_hf, bare=options.bare, ported=stem
-    )
+    root, name = _place(context.cwd, options.target or ".")
+    answers = _answers(context, options, name)
     files = render(answers, context.directories.cache)
-    warnings: tuple[Notice, ...] = ()
+    warnings = _renamed(context.cwd, options.target or ".", answers) + python_notice(answers)
     extra: tuple[ProjectFile, ...] = ()
     if options.script is not None:
-        extra, warnings = ported_files(context, answers, context.cwd / options.script)
+        extra, notices = ported_files(context, answers, context.cwd / options.script)
+        warnings += notices
     planned = plan_new(
         root, (*files, *extra), force=options.force, skip_existing=options.skip_existing
     )
@@ -173,12 +195,54 @@ def _check(options: InitOptions) -> None:
         wrong, hint = "--update is for the project you are in", "try `fdl init --update`"
     elif not options.update and (options.check or options.allow_dirty):
         wrong, hint = "--check and --allow-dirty belong to --update", "try `fdl init --update`"
+    elif options.update and (options.author or options.license or options.python):
+        wrong = "--author, --license and --python are for a new project"
+        hint = "edit `pyproject.toml`: `fdl init --update` keeps what you change"
     elif not options.update and options.target is None:
         wrong = "the name of the project is missing"
     elif options.force and options.skip_existing:
         wrong, hint = "--force and --skip-existing contradict each other", "choose one of them"
     if wrong:
         raise UsageError(error_id="init-usage", message=wrong, hint=hint)
+
+
+def _place(cwd: Path, target: str) -> tuple[Path, str]:
+    """Return the folder of the project and its name; a folder that does not exist gets that name."""
+    root = (cwd / target).resolve()
+    name = slug(root.name)
+    return (root if root.exists() else root.with_name(name)), name
+
+
+def _renamed(cwd: Path, target: str, answers: Answers) -> tuple[Notice, ...]:
+    given = (cwd / target).resolve().name
+    if given == answers.name:
+        return ()
+    notice = Notice(
+        id="init-renamed",
+        message=f"`{given}` cannot be the name of a package, so the project is `{answers.name}` "
+        f"and its package `{answers.package}`",
+        hint="if you want another name, pass it: `fdl init my-proj`",
+    )
+    return (notice,)
+
+
+def _answers(context: Context, options: InitOptions, name: str) -> Answers:
+    answers = make_answers(
+        name,
+        docker=options.docker,
+        with_hf=options.with_hf,
+        bare=options.bare,
+        pre_commit=options.pre_commit,
+        ported="" if options.script is None else _module_name(options.script),
+    )
+    return with_metadata(
+        context,
+        answers,
+        options.author,
+        options.license,
+        options.python,
+        may_ask=not (options.yes or options.dry_run),
+    )
 
 
 def _module_name(script: Path) -> str:

@@ -11,9 +11,9 @@ from fdl_cli.commands.task_context import surroundings
 from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.errors import EnvironmentLackingError, FdlError, OperationFailedError, UsageError
-from fdl_cli.manifest.model import Change, Flags, Invocation
+from fdl_cli.manifest.model import Change, Flags, Invocation, Trouble
 from fdl_cli.manifest.plan import Plan, make_plan
-from fdl_cli.manifest.project import Surroundings
+from fdl_cli.manifest.project import Surroundings, explained
 from fdl_cli.manifest.records import record_end, record_start
 from fdl_cli.manifest.request import Request, needed_by, prepare, read_request
 from fdl_cli.manifest.resolve import surprise
@@ -155,13 +155,17 @@ def _result(data: RunData, code: int = 0) -> CommandResult[RunData]:
 
 def _help(request: Request, around: Surroundings) -> str:
     from fdl_cli.manifest.describe import task_help
-    from fdl_cli.manifest.probe import entry_schema
+    from fdl_cli.manifest.probe import entry_schema, run_schema
 
-    found = request.found
-    schema = None
-    if found.entry is not None:
-        schema = entry_schema(request.project.stored, found, around.environ)
-    return "\n".join(task_help(found, schema, around.environ))
+    found, stored = request.found, request.project.stored
+    if found.entry is None:
+        schema, untold = run_schema(stored, found, around.environ)
+    else:
+        try:
+            schema, untold = entry_schema(stored, found, around.environ), ""
+        except Trouble as trouble:
+            raise explained(trouble) from trouble
+    return "\n".join(task_help(found, schema, around.environ, untold))
 
 
 def _ready(

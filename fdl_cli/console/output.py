@@ -204,6 +204,15 @@ class Console:
                 return word.startswith("y")
             self.err.write("please answer y or n\n")
 
+    def ask(self, question: str) -> str:
+        """Prompt for one line on stderr and return it; empty at the end of input.
+
+        Only where `interactive` is true: there is nobody to answer elsewhere.
+        """
+        self.err.write(question)
+        self.err.flush()
+        return self._stdin.readline()
+
     @contextmanager
     def progress(self, title: str, total: float | None = None) -> Iterator[Progress]:
         """Show a progress bar on stderr while the block runs; nothing where there is no terminal.

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, final
 
+from fdl_cli.manifest.entry_files import declared
 from fdl_cli.manifest.model import Tree
 from fdl_cli.manifest.resolve import Found, table, text
 from fdl_cli.manifest.schema import Option, Schema
@@ -39,20 +40,40 @@ def summary(task: Tree) -> str:
     return ", ".join(row.name for row in rows(task))
 
 
-def task_help(found: Found, schema: Schema | None, environ: Mapping[str, str]) -> list[str]:
-    """Return the text of `fdl TASK --help`."""
+def task_help(
+    found: Found, schema: Schema | None, environ: Mapping[str, str], untold: str = ""
+) -> list[str]:
+    """Return the text of `fdl TASK --help`; `untold` is why the program did not tell its options."""
     name = "fdl " + " ".join(found.names)
     inner = list(rows(found.task))
     lines = [f"Usage: {_usage(name, found, schema, bool(inner))}", ""]
     about = text(found.task, "description") or (schema.description if schema else "")
     lines += [f"  {line}" for line in about.strip().splitlines()]
     lines += [""] if about else []
+    lines += _runs(found)
     if schema is not None:
         lines += _section("Arguments", [_argument_row(item) for item in schema.arguments])
         lines += _section("Options", [_option_row(item, environ) for item in schema.options])
+        lines += [*schema.epilog.splitlines(), ""] if schema.epilog else []
+    lines += [f"Its options are not known: {untold}", ""] if untold else []
     lines += _section("Presets and tasks", [(row.name, row.summary) for row in inner])
     lines += _forwarding(name, found)
     return lines
+
+
+def _runs(found: Found) -> list[str]:
+    """Return the program of a task on one line, and the service that it runs in."""
+    command = declared(found)
+    if not command:
+        return []
+    from shlex import join
+
+    words = join(map(str, command)) if isinstance(command, list) else str(command).strip()
+    first, *more = words.splitlines() or [""]
+    services = (text(task, "docker") for task in (found.task, *reversed(found.parents)))
+    service = next((each for each in services if each), None)
+    where = f"  (in the service `{service}`)" if service else ""
+    return [f"Runs: {first}{' ...' if more else ''}{where}", ""]
 
 
 def _usage(name: str, found: Found, schema: Schema | None, inner: bool) -> str:
@@ -60,6 +81,7 @@ def _usage(name: str, found: Found, schema: Schema | None, inner: bool) -> str:
     if inner:
         parts.append("[TASK]")
     if schema is not None:
+        parts += [] if found.entry or text(found.task, "forward") == "auto" else ["--"]
         parts += ["[OPTIONS]"] if schema.options else []
         parts += [_positional(item) for item in schema.arguments]
     elif found.entry is not None or text(found.task, "forward") == "auto":
@@ -119,4 +141,5 @@ def _about(item: Option, environ: Mapping[str, str]) -> str:
         notes.append(f"${item.environment}, {state}")
     if item.choices and not item.spellings:
         notes.append("one of " + ", ".join(item.choices))
-    return item.summary + (f" ({'; '.join(notes)})" if notes else "")
+    noted = "; ".join(notes)
+    return f"{item.summary} ({noted})" if item.summary and noted else item.summary or noted

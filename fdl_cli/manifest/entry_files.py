@@ -1,4 +1,4 @@
-"""The files that the options of an entry come from, so that a changed one is noticed.
+"""The files that the options of a task's program come from, so that a changed one is noticed.
 
 On the path of `fdl <task>`. Before: `[python, -m, digits.train]`; after: `src/digits/train.py`.
 """
@@ -7,16 +7,21 @@ import os
 import re
 from typing import Final
 
-from fdl_cli.manifest.model import Stored
+from fdl_cli.manifest.model import Stored, Value
 from fdl_cli.manifest.resolve import Found
 
 _PYTHON: Final = re.compile(r"(.*/)?python(\d(\.\d+)?)?")
 _SHELL: Final = re.compile(r"[|&;<>()$`\n*?\[\]{}~#]")
 
 
+def declared(found: Found) -> Value:
+    """Return what the manifest says the task runs: its entry, else its `run`."""
+    return found.task.get("run") if found.entry is None else found.entry.get("entry")
+
+
 def entry_command(found: Found) -> tuple[str, ...] | None:
     """Return the entry as program and arguments; nothing for a line that needs a shell."""
-    command = found.entry.get("entry") if found.entry is not None else None
+    command = declared(found)
     if isinstance(command, list):
         return tuple(str(word) for word in command)
     if not isinstance(command, str) or _SHELL.search(command):
@@ -77,5 +82,4 @@ def signature(folder: str | None) -> tuple[tuple[str, int, int], ...]:
 
 def schema_key(stored: Stored, found: Found) -> str:
     """Return the identity of an entry: its project, its file and its command."""
-    entry = found.entry.get("entry") if found.entry is not None else None
-    return f"{stored.root}\n{found.folder}\n{entry!r}\n{stored.tree.get('venv')}"
+    return f"{stored.root}\n{found.folder}\n{declared(found)!r}\n{stored.tree.get('venv')}"

@@ -1,7 +1,8 @@
-"""Query of an entry's options: `--fdl-schema`, or its argparse or typer parser, once per change."""
+"""Query of a program's options: `--fdl-schema`, or its argparse or typer parser, once per change."""
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, final
@@ -11,12 +12,16 @@ from fdl_cli.errors import FdlError
 from fdl_cli.manifest.entry_arguments import remembered_schema, write_schema
 from fdl_cli.manifest.entry_files import entry_command, entry_file, is_python
 from fdl_cli.manifest.execute import task_environment
-from fdl_cli.manifest.model import Flags, Invocation, Stored
-from fdl_cli.manifest.resolve import Found, resolve
+from fdl_cli.manifest.model import Flags, Invocation, Stored, Trouble
+from fdl_cli.manifest.resolve import Found, resolve, text
 from fdl_cli.manifest.schema import Schema, read_schema
 
 PATIENCE_S: Final = 30.0
 _PARSERS: Final = ("argparse", "typer", "click")
+# A program that calls none of these would not stop before its work.
+_READS_ARGUMENTS: Final = re.compile(
+    r"\.parse_(known_)?args\(|\b(typer\.(Typer|run)|click\.(command|group))\b"
+)
 
 
 @final
@@ -37,6 +42,26 @@ def entry_schema(stored: Stored, found: Found, environ: Mapping[str, str]) -> Sc
     return None if answer.document is None else read_schema(answer.document)
 
 
+def run_schema(
+    stored: Stored, found: Found, environ: Mapping[str, str]
+) -> tuple[Schema | None, str]:
+    """Return the options of a `run` task that is a Python program of the project, or why it told none.
+
+    Nobody called the program an entry, so it is only started if its text shows that it stops where it reads
+    its arguments. Nothing is remembered: the defaults may come from any file, and a setup may cure a failure.
+    """
+    file = entry_file(found)
+    if text(found.task, "forward") == "never" or found.task.get("schema") is False:
+        return None, ""
+    if file is None or not is_python(found) or not _READS_ARGUMENTS.search(_text(Path(file))):
+        return None, ""
+    try:
+        answer = ask(stored, found, environ)
+    except Trouble as trouble:  # a variable that the manifest needs is not set
+        return None, trouble.message
+    return (None if answer.document is None else read_schema(answer.document)), answer.reason
+
+
 def ask(stored: Stored, found: Found, environ: Mapping[str, str]) -> Answer:
     """Run the entry's program so far that it tells its options; it does no work.
 
@@ -45,14 +70,14 @@ def ask(stored: Stored, found: Found, environ: Mapping[str, str]) -> Answer:
     command = entry_command(found)
     file = entry_file(found)
     if command is None or file is None:
-        return Answer(None, "the entry is not a program in this project")
+        return Answer(None, "it is not a program in this project")
     text = _text(Path(file))
     if "fdl-schema" in text or "answer_schema" in text:
         words = (*command, "--fdl-schema")
     elif is_python(found) and any(name in text for name in _PARSERS):
         words = _asking(command)
     else:
-        return Answer(None, "the entry knows neither --fdl-schema nor argparse nor typer")
+        return Answer(None, "the program knows neither --fdl-schema nor argparse nor typer")
     return _run(words, stored, found, environ)
 
 
@@ -87,7 +112,7 @@ def _run(
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0 or not lines:
         last = (done.stderr.strip() or "no output").splitlines()[-1]
-        return Answer(None, f"asking the entry failed (exit code {done.returncode}): {last}")
+        return Answer(None, f"asking the program failed (exit code {done.returncode}): {last}")
     return _read(lines[-1])
 
 

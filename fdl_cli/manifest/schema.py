@@ -1,7 +1,7 @@
 """The options of an entry program: the output of `--fdl-schema`, checked and read.
 
 On the path of `fdl <task>`. The document is
-`{"description", "strict", "options": {NAME: {...}}, "args": [{...}]}`;
+`{"description", "strict", "options": {NAME: {...}}, "args": [{...}], "epilog"}`;
 docs/reference/tasks.md has it in full.
 """
 
@@ -43,6 +43,7 @@ class Schema(NamedTuple):
     strict: bool
     options: tuple[Option, ...]
     arguments: tuple[Option, ...]
+    epilog: str = ""
 
     def find(self, word: str) -> Option | None:
         """Return the option that a word spells."""
@@ -78,6 +79,7 @@ def read_schema(document: Mapping[str, Any]) -> Schema:
             for value in arguments
             if isinstance(value, dict)
         ),
+        epilog=str(document.get("epilog") or ""),
     )
 
 

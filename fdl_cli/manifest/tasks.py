@@ -10,9 +10,9 @@ from fdl_cli.manifest.reading.document import Node, Problem, Table
 TaskKind = Literal["run", "path", "entry", "preset"]
 
 NAME: Final = re.compile(r"[A-Za-z0-9][\w.:-]*")
-# Keys that only make sense for one kind of task.
-_BELONGS: Final[tuple[tuple[str, TaskKind], ...]] = (
-    ("append", "run"), ("forward", "run"), ("schema", "entry"), ("commands", "entry"),
+# Keys that only make sense for some kinds of task.
+_BELONGS: Final[tuple[tuple[str, tuple[TaskKind, ...]], ...]] = (
+    ("append", ("run",)), ("forward", ("run",)), ("schema", ("entry", "run")), ("commands", ("entry",)),
 )  # fmt: skip
 
 
@@ -61,9 +61,9 @@ def _problems(name: str, node: Node, *, in_entry: bool) -> Iterator[Problem]:
 def _misplaced(name: str, task: Table, kind: TaskKind) -> Iterator[Problem]:
     actual: TaskKind = "entry" if kind == "path" else kind
     for key, wanted in _BELONGS:
-        if key in task.entries and actual != wanted:
-            message = f"the task `{name}` has `{key}`, which belongs to `{wanted}` tasks"
-            yield Problem(task.entries[key].place, message, f"remove it, or use `{wanted}:`")
+        if key in task.entries and actual not in wanted:
+            message = f"the task `{name}` has `{key}`, which belongs to `{wanted[0]}` tasks"
+            yield Problem(task.entries[key].place, message, f"remove it, or use `{wanted[0]}:`")
     for key in OPTION_SECTIONS if actual == "run" else ():
         if key in task.entries:
             message = f"the task `{name}` has `{key}`, which belongs to `entry` tasks"

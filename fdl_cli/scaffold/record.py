@@ -9,6 +9,7 @@ from typing import Any, Final, final
 from fdl_cli import __version__
 from fdl_cli.errors import ConfigError, NotFoundError
 from fdl_cli.scaffold.answers import PARTS, Answers
+from fdl_cli.scaffold.metadata import PYTHONS
 from fdl_cli.scaffold.rendering import ProjectFile
 
 RECORD: Final = ".fdl/scaffold.json"
@@ -32,7 +33,14 @@ def record_text(answers: Answers, files: tuple[ProjectFile, ...]) -> str:
     document = {
         "format": _FORMAT,
         "fdl": __version__,
-        "answers": {"name": answers.name, "parts": answers.parts, "ported": answers.ported},
+        "answers": {
+            "name": answers.name,
+            "parts": answers.parts,
+            "ported": answers.ported,
+            "author": answers.author,
+            "license": answers.license,
+            "python": answers.python,
+        },
         "base": {file.path: file.text for file in files},
     }
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
@@ -70,6 +78,9 @@ def _record(document: dict[str, Any]) -> ScaffoldRecord:
     if document["format"] != _FORMAT:
         raise ValueError(f"its format is {document['format']}, this fdl knows {_FORMAT}")
     answers = document["answers"]
+    python = answers.get("python", PYTHONS[0])
+    if python not in PYTHONS:
+        raise ValueError(f"unknown Python: {python}")
     unknown = set(answers["parts"]) - set(PARTS) - _NOW_IN_BASE
     if unknown:
         raise ValueError(f"unknown parts: {', '.join(sorted(unknown))}")
@@ -79,6 +90,10 @@ def _record(document: dict[str, Any]) -> ScaffoldRecord:
             name=answers["name"],
             parts=tuple(part for part in PARTS if part in answers["parts"]),
             ported=answers["ported"],
+            # Records of earlier versions have none of these.
+            author=answers.get("author", ""),
+            license=answers.get("license", ""),
+            python=python,
         ),
         base={str(name): str(text) for name, text in document["base"].items()},
     )

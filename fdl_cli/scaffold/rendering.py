@@ -9,7 +9,10 @@ from fdl_cli import __version__
 from fdl_cli.assets import assets
 from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.scaffold.answers import Answers
+from fdl_cli.scaffold.metadata import CI_PYTHONS, author_table, is_older
 
+# The Python of an image, unless the project needs a newer one.
+IMAGE_PYTHON: Final = "3.12"
 PACKAGE_MARK: Final = "__package__"
 # A text without them is its own rendering; to compile it takes as long as to compile another.
 _MARKS: Final = ("{{", "{%", "{#")
@@ -82,6 +85,12 @@ def _values(answers: Answers) -> dict[str, object]:
         "with_hf": "hf" in answers.parts,
         "ci": "ci" in answers.parts,
         "ported": answers.ported,
+        "author": author_table(answers.author) if answers.author else "",
+        "license": answers.license,
+        "python": answers.python,
+        "image": answers.python if is_older(IMAGE_PYTHON, answers.python) else IMAGE_PYTHON,
+        "pythons": [each for each in CI_PYTHONS if not is_older(each, answers.python)]
+        or [answers.python],
         "flodl_version": f"{major}.{minor}",
         # Before 1.0 a minor version may break; after it, a major one.
         "flodl_next": f"{major}.{int(minor) + 1}" if major == "0" else str(int(major) + 1),

@@ -153,7 +153,9 @@ def _failure(words: NvidiaWords, driver: str | None) -> NvidiaStatus:
         return "dropped"
     if words.container and driver is not None and not (words.device_nodes and words.libcuda):
         return "no_runtime"
-    if driver is not None or stated is not None:
+    if stated is not None:
+        return stated
+    if driver is not None:
         return "broken"
     return "no_driver" if words.pci else "absent"
 
@@ -169,7 +171,7 @@ def _stated_failure(words: NvidiaWords) -> NvidiaStatus | None:
     if words.smi.verdict == "failed" and words.smi.exit_code is not None:
         return nvidia_smi.read_failure(words.smi.exit_code, words.smi.text)
     if nvidia_smi.is_garbled(_listing(words).text):
-        return "broken"
+        return "garbled"
     # nvidia-smi is installed with a driver: NVML alone may come from elsewhere.
     return named if words.pci or words.kernel_module else None
 
@@ -180,6 +182,8 @@ def _detail(words: NvidiaWords, status: NvidiaStatus) -> str:
     dropped = nvidia_smi.read_dropped(words.kernel_log)
     if dropped:
         return f"kernel log: the {dropped} NVIDIA driver will ignore this GPU"
+    if status == "garbled":
+        return nvidia_smi.first_words(_listing(words).text)
     answer = _last_json(words.nvml.text)
     spoken = str(answer["message"]) if answer and "message" in answer else ""
     return (words.smi.text.strip() or spoken).splitlines()[0] if words.smi.text or spoken else ""

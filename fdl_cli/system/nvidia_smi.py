@@ -14,6 +14,8 @@ from fdl_cli.system.gpu_names import compute_cap_of_name
 QUERY_FIELDS: Final = "index,uuid,name,driver_version,compute_cap,memory.total,mig.mode.current"
 # Drivers up to 470 refuse `compute_cap` and with it the whole query.
 OLD_QUERY_FIELDS: Final = "index,uuid,name,driver_version,memory.total"
+# What a message quotes of a listing that nobody can read.
+LONGEST_QUOTE: Final = 60
 
 _HEAD = re.compile(
     r"^\s*(?P<index>\d+)\s*,\s*(?P<uuid>(?:GPU|MIG)-[^,]*|\[[^,]*\]|)\s*,\s*(?P<rest>.*)$"
@@ -74,6 +76,18 @@ def is_garbled(text: str) -> bool:
     """
     reading = read_query(text)
     return bool(reading.unread) and not reading.gpus and "no devices" not in text.lower()
+
+
+def first_words(text: str) -> str:
+    r"""Return the start of a garbled listing as it may stand in a message, without control characters.
+
+    Example:
+        >>> first_words("\n\x1b[31mcaf , x\nfoo").isprintable()
+        True
+    """
+    line = next(line for line in text.splitlines() if line.strip())
+    shown = "".join(each if each.isprintable() else "\ufffd" for each in line.strip())
+    return shown if len(shown) <= LONGEST_QUOTE else f"{shown[:LONGEST_QUOTE]}..."
 
 
 def read_header(text: str) -> tuple[str | None, tuple[int, int] | None]:

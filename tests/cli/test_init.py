@@ -71,9 +71,52 @@ def test_init_in_place(fdl, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("target", "name", "package"),
+    [
+        ("My Proj", "my-proj", "my_proj"), ("3D \u00dcnet!", "project-3d-unet", "project_3d_unet"),
+        ("deep/er/_x_", "x", "x"), ("a/../Caf\u00e9 ", "cafe", "cafe"),
+    ],
+)  # fmt: skip
+def test_init_name_that_is_no_package_is_changed_and_said(fdl, tmp_path, target, name, package):
+    done = fdl("init", target, "--vcs", "none", "--json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 0, done.stdout
+    assert [document["data"][key] for key in ("name", "package")] == [name, package]
+    root = (tmp_path / target).resolve().with_name(name)
+    assert document["data"]["root"] == str(root)
+    assert (root / "src" / package / "model.py").is_file()
+    assert f'name = "{name}"' in (root / "pyproject.toml").read_text()
+    (warning,) = [each for each in document["warnings"] if each["id"] == "init-renamed"]
+    assert f"`{name}`" in warning["message"]
+    assert f"`{package}`" in warning["message"]
+
+
+def test_init_name_that_is_a_package_stays_without_a_word(fdl, tmp_path):
+    done = fdl("init", "My_Proj.2", "--vcs", "none")
+    assert (tmp_path / "My_Proj.2/src/my_proj_2/model.py").is_file()
+    assert "init-renamed" not in done.stderr
+
+
+def test_init_in_a_folder_with_a_blank_keeps_the_folder_and_changes_the_name(fdl, tmp_path):
+    root = tmp_path / "My Proj"
+    root.mkdir()
+    assert fdl("init", "My Proj", "--vcs", "none").returncode == 0
+    assert (root / "src/my_proj/model.py").is_file()
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "home") == ["My Proj"]
+    again = fdl("init", ".", "--vcs", "none", "--yes", cwd=root)
+    assert "warning[init-renamed]" in again.stderr
+
+
+@pytest.mark.parametrize("word", ["class", "json"])
+def test_init_name_of_an_existing_package_suggests_another(fdl, word):
+    assert f"try `fdl init {word}-project`" in fdl("init", word).stderr
+
+
+@pytest.mark.parametrize(
     "words",
     [
-        (), ("torch",), ("1abc",), ("a b",), ("class",), ("json",), ("x" * 41,), ("p", "--check"),
+        (), ("torch",), ("\u65e5\u672c",), ("...x y" * 9,), ("Class",), ("class",), ("json",), ("x" * 41,),
+        ("p", "--check"),
         ("p", "--update"), ("p", "--force", "--skip-existing"), ("p", "--from", "none.py"),
         ("p", "--from", "x.txt"),
     ],
@@ -190,6 +233,14 @@ def test_add_flodl_hf_is_the_hf_part(fdl, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "hf" in json.loads(done.stdout)["data"]["parts"]
     assert (tmp_path / "one" / "src" / "one" / "encoder.py").is_file()
+
+
+def test_add_pre_commit_is_the_project_with_it(fdl, tmp_path):
+    fdl("init", "a/p", "--vcs", "none")
+    fdl("init", "b/p", "--pre-commit", "--vcs", "none")
+    assert fdl("add", "pre-commit", cwd=tmp_path / "a/p").returncode == 0
+    assert (tmp_path / "a/p/.pre-commit-config.yaml").is_file()
+    assert snapshot(tmp_path / "a/p") == snapshot(tmp_path / "b/p")
 
 
 def test_add_outside_a_project(fdl):

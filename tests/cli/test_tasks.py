@@ -231,6 +231,87 @@ def test_the_help_of_a_task_does_not_run_it(run):
     assert "fdl line -- --help" in run("line", "--help").stdout
 
 
+FIT = """
+import argparse
+parser = argparse.ArgumentParser(description="Fit it.", epilog="settings:\\n  seed=0")
+parser.add_argument("--lr", type=float, default=1.0, help="learning rate")
+parser.add_argument("data")
+parser.parse_args()
+open("trained", "w").close()
+"""
+LATE = "import argparse\nopen('trained', 'w').close()\n"
+LACKS = "import argparse, no_such_package\nargparse.ArgumentParser().parse_args()\n"
+
+
+@pytest.fixture
+def programs(project):
+    python = f"  fit: {{run: [{FDL[0]}, fit.py], description: Fit the model, KEYS}}\n"
+    manifest = "env: {}\ncommands:\n"
+    for name, file, keys in (
+        ("fit", "fit.py", "forward: auto"), ("dashes", "fit.py", "docker: box"),
+        ("never", "fit.py", "forward: never"), ("unasked", "fit.py", "forward: auto, schema: false"),
+        ("late", "late.py", "forward: auto"), ("lacks", "lacks.py", "forward: auto"),
+        ("unset", "fit.py", 'forward: auto, env: {X: "${NOT_SET:?say where}"}'),
+    ):  # fmt: skip
+        line = python.replace("fit:", f"{name}:").replace("fit.py", file)
+        manifest += line.replace("KEYS", keys)
+    manifest += f"  line: {{run: '{FDL[0]} fit.py', forward: auto}}\n"
+    (project / "fdl.yml").write_text(manifest)
+    for name, program in (("fit", FIT), ("late", LATE), ("lacks", LACKS)):
+        (project / f"{name}.py").write_text(program)
+    return project
+
+
+def test_help_of_a_run_task_shows_the_options_of_its_program_and_does_not_run_it(run, programs):
+    shown = run("fit", "--help").stdout
+    assert "Usage: fdl fit [OPTIONS] DATA" in shown
+    assert "\n  Fit the model\n" in shown
+    assert f"Runs: {FDL[0]} fit.py\n" in shown
+    assert "--lr NUMBER  learning rate (default 1.0)" in shown
+    assert "settings:\n  seed=0\n" in shown
+    assert "fdl fit -- --help" in shown
+    dashes = run("dashes", "--help").stdout
+    assert "Usage: fdl dashes -- [OPTIONS] DATA" in dashes
+    assert "(in the service `box`)" in dashes
+    assert "--lr NUMBER" in run("line", "--help").stdout
+    assert not (programs / "trained").exists()
+
+
+@pytest.mark.parametrize("task", ["never", "unasked", "late"])
+def test_help_of_a_run_task_whose_program_may_not_be_asked_starts_nothing(run, programs, task):
+    shown = run(task, "--help")
+    assert shown.returncode == 0
+    assert "--lr" not in shown.stdout
+    assert "not known" not in shown.stdout
+    assert not (programs / "trained").exists()
+
+
+def test_help_of_a_run_task_whose_program_cannot_answer_says_why(run, programs):
+    shown = run("lacks", "--help")
+    assert shown.returncode == 0
+    assert "No module named 'no_such_package'" in shown.stdout
+    (programs / "no_such_package.py").touch()  # as a setup would
+    assert "not known" not in run("lacks", "--help").stdout
+    assert "Its options are not known: `env.X` needs $NOT_SET: say where" in (
+        run("unset", "--help").stdout
+    )
+
+
+def test_help_after_dashes_reaches_the_program_of_a_run_task(run, programs):
+    done = run("fit", "--", "--help")
+    assert done.stdout.startswith("usage: fit.py [-h] [--lr LR] data\n")
+    assert "Runs:" not in done.stdout
+    assert not (programs / "trained").exists()
+
+
+def test_help_of_an_entry_that_needs_a_variable_names_it(run, project):
+    (project / "fdl.yml").write_text(
+        f'commands: {{t: {{entry: [{FDL[0]}, train.py], env: {{X: "${{NOT_SET:?say where}}"}}}}}}'
+    )
+    done = run("t", "--help")
+    assert (done.returncode, "error[variable-missing]" in done.stderr) == (5, True), done.stderr
+
+
 def test_presets_and_options_reach_the_entry(run):
     assert run("train").stdout == "['--lr=0.1']\n"
     assert run("train", "quick").stdout == "['--lr=5']\n"

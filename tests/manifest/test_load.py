@@ -40,6 +40,8 @@ def tree(root, environment=None):
         ("commands:\n  t: {run: x, env: {'A=B': 1}}\n", "2:21", "variable's name", "rename"),
         ("commands:\n  t: {description: x}\n", "2:3", "has nothing to run", "`run: ...`"),
         ("commands:\n  t: {run: x, entry: y}\n", "2:3", "`run` and `entry`", "one of them"),
+        ("commands:\n  t: {entry: x, commands: {p: {schema: false}}}\n", "2:32",
+         "belongs to `entry`", "remove"),
         ("commands:\n  t: {entry: x, append: y}\n", "2:17", "belongs to `run`", "remove"),
         ("commands:\n  t: {run: x, options: {a: 1}}\n", "2:15", "belongs to `entry`", "entry"),
         ("commands:\n  t: {run: x, training: {a: 1}}\n", "2:15", "`training`, which", "entry"),

@@ -115,6 +115,34 @@ def test_subcommands_are_not_judged():
     assert check_words(found, ("x", "--zzz", "1"), "c").names == frozenset()
 
 
+def sub_commands():
+    made = argparse.ArgumentParser(prog="digits", epilog="See %(prog)s.")
+    made.add_argument("--lr", type=float)
+    inner = made.add_subparsers()
+    train = inner.add_parser("train", epilog="settings:\n  seed=0\n")
+    train.add_argument("--epochs", type=int)
+    train.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
+    train.add_argument("rest", nargs="*", metavar="[RUN] [MORE ...]")
+    return made
+
+
+def test_describe_words_with_a_sub_command_returns_its_options():
+    found = read_schema(describe(sub_commands(), ["--verbose", "train"]))
+    assert [item.name for item in found.options] == ["epochs"]
+    assert [item.name for item in found.arguments] == ["KEY=VALUE", "rest"]
+    assert found.epilog == "settings:\n  seed=0"
+    assert found.strict
+    whole = read_schema(describe(sub_commands(), ["nothing-of-it"]))
+    assert [item.name for item in whole.options] == ["lr"]
+    assert (whole.strict, whole.epilog) == (False, "See digits.")
+
+
+def test_answer_schema_words_with_a_sub_command_prints_its_options(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        answer_schema(sub_commands(), ["train", "--fdl-schema"])
+    assert list(json.loads(capsys.readouterr().out)["options"]) == ["epochs"]
+
+
 def test_a_program_answers_by_itself(capsys):
     answer_schema(parser(), ["--lr", "1"])
     assert capsys.readouterr().out == ""

@@ -25,7 +25,9 @@ def make(root: Path, **wishes) -> Path:
 
 def run_in(folder: Path, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run `python WORDS...` in a project."""
-    environ = {**os.environ, "PYTHONPATH": f"{folder / 'src'}", "OMP_NUM_THREADS": "1"}
+    # The fdl under test may come from PYTHONPATH, as in a second checkout.
+    paths = os.pathsep.join(filter(None, (f"{folder / 'src'}", os.environ.get("PYTHONPATH"))))
+    environ = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, *words],
         cwd=folder,

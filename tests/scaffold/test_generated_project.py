@@ -11,6 +11,7 @@ import tomllib
 import urllib.request
 
 import pytest
+import yaml
 
 from fdl_cli.errors import ConfigError
 from fdl_cli.scaffold.answers import make_answers
@@ -50,6 +51,17 @@ def test_the_exact_set_of_files(wishes):
     if wishes["docker"] and not wishes["bare"]:
         expected.add(".devcontainer/devcontainer.json")
     assert {file.path for file in render(make_answers("p", **wishes))} == expected
+
+
+def test_pre_commit_part_is_one_file_whose_hooks_are_tasks_of_the_project():
+    plain = {file.path: file.text for file in render(make_answers("p"))}
+    hooked = {file.path: file.text for file in render(make_answers("p", pre_commit=True))}
+    config = yaml.safe_load(hooked.pop(".pre-commit-config.yaml"))
+    assert hooked == plain
+    tasks = yaml.safe_load(plain["fdl.yml"])["commands"]
+    hooks = [hook for repo in config["repos"] for hook in repo["hooks"]]
+    assert [hook["entry"] for hook in hooks] == ["fdl lint", "fdl types"]
+    assert {hook["entry"].split()[1] for hook in hooks} <= tasks.keys()
 
 
 @pytest.mark.parametrize("wishes", WISHES, ids=str)

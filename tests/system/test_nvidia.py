@@ -181,18 +181,32 @@ def test_which_drivers_drop_which_gpus():
 @pytest.mark.parametrize(
     ("text", "status"),
     [
-        ("caf\ufffd garbage , x\nfoo\n", "broken"),
-        ("Segmentation fault\n", "broken"),
+        ("caf\ufffd garbage , x\nfoo\n", "garbled"),
+        ("Segmentation fault\n", "garbled"),
         ("", "absent"),
         ("\n \n", "absent"),
         ("No devices were found\n", "absent"),
     ],
 )
-def test_listing_without_a_gpu_is_broken_if_it_has_other_lines(text, status):
+def test_listing_without_a_gpu_is_garbled_if_it_has_other_lines(text, status):
     facts = interpret(NvidiaWords(smi=answered(text)))
     assert (facts.status, facts.gpus) == (status, ())
-    if status == "broken":
+    if status == "garbled":
         assert facts.detail == text.splitlines()[0]
+
+
+def test_detail_of_a_garbled_listing_is_short_and_has_no_control_characters():
+    facts = interpret(NvidiaWords(smi=answered("\n\x00\x1b[31mcaf\ufffd\x07" + 200 * "x")))
+    assert facts.detail.startswith("\ufffd\ufffd[31mcaf\ufffd\ufffdxxx")
+    assert facts.detail.endswith("x...")
+    assert len(facts.detail) == nvidia_smi.LONGEST_QUOTE + 3
+
+
+def test_garbled_listing_leaves_a_dropped_gpu_dropped():
+    facts = interpret(NvidiaWords(
+        smi=answered("garbage\n"), kernel_module="595.71.05", pci=("10de:1c8d",),
+    ))  # fmt: skip
+    assert facts.status == "dropped"
 
 
 def test_listing_with_one_unreadable_line_keeps_its_gpus():

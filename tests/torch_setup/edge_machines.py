@@ -319,6 +319,13 @@ PRINTED = {
         }),
         "2.15.0+cpu", "nvidia_driver_broken",
     ),
+    "smi-writes-garbage-and-ends-with-0": (
+        linux({
+            "nvidia": {"driver": None, "gpus": [], "pci": ["10de:2684"]},
+            "raw": {"nvidia_smi_exit": 0, "nvidia_smi_stdout": "caf\ufffd , , N/A\n[Unknown Error]"},
+        }),
+        "2.15.0+cpu", "nvidia_smi_garbled",
+    ),
     "dropped-without-a-kernel-log": (
         linux({
             "nvidia": {"driver": "590.44.01", "gpus": [], "pci": ["10de:1b06"]},

@@ -160,6 +160,31 @@ def test_a_broken_driver_is_named_with_its_fix(tmp_path, script, message):
     assert message in checks["gpu.driver"]["remedy"]
 
 
+GARBAGE = r"printf 'caf\351 \000\001 , , N/A\n[Unknown Error]\n'; exit 0" + "\n"
+
+
+def test_diagnose_names_garbage_of_nvidia_smi_that_ends_with_0(tmp_path):
+    path = fake_smi(tmp_path / "bin", GARBAGE)
+    shown = fdl("diagnose", "--json", cwd=tmp_path, PATH=path)
+    check = checks_of(shown)["gpu.driver"]
+    assert (check["severity"], check["data"]["status"]) == ("error", "garbled")
+    assert "exit code 0, but its output is garbage" in check["message"]
+    assert "caf\ufffd \ufffd\ufffd , , N/A" in check["message"]
+    assert "command -v nvidia-smi" in check["remedy"]
+
+
+def test_setup_warns_of_garbage_of_nvidia_smi_and_takes_the_cpu_build(tmp_path):
+    path = fake_smi(tmp_path / "bin", GARBAGE)
+    seen = json.loads(fdl("diagnose", "--json", cwd=tmp_path, PATH=path))
+    (tmp_path / "facts.json").write_text(json.dumps({**seen, "index": "unreachable"}))
+    plan = json.loads(fdl("setup", "--dry-run", "--json", "--facts", "facts.json", cwd=tmp_path))
+    assert plan["data"]["choice"]["variant"] == "cpu"
+    assert "nvidia_smi_garbled" in plan["data"]["choice"]["warnings"]
+    said = [each["message"] for each in plan["warnings"] if each["id"] == "nvidia-smi-garbled"]
+    assert len(said) == 1
+    assert "garbage" in said[0]
+
+
 def test_a_hidden_gpu(tmp_path):
     path = fake_smi(tmp_path / "bin", "echo '0, GPU-1, Tesla T4, 580.95.05, 7.5, 15360, [N/A]'\n")
     checks = checks_of(fdl("diagnose", "--json", cwd=tmp_path, PATH=path, CUDA_VISIBLE_DEVICES=""))

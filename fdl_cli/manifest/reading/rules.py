@@ -46,7 +46,7 @@ TASK_KEYS: Final[Mapping[str, Key]] = {
         "options", "options for the entry about its results: `dir` is `--output-dir` ..."
     ),
     "commands": Key("tasks", "presets of the entry, or further tasks"),
-    "schema": Key("flag", "false: never ask the entry for its options"),
+    "schema": Key("flag", "false: never ask the program for its options"),
     "docker": Key("text", "the service it runs in"),
     "cwd": Key("text", "the folder it runs in, from the manifest's folder"),
     "requires": Key("texts", "packages that it needs besides"),

@@ -92,6 +92,13 @@ _TEXTS: Final = MappingProxyType(
             "the NVIDIA driver does not answer: {}",
             "{}",
         ),
+        "nvidia_smi_garbled": (
+            "`nvidia-smi` ends with exit code 0, but its output is garbage and lists no GPU: `{}`",
+            (
+                "`command -v nvidia-smi` shows which program this is; remove it if it is not the "
+                "driver's, else reinstall the driver, then run `fdl setup` again"
+            ),
+        ),
         "gpu_dropped_by_driver": (
             "driver {} no longer serves this GPU ({})",
             (
@@ -203,6 +210,7 @@ BLOCKING: Final = frozenset(
         "gpu_not_covered",
         "nvidia_driver_missing",
         "nvidia_driver_broken",
+        "nvidia_smi_garbled",
         "gpu_dropped_by_driver",
         "container_without_gpu_runtime",
         "rocm_permission",

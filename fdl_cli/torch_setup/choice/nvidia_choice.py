@@ -84,6 +84,8 @@ def driver_problem(facts: SystemFacts) -> tuple[ChoiceWarning, ...]:
         case "no_runtime":
             version = f" ({nvidia.driver})" if nvidia.driver else ""
             return (warn("container_without_gpu_runtime", version),)
+        case "garbled":
+            return (warn("nvidia_smi_garbled", nvidia.detail or "..."),)
         case "broken" | "mismatch" | "no_permission" | "timeout":
             detail = nvidia.detail or nvidia.status.replace("_", " ")
             return (warn("nvidia_driver_broken", detail, DRIVER_REMEDIES[nvidia.status]),)

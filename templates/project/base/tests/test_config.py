@@ -9,11 +9,13 @@ from {{ package }}.config import (
     Config,
     ConfigError,
     changed,
+    combinations,
     from_dict,
     load,
     store,
     stored,
     to_dict,
+    words_of,
 )
 
 CONFIGS = Path(__file__).parent.parent / "configs"
@@ -68,9 +70,25 @@ def test_mistakes_are_named(word: str, message: str) -> None:
         load([], [word])
 
 
+def test_words_with_commas_are_a_run_for_each_combination() -> None:
+    assert combinations([]) == [[]]
+    assert combinations(["seed=1", "name=a b"]) == [["seed=1", "name=a b"]]
+    assert combinations(["seed=1,2", "x=3", "name=a,b"]) == [
+        [seed, "x=3", name] for seed in ("seed=1", "seed=2") for name in ("name=a", "name=b")
+    ]
+    assert combinations(['name="a,b"', "sizes=[1, 2]"]) == [['name="a,b"', "sizes=[1, 2]"]]
+
+
 def test_plain_values_and_back() -> None:
     config = changed(Config(), ["model.width=32"])
     assert from_dict(to_dict(config)) == config
+
+
+def test_the_words_of_a_configuration_make_it_again() -> None:
+    config = changed(Config(), ["seed=7", "train.amp=true", "train.learning_rate=1e-5", "name=a b"])
+    assert "name=a b" in words_of(config)
+    for each in (config, Config(name="7"), Config(name='"')):
+        assert changed(Config(), words_of(each)) == each
 
 
 def test_a_run_keeps_its_configuration(tmp_path: Path) -> None:

@@ -1,16 +1,18 @@
 """Training learns, repeats itself, resumes exactly, records itself, and obeys its settings."""
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from flodl import NonFiniteError, TrainedState
+from flodl import Batch, Monitor, NonFiniteError, TrainedState
 from flodl.monitor.store.storage import open_reader
-from torch import nn
+from torch import Tensor, nn
 
+from {{ package }} import config as configuration
 from {{ package }} import train
-from {{ package }}.config import Config, changed, stored
+from {{ package }}.config import Config, ConfigError, changed, stored
 from {{ package }}.evaluate import evaluate, evaluate_checkpoint
 from {{ package }}.model import build_model
 from {{ package }}.train import fit
@@ -29,19 +31,42 @@ def test_two_runs_are_equal(config: Config, tmp_path: Path) -> None:
     assert equal(first, fit(config, tmp_path / "b"))
 
 
-def test_resume_is_exact(config: Config, tmp_path: Path) -> None:
-    whole = fit(config, tmp_path / "whole")
-    cut = tmp_path / "cut"
-    fit(config, cut)
-    for path in (cut / "checkpoints").iterdir():
+def resumed_after_an_epoch(config: Config, folder: Path) -> TrainedState:
+    fit(config, folder)
+    for path in (folder / "checkpoints").iterdir():
         if path.stem != "step-000000003":  # what the first epoch has left
             path.unlink()
     torch.manual_seed(12345)  # a new process has another state
-    resumed = fit(config, cut, resume=True)
+    return fit(config, folder, resume=True)
+
+
+def test_resume_is_exact(config: Config, tmp_path: Path) -> None:
+    whole = fit(config, tmp_path / "whole")
+    resumed = resumed_after_an_epoch(config, tmp_path / "cut")
     assert (resumed.epochs, len(resumed.history)) == (3, 2)
     assert equal(whole, resumed)
     losses = [epoch.scalars["val_loss"] for epoch in whole.history]
     assert [epoch.scalars["val_loss"] for epoch in resumed.history] == losses[1:]
+
+
+def test_the_seed_covers_numpy_and_python(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numpy = pytest.importorskip("numpy")
+
+    def noisy(model: nn.Module, batch: Batch) -> Tensor:
+        features, labels = batch
+        noise = float(numpy.random.randn()) + random.gauss(0, 1)
+        return nn.functional.cross_entropy(model(features + noise), labels)
+
+    quiet = fit(config, tmp_path / "quiet")
+    monkeypatch.setattr(train, "train_step", noisy)
+    whole = fit(config, tmp_path / "whole")
+    assert not equal(quiet, whole)
+    numpy.random.seed(12345)
+    random.seed(12345)
+    assert equal(whole, fit(config, tmp_path / "again"))
+    assert equal(whole, resumed_after_an_epoch(config, tmp_path / "cut"))
 
 
 def test_a_batch_is_learnt_by_heart(config: Config, tmp_path: Path) -> None:
@@ -109,6 +134,43 @@ def test_a_run_is_recorded(config: Config, tmp_path: Path) -> None:
     reader = open_reader(tmp_path)
     assert reader.run.status() == "finished"
     assert [each.metrics for each in reader.history()] == [each.scalars for each in state.history]
+
+
+def test_a_run_without_a_logger_keeps_no_metrics(config: Config, tmp_path: Path) -> None:
+    state = fit(replace(config, logger="none"), tmp_path)
+    assert not list((tmp_path / "metrics").iterdir())
+    assert state.checkpoint is not None
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_logger_gets_everything_beside_the_monitor(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    made: list[str] = []
+
+    def monitor(epochs: int, *, run: Path, sinks: list[str]) -> Monitor:
+        made.extend(sinks)
+        return Monitor(epochs, run=run)
+
+    monkeypatch.setattr(configuration, "find_spec", lambda package: package)
+    monkeypatch.setattr(train, "Monitor", monitor)
+    fit(replace(config, logger=name), tmp_path)
+    place = {
+        "tensorboard": str(tmp_path / "tensorboard"),
+        "wandb": "{{ package }}",
+    }
+    assert made == [f"{name}:{place[name]}"]
+    assert open_reader(tmp_path).history()
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_logger_that_is_not_installed_is_named_before_anything_is_written(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(configuration, "find_spec", lambda package: None)
+    with pytest.raises(ConfigError, match=f"pip install {name}"):
+        fit(replace(config, logger=name), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_loss_that_is_not_finite_stops_training(

@@ -10,8 +10,11 @@ from {{ package }}.config import (
     Config,
     ConfigError,
     changed,
+    combinations,
     load,
     stored,
+    with_logger,
+    words_of,
 )
 
 
@@ -22,7 +25,12 @@ def parser() -> argparse.ArgumentParser:
         description="Train and measure the model.",
     )
     words = top.add_subparsers(dest="command", required=True)
-    train = words.add_parser("train", help="train a new model")
+    train = words.add_parser(
+        "train",
+        help="train a new model",
+        epilog="\n".join(["settings:", *(f"  {word}" for word in words_of(defaults()))]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     train.add_argument(
         "--config",
         type=Path,
@@ -31,17 +39,27 @@ def parser() -> argparse.ArgumentParser:
         help="a TOML file over configs/default.toml; several are merged, the last one wins",
     )
     train.add_argument("--output", type=Path, help="the folder of this run")
-    train.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as train.epochs=3")
+    train.add_argument(
+        "overrides", nargs="*", metavar="KEY=VALUE", help="train.epochs=3; a sweep: seed=1,2"
+    )
     resume = words.add_parser("resume", help="continue from the newest checkpoint of a run")
     evaluation = words.add_parser("eval", help="measure the newest checkpoint of a run")
     for each, what in ((resume, "a run"), (evaluation, "a run, or a checkpoint")):
         each.add_argument(
             "words",
             nargs="*",
-            metavar="[RUN] [KEY=VALUE ...]",
+            metavar="RUN|KEY=VALUE",
             help=f"the folder or the name of {what}, by default the newest; then what to change",
         )
     return top
+
+
+def defaults() -> Config:
+    """Return the settings of a run without words, for the help text: a mistake is named later."""
+    try:
+        return load([], [])
+    except ConfigError:
+        return Config()
 
 
 def main(words: list[str] | None = None) -> int:
@@ -52,6 +70,9 @@ def main(words: list[str] | None = None) -> int:
 
     try:
         if arguments.command == "train":
+            sweep = combinations(arguments.overrides)
+            if len(sweep) > 1:
+                return run_sweep(arguments.config, sweep, arguments.output)
             config = load(arguments.config, arguments.overrides)
             return run_train(config, arguments.output or new_folder(config))
         place, overrides = split(arguments.words)
@@ -74,6 +95,36 @@ def run_train(config: Config, folder: Path) -> int:
     print(f"run: {folder}")
     fit(config, folder)
     return 0
+
+
+def run_sweep(files: list[Path], sweep: list[list[str]], output: Path | None) -> int:
+    """Check all combinations, then train each in its own folder, and print how they ended."""
+    from flodl import FlodlError
+
+    from {{ package }}.train import fit
+
+    if output is not None:
+        raise ConfigError("--output is the folder of one run; for a sweep, write output=FOLDER")
+    configs = [with_logger(load(files, words)) for words in sweep]
+    rows = [("run", "settings", "last loss")]
+    failed = False
+    try:
+        for words, config in zip(sweep, configs, strict=True):
+            folder = new_folder(config)
+            settings = " ".join(word for word in words if any(word not in each for each in sweep))
+            print(f"run: {folder}, {len(rows)} of {len(sweep)}: {settings}")
+            try:
+                history = fit(config, folder).history
+                loss = f"{history[-1].avg_loss:.4f}" if history else "-"
+            except FlodlError as problem:
+                print(f"error: {problem}", file=sys.stderr)
+                loss, failed = type(problem).__name__, True
+            rows.append((str(folder), settings, loss))
+    finally:  # an interrupted sweep shows what it has
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            print("  ".join(map(str.ljust, row, widths)).rstrip())
+    return 1 if failed else 0
 
 
 def run_resume(folder: Path, overrides: list[str]) -> int:

@@ -1,14 +1,17 @@
 """The configuration of a run: typed, frozen, read from files, changed by `KEY=VALUE` words."""
 
 import dataclasses
+import itertools
 import json
 import tomllib
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 DEFAULT = Path(__file__).resolve().parents[2] / "configs" / "default.toml"
 STORED = "project.json"
+LOGGERS = ("monitor", "tensorboard", "wandb", "none")
 
 
 class ConfigError(Exception):
@@ -58,6 +61,7 @@ class Config:
     seed: int = 0
     output: str = "runs"
     keep_checkpoints: int = 2
+    logger: str = "monitor"
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -86,6 +90,27 @@ def changed(config: Config, overrides: list[str]) -> Config:
             raise ConfigError(f"`{word}` is not KEY=VALUE, for example `train.epochs=3`")
         _merge(values, _nested(key.split("."), _value(text)))
     return from_dict(values)
+
+
+def combinations(words: list[str]) -> list[list[str]]:
+    """Return the words of each run of a sweep: `seed=1,2` stands for a run with each value."""
+    choices = []
+    for word in words:
+        key, _, text = word.partition("=")
+        # A comma in quotes or brackets is a part of one value.
+        several = "," in text and _value(text) == text
+        choices.append([f"{key}={each}" for each in text.split(",")] if several else [word])
+    return [list(each) for each in itertools.product(*choices)]
+
+
+def with_logger(config: Config) -> Config:
+    """Return the configuration, if its logger exists and is installed."""
+    name = config.logger
+    if name not in LOGGERS:
+        raise ConfigError(f"`logger` must be one of {', '.join(LOGGERS)}, not {name!r}")
+    if name in ("tensorboard", "wandb") and find_spec(name) is None:
+        raise ConfigError(f"logger={name}: it is not installed; `python -m pip install {name}`")
+    return config
 
 
 def store(config: Config, folder: Path) -> None:
@@ -118,6 +143,16 @@ def from_dict(values: dict[str, Any]) -> Config:
 def to_dict(config: Config) -> dict[str, Any]:
     """Return plain values, which `from_dict` reads."""
     return dataclasses.asdict(config)
+
+
+def words_of(config: Config) -> list[str]:
+    """Return every setting as the word that sets it: `train.epochs=5`."""
+    words = []
+    for key, value in to_dict(config).items():
+        for name, plain in value.items() if isinstance(value, dict) else [("", value)]:
+            text = plain if isinstance(plain, str) and _value(plain) == plain else json.dumps(plain)
+            words.append(f"{key}.{name}={text}" if name else f"{key}={text}")
+    return words
 
 
 def _build(kind: Any, values: Any, prefix: str) -> Any:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
 
-from {{ package }}.config import Config, store, to_dict
+from {{ package }}.config import Config, store, to_dict, with_logger
 from {{ package }}.data import make_loader
 from {{ package }}.evaluate import measure
 from {{ package }}.model import build_model
@@ -29,8 +29,6 @@ def fit(config: Config, folder: Path, *, resume: bool = False) -> TrainedState:
     With `resume` the run in the folder is continued, bit for bit as if it had never stopped.
     """
     settings = config.train
-    monitor = Monitor(settings.epochs, run=folder)
-    monitor.set_metadata(to_dict(config))
     trainer = (
         Trainer.builder(
             lambda: build_model(config),
@@ -48,12 +46,26 @@ def fit(config: Config, folder: Path, *, resume: bool = False) -> TrainedState:
         .scheduler(lambda optimizer: LambdaLR(optimizer, partial(learning_rate_factor, config)))
         .run_dir(folder)
         .checkpoints(epochs=1, keep_last=config.keep_checkpoints)
-        .monitor(monitor)
         .on("start", lambda training: store(config, folder))
     )
+    monitor = make_monitor(config, folder)
+    if monitor is not None:
+        trainer.monitor(monitor)
     if resume:
         trainer.resume("auto")
     return trainer.run().join()
+
+
+def make_monitor(config: Config, folder: Path) -> Monitor | None:
+    """Return what records the run: flodl's monitor, with another tool beside it, or nothing."""
+    logger = with_logger(config).logger
+    if logger == "none":
+        return None
+    place = {"tensorboard": folder / "tensorboard", "wandb": __name__.partition(".")[0]}
+    sinks = [f"{logger}:{place[logger]}"] if logger in place else []
+    monitor = Monitor(config.train.epochs, run=folder, sinks=sinks)
+    monitor.set_metadata(to_dict(config))
+    return monitor
 
 
 def pick_device(name: str) -> torch.device:
