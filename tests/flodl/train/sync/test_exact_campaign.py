@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from flodl import CosineScheduler
-from tests.flodl.train.sync import shared_jobs
-from tests.flodl.train.sync.shared_jobs import Deadly, builder, digest
+from tests.flodl.train.sync.shared_jobs import Deadly, builder, data, digest, loss_of
 
 CASES, EPOCHS, UNITS = 60, 4, 20
 
@@ -40,7 +39,7 @@ def configured(devices, case, train, folder):
     if case["cosine"]:
         made.scheduler(CosineScheduler(1e-2, 1e-3, EPOCHS * UNITS // case["accumulate"] + 1))
     if case["evaluate"]:
-        made.evaluate(shared_jobs.data(), batch_size=16)
+        made.evaluate(data(), batch_size=16)
     return made
 
 
@@ -69,9 +68,7 @@ def test_exact_campaign_of_random_trainings(campaign, tmp_path):
     deaths, resumes, longest = 0, 0, 0.0
     for number in range(CASES):
         case = drawn(number)
-        wanted = (
-            configured(1, case, shared_jobs.loss_of, tmp_path / f"{number}-alone").run().join()
-        )
+        wanted = configured(1, case, loss_of, tmp_path / f"{number}-alone").run().join()
         start = time.perf_counter()
         found, died = train_in_legs(number, case, tmp_path / str(number))
         longest = max(longest, time.perf_counter() - start)
