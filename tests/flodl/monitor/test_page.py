@@ -11,7 +11,7 @@ from torch import nn
 
 from flodl import FlowBuilder
 from flodl.monitor.monitor import Monitor
-from tests.flodl.monitor.chromium import BROWSER, Chromium
+from tests.flodl.monitor.chromium import BROWSER
 from tests.flodl.monitor.proxy import PREFIX, Proxy
 from tests.flodl.monitor.streams import token_of
 
@@ -23,24 +23,6 @@ pytestmark = [
 ]
 
 TITLES = "[...document.querySelectorAll('#metric-charts h3')].map((e) => e.textContent)"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with Chromium(tmp_path_factory.mktemp("profile")) as made:
-        yield made
-
-
-@pytest.fixture
-def page(browser):
-    """The browser with nothing remembered and nothing to complain about afterwards."""
-    browser.resize(1280, 2400)
-    browser.theme("light")
-    browser.requests.clear()
-    browser.problems.clear()
-    yield browser
-    browser.open("about:blank")
-    assert browser.problems == []
 
 
 @pytest.fixture
@@ -311,15 +293,16 @@ def test_runs_are_compared(page, tmp_path):
     monitor.flush()
     page.open(monitor.serve(compare=[tmp_path / "slow", tmp_path / "fast"]))
     page.wait("fm.charts.get('metrics:loss')?.plot?.data.length > 3")
+    legend = "[data-key='metrics:loss'] .legend"
     labels = page.evaluate(
-        "[...document.querySelectorAll('[data-key=\"metrics:loss\"] .legend span')].map((e) => e.innerText)"
+        f"[...document.querySelectorAll(`{legend} button`)].map((e) => e.getAttribute('aria-label'))"
     )
     assert [each for each in labels if each.startswith("loss")] == [
         "loss · now", "loss · slow", "loss · fast",
     ]  # fmt: skip
     page.evaluate("document.querySelector('#runs input[data-run=slow]').click()")
     page.wait(
-        "![...document.querySelectorAll('.legend span')].some((e) => e.innerText.includes('slow'))"
+        "![...document.querySelectorAll('.legend th')].some((e) => e.innerText.includes('slow'))"
     )
     monitor.finish()
 
