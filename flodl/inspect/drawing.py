@@ -8,7 +8,7 @@ from flodl.errors import GraphError
 from flodl.graph.planned_module import PlannedModule
 from flodl.graph.shape_nodes import metadata_nodes
 from flodl.graph.texts import kinds_of, spec_of
-from flodl.inspect.plain_pictures import plain_part
+from flodl.inspect.plain_pictures import plain_part, settings_of
 from flodl.visual.dot import dot_of as dot_of_part
 from flodl.visual.dot import dot_text
 from flodl.visual.part import Part
@@ -40,6 +40,9 @@ def _part(module: PlannedModule, spec: GraphSpec) -> Part:
         spec=spec,
         title=spec.label or type(module).__name__,
         kinds={path: type(each).__name__ for path, each in modules.items() if path},
+        settings={
+            path: text for path, each in modules.items() if path and (text := settings_of(each))
+        },
         parameters={
             path: sum(parameter.numel() for parameter in each.parameters())
             for path, each in modules.items()
