@@ -118,8 +118,9 @@ def _with_times(graph: PlannedModule, part: Part) -> Part:
     modules = dict(graph.named_modules(remove_duplicate=False))
     inner = {
         path: _with_times(nested, each)
-        for path, each in part.inner.items()
         if isinstance(nested := modules[path], PlannedModule)
+        else each
+        for path, each in part.inner.items()
     }
     if found is None:
         return replace(part, inner=inner)
@@ -185,8 +186,9 @@ def _decorated(graph: PlannedModule, part: Part, runs: _Runs, measured: _Measure
     modules = dict(graph.named_modules(remove_duplicate=False))
     inner = {
         path: _decorated(nested, each, runs, measured)
-        for path, each in part.inner.items()
         if isinstance(nested := modules[path], PlannedModule)
+        else each
+        for path, each in part.inner.items()
     }
     spec = runs.specs.get(id(graph), part.spec)
     values = runs.values.get(id(graph), {})

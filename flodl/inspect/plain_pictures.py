@@ -66,8 +66,8 @@ def plain_part(
         if isinstance(each, PlannedModule):
             found = graph_part(each)
         else:
-            opens = _opens(each) and each not in around
-            found = plain_part(each, graph_part, around) if opens else None
+            shown = opens(each) and each not in around
+            found = plain_part(each, graph_part, around) if shown else None
         if found is not None:
             inner[path] = found
     return Part(
@@ -123,7 +123,8 @@ def heated(part: Part, spans: Spans, prefix: str = "") -> Part:
     )
 
 
-def _opens(module: nn.Module) -> bool:
+def opens(module: nn.Module) -> bool:
+    """Return True for a module that is worth a look inside."""
     if isinstance(module, _OPEN):
         return True
     if isinstance(module, torch.jit.ScriptModule):

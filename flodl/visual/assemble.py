@@ -237,7 +237,7 @@ def _lines(part: Part, nodes: Sequence[int]) -> tuple[str, ...]:
     if parts := parts_text(part, node):
         lines.append(parts)
     if settings := settings_text(_settings(part, node)):
-        lines.append(shortened(settings, 40))
+        lines.append(shortened(settings, 60))
     facts = [part.shapes[node.index]] if node.index in part.shapes else []
     count = part.parameters.get(node.target, 0) if node.kind in ("module", "loop") else 0
     if count:

@@ -139,3 +139,31 @@ def test_second_arrow_head_meets_the_circle_of_an_operator():
     for port, end in heads:
         x, y = drawing.centres[at] + port, target.y + end
         assert any(abs(x - one) < 0.2 and abs(y - two) < 0.2 for one, two in drawn)
+
+
+class Stacked(FlowModule):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+        self.blocks = nn.Sequential(Residual(), Residual())
+
+    def flow(self, x: Flow) -> Flow:
+        return x.through(self.stem).through(self.blocks)
+
+
+def opened(scene):
+    for box in scene.boxes:
+        yield box.title
+        if box.is_open:
+            yield from opened(box.inner)
+
+
+def test_plain_modules_in_a_flow_open_with_the_flows_inside_them():
+    part = part_of(Stacked())
+    assert [*opened(assemble(part, View()))] == ["x", "Sequential", "Sequential", "output"]
+    one = [*opened(assemble(part, View(depth=1)))]
+    assert one.count("Linear") == one.count("ReLU") == 1
+    assert one.count("Residual") == 2
+    assert "+" not in one
+    two = [*opened(assemble(part, View(depth=2)))]
+    assert two.count("+") == two.count("tanh") == 2
