@@ -72,8 +72,8 @@ def find_subject(request: Request) -> Subject:
         args, kwargs = arguments
         _attempt(lambda: made(*args, **kwargs), request, "example-fails", "calling the model")
     elif _wants_shapes(made, request):
-        # Shapes are an extra: a model that fits no guess is drawn without them.
-        with suppress(RenderError):
+        # Shapes are an extra: a model that fits no guess, or cannot be copied, is drawn without them.
+        with suppress(Exception):
             arguments = _guessed_arguments(twin_of(made), request)
             how += ", called with guessed inputs"
     return Subject(graph=made, arguments=arguments, example=how)
@@ -187,11 +187,9 @@ def _guesses(graph: nn.Module) -> Iterator[Arguments]:
 
 
 def _wants_shapes(made: nn.Module, request: Request) -> bool:
-    """Return True for a flow whose picture gets shapes although nobody gave inputs."""
+    """Return True for a model whose picture gets shapes although nobody gave inputs."""
     formats = set(request.formats)
-    if not isinstance(made, PlannedModule) or request.before:
-        return False
-    if not formats & {"svg", "html"} or formats & {"facts", "diff", "changes"}:
+    if request.before or not formats & {"svg", "html"} or formats & {"facts", "diff", "changes"}:
         return False
     return sum(each.numel() for each in made.parameters()) <= MOST_PARAMETERS_CALLED
 

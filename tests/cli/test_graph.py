@@ -119,6 +119,12 @@ def test_graph_picture_without_an_example_has_shapes_of_guessed_inputs(fdl, fold
     assert json.loads(done.stdout)["data"]["example"] == "Easy(...), called with guessed inputs"
 
 
+def test_graph_picture_of_a_plain_module_without_an_example_has_shapes_of_its_layers(fdl, folder):
+    done = fdl("graph", "model.py:Plain", "--svg", "plain.svg")
+    assert done.returncode == 0, done.stderr
+    assert "2\u00d72 \u00b7 10 params" in (folder / "plain.svg").read_text()
+
+
 def test_graph_picture_of_a_flow_that_fits_no_guess_has_no_shapes(fdl, folder):
     (folder / "odd.py").write_text(
         "from flodl import FlowModule\n\n"

@@ -167,3 +167,32 @@ def test_plain_modules_in_a_flow_open_with_the_flows_inside_them():
     assert "+" not in one
     two = [*opened(assemble(part, View(depth=2)))]
     assert two.count("+") == two.count("tanh") == 2
+
+
+def shapes(part):
+    titles = {node.index: node.target for node in part.spec.nodes}
+    return {titles[index]: shape for index, shape in part.shapes.items()}
+
+
+def test_shapes_of_plain_modules_in_a_flow_are_those_of_the_modules_they_call():
+    part = shaped_part(Stacked(), torch.ones(3, 4))
+    assert shapes(part.inner["stem"]) == {"0": "3\u00d78", "1": "3\u00d78"}
+    blocks = part.inner["blocks"]
+    assert shapes(blocks) == {"0": "3\u00d78", "1": "3\u00d78"}
+    assert "3\u00d78" in blocks.inner["0"].shapes.values()
+
+
+class Shared(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.act, self.lin = nn.ReLU(), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.act(self.lin(self.act(x)))
+
+
+def test_shapes_of_a_plain_model_leave_out_modules_with_several():
+    model = Shared()
+    part = shaped_part(model, torch.ones(3, 4))
+    assert shapes(part) == {"lin": "3\u00d72"}
+    assert not model.lin._forward_hooks
