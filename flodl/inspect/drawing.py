@@ -8,7 +8,7 @@ from flodl.errors import GraphError
 from flodl.graph.planned_module import PlannedModule
 from flodl.graph.shape_nodes import metadata_nodes
 from flodl.graph.texts import kinds_of, spec_of
-from flodl.inspect.plain_pictures import plain_part
+from flodl.inspect.plain_pictures import opens, plain_part, settings_of
 from flodl.visual.dot import dot_of as dot_of_part
 from flodl.visual.dot import dot_text
 from flodl.visual.part import Part
@@ -36,10 +36,14 @@ def part_of(module: nn.Module) -> Part:
 def _part(module: PlannedModule, spec: GraphSpec) -> Part:
     # A module at two places is drawn at both.
     modules = dict(module.named_modules(remove_duplicate=False))
+    called = {node.target for node in spec.nodes if node.kind in ("module", "loop")}
     return Part(
         spec=spec,
         title=spec.label or type(module).__name__,
         kinds={path: type(each).__name__ for path, each in modules.items() if path},
+        settings={
+            path: text for path, each in modules.items() if path and (text := settings_of(each))
+        },
         parameters={
             path: sum(parameter.numel() for parameter in each.parameters())
             for path, each in modules.items()
@@ -48,7 +52,7 @@ def _part(module: PlannedModule, spec: GraphSpec) -> Part:
         inner={
             path: inner
             for path, each in modules.items()
-            if path and (inner := _inner(each)) is not None
+            if path and (inner := _inner(each) or _plain(each, called, path)) is not None
         },
         hidden=metadata_nodes(spec),
     )
@@ -63,6 +67,13 @@ def _inner(module: nn.Module) -> Part | None:
     except GraphError:
         return None
     return _part(module, spec)
+
+
+def _plain(module: nn.Module, called: set[str], path: str) -> Part | None:
+    """Return the part of a plain module that a flow calls, `None` for a layer."""
+    if isinstance(module, PlannedModule) or path not in called or not opens(module):
+        return None
+    return plain_part(module, _inner)
 
 
 def dot_of(module: nn.Module) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from torch import nn
+    from torch.utils.hooks import RemovableHandle
 
     from flodl.ir.graph import GraphSpec
 
@@ -82,23 +83,26 @@ def measured_part(module: nn.Module, measure: Measure, *inputs: Any, **named: An
 
 
 def shaped_part(module: nn.Module, *inputs: Any, **named: Any) -> Part:
-    """Run a copy of a graph once and return it with the shapes of its values.
+    """Run a copy of a module and return it with the shapes of its values.
+
+    In a plain module, only the results of the modules that it calls have shapes.
 
     Args:
-        module: a graph.
+        module: a graph or a plain module.
         *inputs: example inputs, as for a call.
         **named: keyword inputs.
-
-    Raises:
-        GraphError: the module is no graph.
     """
-    twin = twin_of(graph_only(module))
+    twin = twin_of(module)
     runs = _Runs()
+    # Flows look at hooks, so these are there before the first call.
+    hooks = _note_outputs(twin, runs)
     with torch.random.fork_rng(), torch.no_grad():
         twin(*inputs, **named)
         _watch(twin, runs)
         twin(*inputs, **named)
-    return _decorated(twin, part_of(twin), runs, _Measured({}, str))
+    for hook in hooks:
+        hook.remove()
+    return _shown(twin, part_of(twin), runs, _Measured({}, str))
 
 
 # ---- times ---------------------------------------------------------------------------------------
@@ -118,8 +122,9 @@ def _with_times(graph: PlannedModule, part: Part) -> Part:
     modules = dict(graph.named_modules(remove_duplicate=False))
     inner = {
         path: _with_times(nested, each)
-        for path, each in part.inner.items()
         if isinstance(nested := modules[path], PlannedModule)
+        else each
+        for path, each in part.inner.items()
     }
     if found is None:
         return replace(part, inner=inner)
@@ -136,11 +141,18 @@ def _with_times(graph: PlannedModule, part: Part) -> Part:
 
 @final
 class _Runs:
-    """The values of the nodes of every graph in a run, by the identity of the graph."""
+    """The values of the nodes of every graph in a run, by the identity of the graph.
+
+    Attributes:
+        values: the values by node.
+        specs: what was run.
+        outputs: the shapes of the results of modules that plain modules call; empty where they differ.
+    """
 
     def __init__(self) -> None:
         self.values: dict[int, Values] = {}
         self.specs: dict[int, GraphSpec] = {}
+        self.outputs: dict[int, str] = {}
 
     def nodes(self) -> Iterator[tuple[tuple[int, int], Any]]:
         """Yield graph and node, and its value, in the order in which the graphs ended."""
@@ -156,11 +168,26 @@ class _Runs:
                 yield from _tensors(value)
 
 
-def _watch(graph: PlannedModule, runs: _Runs) -> None:
+def _watch(graph: nn.Module, runs: _Runs) -> None:
     for each in graph.modules():
         if isinstance(each, PlannedModule):
             for plans in each._flodl_plans.values():
                 plans.watched(Watch(inspect=_note(runs, id(each))))
+
+
+def _note_outputs(module: nn.Module, runs: _Runs) -> list[RemovableHandle]:
+    def note(called: nn.Module, _: Any, output: Any) -> None:
+        shape = _shape(output)
+        known = runs.outputs.setdefault(id(called), shape)
+        runs.outputs[id(called)] = shape if known == shape else ""
+
+    children = {
+        id(child): child
+        for each in module.modules()
+        if not isinstance(each, PlannedModule)
+        for child in each.children()
+    }
+    return [each.register_forward_hook(note) for each in children.values()]
 
 
 def _note(runs: _Runs, graph: int) -> Callable[[GraphSpec, Values], None]:
@@ -180,13 +207,28 @@ class _Measured:
     text: Callable[[float], str]
 
 
+def _shown(module: nn.Module, part: Part, runs: _Runs, measured: _Measured) -> Part:
+    """Return a part with shapes and amounts; of a plain one, shapes of the modules that it calls."""
+    if isinstance(module, PlannedModule):
+        return _decorated(module, part, runs, measured)
+    inner = {
+        path: _shown(module.get_submodule(path), each, runs, measured)
+        for path, each in part.inner.items()
+    }
+    shapes = {
+        node.index: shape
+        for node in part.spec.nodes
+        if node.kind == "module"
+        and (shape := runs.outputs.get(id(module.get_submodule(node.target)), ""))
+    }
+    return replace(part, inner=inner, shapes=shapes)
+
+
 def _decorated(graph: PlannedModule, part: Part, runs: _Runs, measured: _Measured) -> Part:
     """Return a part with shapes and amounts; a nested graph costs what its nodes cost together."""
     modules = dict(graph.named_modules(remove_duplicate=False))
     inner = {
-        path: _decorated(nested, each, runs, measured)
-        for path, each in part.inner.items()
-        if isinstance(nested := modules[path], PlannedModule)
+        path: _shown(modules[path], each, runs, measured) for path, each in part.inner.items()
     }
     spec = runs.specs.get(id(graph), part.spec)
     values = runs.values.get(id(graph), {})

@@ -66,14 +66,15 @@ def plain_part(
         if isinstance(each, PlannedModule):
             found = graph_part(each)
         else:
-            opens = _opens(each) and each not in around
-            found = plain_part(each, graph_part, around) if opens else None
+            shown = opens(each) and each not in around
+            found = plain_part(each, graph_part, around) if shown else None
         if found is not None:
             inner[path] = found
     return Part(
         spec=spec,
         title=type(module).__name__,
         kinds={path: type(each).__name__ for path, each in parts.items()},
+        settings={path: text for path, each in parts.items() if (text := settings_of(each))},
         parameters={
             path: sum(one.numel() for one in each.parameters() if not _is_lazy(one))
             for path, each in parts.items()
@@ -82,6 +83,14 @@ def plain_part(
         hidden=metadata_nodes(spec),
         unknown=reason,
     )
+
+
+def settings_of(module: nn.Module) -> str:
+    """Return what a module says of itself between its brackets, in one line."""
+    try:
+        return " ".join(module.extra_repr().split())
+    except Exception:  # it may be code of the user, and a picture does not need it
+        return ""
 
 
 def heated(part: Part, spans: Spans, prefix: str = "") -> Part:
@@ -114,7 +123,8 @@ def heated(part: Part, spans: Spans, prefix: str = "") -> Part:
     )
 
 
-def _opens(module: nn.Module) -> bool:
+def opens(module: nn.Module) -> bool:
+    """Return True for a module that is worth a look inside."""
     if isinstance(module, _OPEN):
         return True
     if isinstance(module, torch.jit.ScriptModule):

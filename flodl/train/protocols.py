@@ -49,6 +49,15 @@ class Asking(Protocol):
         ...
 
 
+@runtime_checkable
+class Describing(Protocol):
+    """A monitor that shows how a run is set up."""
+
+    def set_metadata(self, metadata: Mapping[str, Any], /) -> object:
+        """Take plain values by name."""
+        ...
+
+
 class Batches(Protocol):
     """The batches of one epoch."""
 

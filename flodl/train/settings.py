@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias, final
 
@@ -88,6 +88,36 @@ class Settings:
         return {each.name: self._value(each.name) for each in fields(self) if each.name != "keep"}
 
 
+def hyper_parameters(
+    settings: Settings, optimizer: torch.optim.Optimizer, data: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the choices that decide how well a model trains, as plain values; defaults are left out.
+
+    Args:
+        settings: those of the training.
+        optimizer: its optimizer; several groups give lists.
+        data: the identity of the batches.
+    """
+    found: dict[str, Any] = {"optimizer": type(optimizer).__name__}
+    groups = optimizer.param_groups
+    for name in _OPTIMIZER:
+        # A schedule of torch has changed the rates already, and keeps the first ones under this name.
+        values = [_plain(group.get(f"initial_{name}", group.get(name))) for group in groups]
+        if any(values):
+            found[name] = values[0] if len(set(map(str, values))) == 1 else values
+    found |= {name: data[name] for name in ("batch_size", "sampler") if data.get(name)}
+    found["epochs"] = settings.epochs
+    plain, default = settings.plain(), Settings().plain()
+    found |= {name: plain[name] for name in _DECISIVE if plain[name] != default[name]}
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.item()
+    return list(value) if isinstance(value, tuple) else value
+
+
 def require_one_process() -> None:
     """Refuse to be one of several processes, which would train models that know nothing of each other.
 
@@ -105,6 +135,8 @@ def require_one_process() -> None:
         )
 
 
+_OPTIMIZER = ("lr", "momentum", "betas", "alpha", "weight_decay", "nesterov", "amsgrad")
+_DECISIVE = ("max_steps", "precision", "clip_norm", "accumulate", "ema", "seed")
 # Settings that do not decide the numbers of a run.
 HARMLESS = (
     "epochs", "max_steps", "max_seconds", "nan_guard", "flush_every", "progress", "save_steps",

@@ -23,10 +23,10 @@ from flodl.train.meters import meter_for
 from flodl.train.notices import Notices
 from flodl.train.outcome import Interrupted
 from flodl.train.progress import Progress, progress_for
-from flodl.train.protocols import Evaluating, MonitorLike, Source
+from flodl.train.protocols import Describing, Evaluating, MonitorLike, Source
 from flodl.train.schedules import Every, schedule_of
 from flodl.train.session import TrainingSession, set_up, set_up_head
-from flodl.train.settings import Settings, chosen_device, require_one_process
+from flodl.train.settings import Settings, chosen_device, hyper_parameters, require_one_process
 from flodl.train.sources import evaluation_source_of, source_of
 from flodl.train.state import TrainedState, weights_of
 from flodl.train.stopping import StopRule
@@ -276,7 +276,7 @@ class Trainer:
         if not self.model.training:
             self.model.train()
         if self.monitor is not None:
-            self.monitor.watch(self.model)
+            self._introduce(self.monitor, source)
         reason = loop.run()
         state = self._state(loop, step, checkpointing, notices, reason, ema)
         self._tell_end(reason)
@@ -311,6 +311,14 @@ class Trainer:
                 notices.add("resume", f"not as the run began - {line}")
         if self._sharing is None or self._sharing.is_first():
             self.directory.write_config(config)
+
+    def _introduce(self, monitor: MonitorLike, source: Source) -> None:
+        """Show the model and the hyper-parameters."""
+        monitor.watch(self.model)
+        shows: object = monitor
+        if isinstance(shows, Describing):
+            values = hyper_parameters(self.settings, self.optimizer, source.identity())
+            shows.set_metadata({"training": values})
 
     def _tell_end(self, reason: str) -> None:
         if self.monitor is not None:

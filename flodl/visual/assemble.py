@@ -12,6 +12,7 @@ from flodl.visual.carried import carried_states
 from flodl.visual.folding import MOST_NODES, Step, find_runs
 from flodl.visual.part import Heat
 from flodl.visual.scene import Box, Link, Scene
+from flodl.visual.settings import settings_text
 from flodl.visual.wording import (
     count_text,
     is_bookkeeping,
@@ -176,6 +177,7 @@ def _looks(part: Part, node: NodeSpec) -> tuple[object, ...]:
         part.parameters.get(node.target, 0),
         literal,
         shape,
+        _settings(part, node),
         bool(node.branch),
     )
 
@@ -204,6 +206,7 @@ def _box(sketch: _Sketch, index: int, depth: int, copies: Sequence[int] = ()) ->
         lines=_lines(part, [index, *copies]),
         tags=part.spec.tags_of(index),
         note=_note(part, node),
+        facts=_facts(part, node, heat),
         times=len(copies) + 1,
         heat=None if heat is None else _share(heat.amount, sketch.hottest),
         cost="" if heat is None else heat.text,
@@ -233,6 +236,8 @@ def _lines(part: Part, nodes: Sequence[int]) -> tuple[str, ...]:
         lines.append(shortened(_pattern([part.spec.nodes[each].target for each in nodes])))
     if parts := parts_text(part, node):
         lines.append(parts)
+    if settings := settings_text(_settings(part, node)):
+        lines.append(shortened(settings, 60))
     facts = [part.shapes[node.index]] if node.index in part.shapes else []
     count = part.parameters.get(node.target, 0) if node.kind in ("module", "loop") else 0
     if count:
@@ -250,21 +255,50 @@ def _pattern(paths: Sequence[str]) -> str:
     )
 
 
-def _note(part: Part, node: NodeSpec) -> str:
+def _settings(part: Part, node: NodeSpec) -> str:
+    return part.settings.get(node.target, "") if node.kind in ("module", "loop") else ""
+
+
+def _call_text(part: Part, node: NodeSpec) -> str:
+    if node.kind == "input":
+        return f"input {node.name}"
     args = [argument_text(part.spec, arg) for arg in node.args]
     args += [f"{key}={argument_text(part.spec, value)}" for key, value in node.kwargs]
-    text = f"{node.name} = {operation(node, part.kinds)}({', '.join(args)})"
-    if node.kind == "input":
-        text = f"input {node.name}"
-    lines = [text]
+    return f"{node.name} = {operation(node, part.kinds)}({', '.join(args)})"
+
+
+def _place_text(node: NodeSpec) -> str:
+    # Pictures travel, so they name the file without the folders of the machine they were made on.
+    return f"{PurePath(node.site.file).name}:{node.site.line}" if node.site.line else ""
+
+
+def _note(part: Part, node: NodeSpec) -> str:
+    lines = [_call_text(part, node)]
     if node.kind == "module" and node.target:
         lines.append(f"self.{node.target}")
+    if settings := _settings(part, node):
+        lines.append(settings)
     if node.branch is not None:
         lines.append(f"branch {node.branch.k} of {node.branch.n}")
-    if node.site.line:
-        # Pictures travel, so they name the file without the folders of the machine they were made on.
-        lines.append(f"written at {PurePath(node.site.file).name}:{node.site.line}")
+    if place := _place_text(node):
+        lines.append(f"written at {place}")
     return "\n".join(lines)
+
+
+def _facts(part: Part, node: NodeSpec, heat: Heat | None) -> tuple[tuple[str, str], ...]:
+    is_part = node.kind in ("module", "loop")
+    count = part.parameters.get(node.target, 0) if is_part else 0
+    found = (
+        ("call", _call_text(part, node)),
+        ("path", f"self.{node.target}" if is_part and node.target else ""),
+        ("settings", _settings(part, node)),
+        ("output", part.shapes.get(node.index, "")),
+        ("parameters", f"{count:,}" if count else ""),
+        ("tags", ", ".join(part.spec.tags_of(node.index))),
+        (part.measure or "cost", heat.text if heat is not None else ""),
+        ("written at", _place_text(node)),
+    )
+    return tuple((word, text) for word, text in found if text)
 
 
 def _put_output(sketch: _Sketch) -> None:

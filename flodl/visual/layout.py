@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -52,6 +53,7 @@ class Drawing:
         heights: heights of the layers.
         ways: for each link of the scene the items it passes.
         ports: for each link how far from the middle of its target it arrives.
+        ends: for each link how far below the top of its target it ends, where corners are round.
     """
 
     scene: Scene
@@ -65,6 +67,7 @@ class Drawing:
     heights: tuple[float, ...]
     ways: tuple[tuple[int, ...], ...]
     ports: tuple[float, ...]
+    ends: tuple[float, ...]
 
 
 def lay_out(scene: Scene) -> Drawing:
@@ -96,6 +99,7 @@ def lay_out(scene: Scene) -> Drawing:
         )
         for index, box in enumerate(scene.boxes)
     )
+    ports = _ports(ranked, shifted, boxes)
     return Drawing(
         scene=scene,
         width=right - left,
@@ -107,7 +111,10 @@ def lay_out(scene: Scene) -> Drawing:
         tops=tops,
         heights=heights,
         ways=ranked.ways,
-        ports=_ports(ranked, shifted, boxes),
+        ports=ports,
+        ends=tuple(
+            _drop(boxes[way[-1]], port) for way, port in zip(ranked.ways, ports, strict=True)
+        ),
     )
 
 
@@ -132,6 +139,15 @@ def open_size(box: Box, drawing: Drawing) -> tuple[float, float]:
     """Return width and height of a box that shows its inside."""
     title = text_width(header_text(box), TITLE_SIZE) + 2 * PADDING + 20
     return max(title, drawing.width + 2 * PADDING), drawing.height + HEADER + PADDING + 4
+
+
+def corner_radius(box: Box, height: float, *, is_open: bool = False) -> float:
+    """Return the radius of the corners of a box."""
+    if is_open:
+        return 9.0
+    if box.role in ("input", "output", "entry", "operator"):
+        return min(height / 2, 14.0)
+    return 13.0 if box.role in ("activation", "loop") else 5.0
 
 
 def header_text(box: Box) -> str:
@@ -200,6 +216,14 @@ def _ports(ranked: Ranked, centres: Sequence[float], boxes: Sequence[Placed]) ->
         for position, (_, number) in enumerate(arrivals):
             ports[number] = round((position - shift) * gap, 1)
     return tuple(ports)
+
+
+def _drop(target: Placed, port: float) -> float:
+    """Return how far below the top of a box its outline is, at a distance from its middle."""
+    is_open = target.inner is not None and target.box.is_open
+    radius = corner_radius(target.box, target.height, is_open=is_open)
+    beyond = min(abs(port) - (target.width / 2 - radius), radius)
+    return round(radius - math.sqrt(radius**2 - beyond**2), 1) if beyond > 0 else 0.0
 
 
 def _inside(middle: float, count: int, gap: float, width: float) -> float:

@@ -1,5 +1,5 @@
-// Opens and closes nested graphs in place, pans, zooms and searches.  The order of boxes never changes:
-// a box that grows pushes its layer apart and the layers below it down.
+// Opens and closes nested graphs in place, pans, zooms, searches, and tells all that is known about a step.
+// The order of boxes never changes: a box that grows pushes its layer apart and the layers below it down.
 "use strict";
 (() => {
   const NS = "http://www.w3.org/2000/svg";
@@ -57,11 +57,11 @@
   const topOf = (scene, row, item) =>
     scene.tops[row] + (scene.heights[row] - scene.size[item][1]) / 2;
 
-  const path = (scene, rows, way, port, first) => {
+  const path = (scene, rows, way, port, first, drop) => {
     const target = way[way.length - 1];
     const end = scene.x[target] + port;
-    const y = topOf(scene, rows[target], target);
-    if (rows[target] - rows[way[0]] !== way.length - 1) return `M${end} ${y - 18}V${y}`;
+    const y = topOf(scene, rows[target], target) + drop;
+    if (rows[target] - rows[way[0]] !== way.length - 1) return `M${end} ${y - drop - 18}V${y}`;
     const from = rows[way[first]];
     const bottom = first ? scene.tops[from] + scene.heights[from] : topOf(scene, from, way[0]) + scene.size[way[0]][1];
     let text = `M${scene.x[way[first]]} ${bottom}`;
@@ -80,10 +80,10 @@
     scene.ways.forEach((way, number) => {
       const port = scene.ports[number], target = way[way.length - 1], stub = scene.stubs[number];
       if (stub === "") return;
-      make("path", { class: "fd-e", d: path(scene, rows, way, port, scene.starts[number]) }, parent);
-      const y = topOf(scene, rows[target], target);
+      const drop = scene.ends[number], y = topOf(scene, rows[target], target) + drop;
+      make("path", { class: "fd-e", d: path(scene, rows, way, port, scene.starts[number], drop) }, parent);
       make("path", { class: "fd-a", d: `M${scene.x[target] + port} ${y}l-3.5 -7h7z` }, parent);
-      if (stub) make("text", { class: "fd-m", x: scene.x[target] + port, y: y - 21 }, parent).textContent = stub;
+      if (stub) make("text", { class: "fd-m", x: scene.x[target] + port, y: y - drop - 21 }, parent).textContent = stub;
     });
     scene.carried.forEach(([source, target, name], number) => {
       // As in the still picture: out below its layer, up a lane left of everything, in from above.
@@ -103,24 +103,29 @@
       const place = `translate(${x} ${y})`;
       const group = make("g", { class: `fd-${box.role}`, transform: place }, parent);
       box.element = group;
-      if (box.inner < 0) {
-        group.innerHTML = box.markup;
-        return;
-      }
+      const folds = box.inner >= 0;
       group.setAttribute("tabindex", "0");
       group.setAttribute("role", "button");
-      group.setAttribute("aria-expanded", String(box.open));
-      group.classList.add("fd-fold");
-      const toggle = (event) => {
+      group.setAttribute("aria-label", box.name);
+      group.classList.add("fd-step");
+      if (folds) {
+        group.setAttribute("aria-expanded", String(box.open));
+        group.classList.add("fd-fold");
+      }
+      const act = (event) => {
         event.stopPropagation();
-        box.open = !box.open;
-        refresh();
+        if (folds) {
+          box.open = !box.open;
+          refresh();
+          box.element.focus({ preventScroll: true });
+        }
+        select(scene, index);
       };
-      group.addEventListener("click", (event) => { if (!moved) toggle(event); });
+      group.addEventListener("click", (event) => { if (!moved) act(event); });
       group.addEventListener("keydown", (event) => {
-        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); toggle(event); }
+        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); act(event); }
       });
-      if (!box.open) {
+      if (!folds || !box.open) {
         group.innerHTML = box.markup;
         return;
       }
@@ -133,6 +138,56 @@
     });
   };
 
+  // ---- details ---------------------------------------------------------------------------------
+  const panel = document.getElementById("fd-panel");
+  let chosen = null;
+  const paint = () => {
+    for (const old of document.querySelectorAll(".fd-on")) old.classList.remove("fd-on");
+    if (chosen) chosen.scene.boxes[chosen.index].element?.classList.add("fd-on");
+  };
+  const entry = (list, word, ...content) => {
+    const term = document.createElement("dt"), text = document.createElement("dd");
+    term.textContent = word;
+    text.append(...content);
+    list.append(term, text);
+  };
+  const steps = (scene, list, word, found) => {
+    const links = [...new Set(found)].map((index) => {
+      const button = document.createElement("button");
+      const { name, facts } = scene.boxes[index], path = facts.find(([word]) => word === "path");
+      button.textContent = path ? `${name} ${path[1]}` : name;
+      button.addEventListener("click", () => { select(scene, index); bring(scene.boxes[index]); });
+      return button;
+    });
+    if (links.length) entry(list, word, ...links);
+  };
+  const select = (scene, index) => {
+    const box = scene.boxes[index], list = panel.querySelector("dl");
+    chosen = { scene, index };
+    panel.querySelector("h2").textContent = box.name;
+    list.replaceChildren();
+    for (const [word, text] of box.facts) entry(list, word, text);
+    steps(scene, list, "reads", scene.ways.filter((way) => way[way.length - 1] === index).map((way) => way[0]));
+    steps(scene, list, "read by", scene.ways.filter((way) => way[0] === index).map((way) => way[way.length - 1]));
+    panel.hidden = false;
+    paint();
+  };
+  const shut = () => {
+    panel.hidden = true;
+    chosen = null;
+    paint();
+  };
+  // Moves the picture so that a step is in view.
+  const bring = (box) => {
+    const frame = svg.getBoundingClientRect(), at = box.element.getBoundingClientRect();
+    if (at.left >= frame.left && at.right <= frame.right && at.top >= frame.top && at.bottom <= frame.bottom) return;
+    view.x += frame.left + frame.width / 2 - (at.left + at.width / 2);
+    view.y += frame.top + frame.height / 2 - (at.top + at.height / 2);
+    show();
+  };
+  document.getElementById("fd-shut").addEventListener("click", shut);
+  window.addEventListener("keydown", (event) => { if (event.key === "Escape") shut(); });
+
   let size = [0, 0];
   const show = () => root.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
   const refresh = () => {
@@ -140,11 +195,13 @@
     root.replaceChildren();
     draw(scenes[0], root);
     find();
+    paint();
   };
   const fit = () => {
     const frame = svg.getBoundingClientRect();
-    view.scale = Math.min(1.2, (frame.width - 40) / size[0], (frame.height - 40) / size[1]);
-    view.scale = Math.max(view.scale, 0.6);
+    // Never wider than the window, and no smaller than can be read where only the height is short.
+    const wide = (frame.width - (frame.width < 500 ? 16 : 40)) / size[0];
+    view.scale = Math.max(Math.min(1.2, wide, (frame.height - 40) / size[1]), Math.min(0.6, wide), 0.1);
     view.x = (frame.width - size[0] * view.scale) / 2;
     view.y = 20;
     show();
@@ -174,19 +231,50 @@
   document.getElementById("fd-close").addEventListener("click", () => setAll(false));
   document.getElementById("fd-fit").addEventListener("click", fit);
 
-  let drag = null, moved = false;
+  const zoom = (factor, x, y) => {
+    view.x = x - (x - view.x) * factor;
+    view.y = y - (y - view.y) * factor;
+    view.scale *= factor;
+    show();
+  };
+  const zoomMiddle = (factor) => {
+    const frame = svg.getBoundingClientRect();
+    zoom(factor, frame.width / 2, frame.height / 2);
+  };
+  document.getElementById("fd-in").addEventListener("click", () => zoomMiddle(1.25));
+  document.getElementById("fd-out").addEventListener("click", () => zoomMiddle(0.8));
+
+  // One finger or the mouse moves the picture, two fingers zoom it.
+  const fingers = new Map();
+  let from = null, moved = false;
+  const spread = () => {
+    const [one, two] = [...fingers.values()];
+    return { x: (one.x + two.x) / 2, y: (one.y + two.y) / 2, length: Math.hypot(one.x - two.x, one.y - two.y) };
+  };
   svg.addEventListener("pointerdown", (event) => {
-    drag = { x: event.clientX - view.x, y: event.clientY - view.y, fromX: event.clientX, fromY: event.clientY };
+    fingers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+    from = { x: event.clientX, y: event.clientY };
     moved = false;
   });
   window.addEventListener("pointermove", (event) => {
-    if (!drag) return;
-    if (Math.hypot(event.clientX - drag.fromX, event.clientY - drag.fromY) > 4) moved = true;
-    view.x = event.clientX - drag.x;
-    view.y = event.clientY - drag.y;
-    if (moved) show();
+    const last = fingers.get(event.pointerId);
+    if (!last) return;
+    const before = fingers.size === 2 ? spread() : null;
+    fingers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+    if (Math.hypot(event.clientX - from.x, event.clientY - from.y) > 4) moved = true;
+    if (before) {
+      const after = spread(), frame = svg.getBoundingClientRect();
+      moved = true;
+      zoom(after.length / (before.length || 1), after.x - frame.left, after.y - frame.top);
+    } else if (moved) {
+      view.x += event.clientX - last.x;
+      view.y += event.clientY - last.y;
+      show();
+    }
   });
-  window.addEventListener("pointerup", () => { drag = null; });
+  for (const end of ["pointerup", "pointercancel"]) {
+    window.addEventListener(end, (event) => fingers.delete(event.pointerId));
+  }
   svg.addEventListener("wheel", (event) => {
     event.preventDefault();
     if (!event.ctrlKey && !event.metaKey) {
@@ -196,12 +284,7 @@
       return;
     }
     const frame = svg.getBoundingClientRect();
-    const factor = Math.exp(-event.deltaY / 300);
-    const x = event.clientX - frame.left, y = event.clientY - frame.top;
-    view.x = x - (x - view.x) * factor;
-    view.y = y - (y - view.y) * factor;
-    view.scale *= factor;
-    show();
+    zoom(Math.exp(-event.deltaY / 300), event.clientX - frame.left, event.clientY - frame.top);
   }, { passive: false });
   window.addEventListener("resize", fit);
   refresh();

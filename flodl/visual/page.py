@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flodl.visual.assemble import View, assemble
-from flodl.visual.layout import PADDING, TITLE_SIZE, closed_size, header_text, lay_out
+from flodl.visual.layout import PADDING, TITLE_SIZE, closed_size, header_text, lay_out, times_text
 from flodl.visual.svg import closed_markup, legend_markup, shared_starts, stub_labels
 from flodl.visual.theme import style_sheet
 from flodl.visual.wording import text_width
@@ -21,13 +21,25 @@ if TYPE_CHECKING:
 _PAGE_STYLE = (
     "html,body{margin:0;height:100%}body{display:flex;flex-direction:column;background:#fff;"
     "color:#1b1f24;font:14px Helvetica,Arial,'Liberation Sans',sans-serif}"
-    "header{display:flex;gap:8px;align-items:center;padding:8px 14px;border-bottom:1px solid #d5dae0}"
-    "h1{font-size:16px;margin:0 12px 0 0}button,input{font:inherit;padding:4px 10px;border-radius:6px;"
-    "border:1px solid #aab2bb;background:transparent;color:inherit}"
-    "#fd-svg{flex:1;width:100%;min-height:0;cursor:grab;touch-action:none}"
-    ".fd-fold{cursor:pointer}.fd-fold:focus-visible>.fd-s{stroke-width:3}.fd-dim>*:not(g){opacity:.18}"
+    "header{display:flex;flex-wrap:wrap;gap:8px;align-items:center;padding:8px 14px;"
+    "border-bottom:1px solid #d5dae0}header svg{max-width:100%}"
+    "h1{font-size:16px;margin:0 12px 0 0;overflow-wrap:anywhere}"
+    "button,input{font:inherit;padding:4px 10px;border-radius:6px;min-width:34px;min-height:30px;"
+    "border:1px solid #848e98;background:transparent;color:inherit}input{flex:0 1 180px}"
+    "#fd-stage{flex:1;display:flex;min-height:0}"
+    "#fd-svg{flex:1;width:100%;min-width:0;min-height:0;cursor:grab;touch-action:none}"
+    "#fd-panel{flex:none;width:300px;box-sizing:border-box;overflow:auto;padding:12px 14px;"
+    "border-left:1px solid #d5dae0;overflow-wrap:anywhere}#fd-panel[hidden]{display:none}"
+    "#fd-panel h2{font-size:16px;margin:0 0 8px}#fd-panel #fd-shut{float:right}"
+    "#fd-panel dl{margin:0}#fd-panel dt{font-size:12px;color:#59636e}#fd-panel dd{margin:0 0 8px}"
+    "#fd-panel dd button{margin:2px 4px 2px 0;text-align:left}"
+    "@media (max-width:700px){#fd-stage{flex-direction:column}"
+    "#fd-panel{width:auto;max-height:45%;border-left:0;border-top:1px solid #d5dae0}}"
+    ".fd-step{cursor:pointer}.fd-step:focus{outline:none}.fd-step:focus-visible>.fd-s,"
+    ".fd-on>.fd-s{stroke-width:3}"
+    ".fd-dim>*:not(g){opacity:.18}"
     "@media (prefers-color-scheme:dark){body{background:#0f1317;color:#e8ecf0}"
-    "header{border-color:#333b44}}"
+    "header,#fd-panel{border-color:#333b44}#fd-panel dt{color:#a5b0bb}}"
 )
 
 
@@ -54,9 +66,16 @@ def html_text(part: Part, view: View | None = None) -> str:
                 f'<header><h1>{title}</h1><input id="fd-find" type="search" placeholder="Find a step" '
                 'aria-label="Find a step"><button id="fd-open">Open all</button>'
                 '<button id="fd-close">Close all</button><button id="fd-fit">Fit</button>'
+                '<button id="fd-out" aria-label="Smaller">\u2212</button>'
+                '<button id="fd-in" aria-label="Larger">+</button>'
                 f"{_legend(legend) if legend else ''}</header>"
             ),
-            f'<svg id="fd-svg" class="fd" role="img" aria-label="{title}"><g id="fd-root"></g></svg>',
+            (
+                f'<div id="fd-stage"><svg id="fd-svg" class="fd" role="group" aria-label="{title}">'
+                '<g id="fd-root"></g></svg><aside id="fd-panel" aria-label="Details of a step" hidden>'
+                '<button id="fd-shut" aria-label="Close the details">\u00d7</button><h2></h2><dl></dl>'
+                "</aside></div>"
+            ),
             f'<script type="application/json" id="fd-data">{data}</script>',
             f"<script>{_script()}</script></body></html>",
             "",
@@ -87,6 +106,7 @@ def _scene(drawing: Drawing, scenes: list[dict[str, Any]]) -> int:
         "gaps": [round(top - end, 1) for top, end in zip(following, bottoms, strict=True)],
         "ways": drawing.ways,
         "ports": drawing.ports,
+        "ends": drawing.ends,
         "starts": shared_starts(drawing),
         "stubs": stub_labels(drawing),
         "carried": [(link.source, link.target, link.label) for link in drawing.scene.carried],
@@ -103,6 +123,8 @@ def _box(placed: Placed, scenes: list[dict[str, Any]]) -> dict[str, Any]:
         "role": box.role,
         "markup": closed_markup(box),
         "text": words.lower(),
+        "name": f"{box.title}{times_text(box)}",
+        "facts": box.facts or ([("step", box.note)] if box.note else []),
         "title": header,
         "header": round(text_width(header, TITLE_SIZE) + 2 * PADDING + 20),
         "w": width,

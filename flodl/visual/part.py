@@ -27,6 +27,7 @@ class Part:
         spec: the description.
         title: the class name of the graph, or its label.
         kinds: class names of the submodules, by dotted path.
+        settings: what `extra_repr()` says of the submodules, in one line, by dotted path.
         parameters: numbers of parameter elements of the submodules, by dotted path.
         inner: the graphs among the submodules, by dotted path.
         hidden: nodes that compute sizes and the like; pictures leave them out.
@@ -40,6 +41,7 @@ class Part:
     spec: GraphSpec
     title: str
     kinds: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, int] = field(default_factory=dict)
     inner: Mapping[str, Part] = field(default_factory=dict)
     hidden: frozenset[int] = frozenset()

@@ -22,6 +22,7 @@ class Box:
         lines: smaller lines below it.
         tags: names that the user gave to the value.
         note: the text that hovering shows.
+        facts: everything that is known about the step, as pairs of a word and a text.
         times: how many alike steps the box stands for.
         heat: 0 to 1 on the colour scale, `None` without a heat map.
         cost: the text of the heat.
@@ -34,6 +35,7 @@ class Box:
     lines: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     note: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
     times: int = 1
     heat: float | None = None
     cost: str = ""

@@ -16,6 +16,7 @@ from flodl.visual.layout import (
     Drawing,
     Placed,
     closed_size,
+    corner_radius,
     header_text,
     lay_out,
     small_lines,
@@ -93,8 +94,9 @@ def path_data(drawing: Drawing, number: int, start: int = 0) -> str:
     row_of = drawing.row_of
     source, target = drawing.boxes[way[0]], drawing.boxes[way[-1]]
     end_x = drawing.centres[way[-1]] + drawing.ports[number]
+    end_y = target.y + drawing.ends[number]
     if _is_cut(drawing, number):
-        return f"M{_n(end_x)} {_n(target.y - STUB)}V{_n(target.y)}"
+        return f"M{_n(end_x)} {_n(target.y - STUB)}V{_n(end_y)}"
     bottom = _lower(drawing, way[start]) if start else source.y + source.height
     parts = [f"M{_n(drawing.centres[way[start]])} {_n(bottom)}"]
     for one, two in itertools.pairwise(way[start:]):
@@ -108,7 +110,7 @@ def path_data(drawing: Drawing, number: int, start: int = 0) -> str:
         else:
             parts.append(f"C{_n(x)} {middle} {_n(to)} {middle} {_n(to)} {_n(stop)}")
         bottom = stop
-    parts.append(f"V{_n(target.y)}")
+    parts.append(f"V{_n(end_y)}")
     return "".join(parts)
 
 
@@ -154,7 +156,7 @@ def _link(drawing: Drawing, number: int, start: int, stub: str | None) -> str:
     if stub == "":
         return ""
     x, y = drawing.centres[way[-1]] + drawing.ports[number], drawing.boxes[way[-1]].y
-    arrow = f'<path class="fd-a" d="M{_n(x)} {_n(y)}l-3.5 -7h7z"/>'
+    arrow = f'<path class="fd-a" d="M{_n(x)} {_n(y + drawing.ends[number])}l-3.5 -7h7z"/>'
     path = f'<path class="fd-e" d="{path_data(drawing, number, start)}"/>'
     label = stub or drawing.scene.links[number].label
     if not label:
@@ -193,7 +195,7 @@ def _opened(placed: Placed) -> str:
     header = escape(header_text(placed.box))
     return (
         f'{_note(placed.box)}<rect class="fd-s" width="{_n(placed.width)}" '
-        f'height="{_n(placed.height)}" rx="9"/>'
+        f'height="{_n(placed.height)}" rx="{_n(corner_radius(placed.box, placed.height, is_open=True))}"/>'
         f'<text class="fd-t fd-h" x="{_n(PADDING)}" y="17">{header}</text>'
         f'<g transform="translate({_n(left)} {_n(HEADER + 4)})">\n'
         f"{''.join(scene_lines(placed.inner))}</g>"
@@ -211,7 +213,7 @@ def closed_markup(box: Box) -> str:
     parts = [_note(box)]
     if box.times > 1 or box.inner is not None:
         parts.append(f'<rect class="fd-s" x="4" y="4" {size} rx="6"/>')
-    parts.append(f'<rect class="fd-s" {size} rx="{_n(_radius(box, height))}"{colour}/>')
+    parts.append(f'<rect class="fd-s" {size} rx="{_n(corner_radius(box, height))}"{colour}/>')
     y = 19.0 if box.role == "operator" else 14.0 if box.role == "entry" else 5 + TITLE_SIZE + 1
     kind = {"operator": "fd-t fd-o", "entry": "fd-m"}.get(box.role, "fd-t")
     rows = [(kind, f"{box.title}{times_text(box)}")]
@@ -225,12 +227,6 @@ def closed_markup(box: Box) -> str:
 
 def _note(box: Box) -> str:
     return f"<title>{escape(box.note or box.title)}</title>"
-
-
-def _radius(box: Box, height: float) -> float:
-    if box.role in ("input", "output", "entry", "operator"):
-        return min(height / 2, 14.0)
-    return 13.0 if box.role in ("activation", "loop") else 5.0
 
 
 def legend_markup(text: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flodl.ir.graph import Items, Pairs, Submodule
+from flodl.ir.graph import Items, Literally, Pairs, Ref, Slice, Submodule
 from flodl.ir.pretty import argument_text, operation
 
 if TYPE_CHECKING:
-    from flodl.ir.graph import Arg, NodeSpec
+    from flodl.ir.graph import Arg, GraphSpec, NodeSpec
     from flodl.visual.part import Part
     from flodl.visual.scene import Role
 
@@ -18,7 +18,7 @@ _NARROW, _WIDE = frozenset("iljI.,:;|!'()[]{}`/ tfr-"), frozenset("mwMW@%")
 _SIGNS = {
     "add": "+", "i_add": "+", "sub": "\u2212", "i_sub": "\u2212", "mul": "\u00d7", "i_mul": "\u00d7",
     "truediv": "\u00f7", "i_truediv": "\u00f7", "matmul": "@", "i_matmul": "@", "pow": "^",
-    "neg": "\u2212", "floordiv": "//", "mod": "%", "eq": "=", "ne": "\u2260", "lt": "<", "le": "\u2264",
+    "neg": "\u2212", "floordiv": "//", "mod": "%", "eq": "==", "ne": "\u2260", "lt": "<", "le": "\u2264",
     "gt": ">", "ge": "\u2265", "and_": "&", "or_": "|", "xor": "^", "invert": "~",
 }  # fmt: skip
 _ACTIVATIONS = frozenset(
@@ -130,12 +130,32 @@ def title_of(part: Part, node: NodeSpec) -> str:
     if node.kind == "operator":
         return _SIGNS.get(node.target, node.target)
     if node.kind == "item":
-        return node.variable or shortened(f"[{argument_text(part.spec, node.args[1])}]", 22)
+        return node.variable or shortened(f"[{index_text(part.spec, node.args[1])}]", 30)
     if node.kind == "function" and node.target in ("read_state_", "write_state_"):
         # The second argument is the name of the state.
         name = argument_text(part.spec, node.args[1]).strip("'")
         return shortened(f"{node.target.partition('_')[0]} state {name}")
     return shortened(_operation(part, node).rpartition(".")[2].rstrip("_") or node.kind)
+
+
+def index_text(spec: GraphSpec, arg: Arg) -> str:
+    """Return an index as Python writes it between brackets, with the names of the author."""
+    match arg:
+        case Items("tuple", items) if items:
+            inner = ", ".join(index_text(spec, item) for item in items)
+            return inner if len(items) > 1 else f"{inner},"
+        case Slice(start, stop, step):
+            parts = (
+                "" if each == Literally(None) else index_text(spec, each)
+                for each in (start, stop, step)
+            )
+            return ":".join(parts).removesuffix(":")
+        case Ref(node):
+            return spec.nodes[node].variable or spec.nodes[node].name
+        case Literally(value) if value is Ellipsis:
+            return "..."
+        case _:
+            return argument_text(spec, arg)
 
 
 def parts_text(part: Part, node: NodeSpec) -> str:

@@ -27,8 +27,10 @@ from flodl_verify.render.protocol import Format, RenderError, Request, Response
 from flodl_verify.render.subject import find_subject, list_models
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from flodl.visual.part import Part
-    from flodl_verify.render.subject import Subject
+    from flodl_verify.render.subject import Arguments, Subject
 
 WARM_RUNS = 3
 SUMMARIES = ("summary", "sizes", "rows")
@@ -95,7 +97,16 @@ def _part(subject: Subject, request: Request) -> Part:
         case "none" if isinstance(graph, PlannedModule):
             return shaped_part(graph, *args, **kwargs)
         case "none":
-            return part_of(graph)
+            return _shaped_if_possible(graph, subject.arguments)
+
+
+def _shaped_if_possible(module: nn.Module, arguments: Arguments) -> Part:
+    """Return the part of a plain module, with shapes if a copy of it can be made and called."""
+    args, kwargs = arguments
+    try:
+        return shaped_part(module, *args, **kwargs)
+    except Exception:  # copying and calling run code of the user, and shapes are an extra
+        return part_of(module)
 
 
 def _values(subject: Subject) -> str:

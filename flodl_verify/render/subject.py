@@ -8,6 +8,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ import torch
 from torch import nn
 
 from flodl.errors import GraphError
+from flodl.graph.observed import twin_of
 from flodl.graph.planned_module import PlannedModule
 from flodl.graph.texts import spec_of
 from flodl_verify.inputs.rules.constructor_guesses import guess_constructor_arguments
@@ -29,6 +31,8 @@ T = TypeVar("T")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 EXAMPLE_HINT = 'say how to make and call it: --example "{name}(...): torch.randn(...)"'
 SEED = 555
+# A picture is worth the call of a model of this size; of a larger one it may cost minutes and gigabytes.
+MOST_PARAMETERS_CALLED = 30_000_000
 
 
 @final
@@ -67,6 +71,11 @@ def find_subject(request: Request) -> Subject:
     if arguments is not None:
         args, kwargs = arguments
         _attempt(lambda: made(*args, **kwargs), request, "example-fails", "calling the model")
+    elif _wants_shapes(made, request):
+        # Shapes are an extra: a model that fits no guess, or cannot be copied, is drawn without them.
+        with suppress(Exception):
+            arguments = _guessed_arguments(twin_of(made), request)
+            how += ", called with guessed inputs"
     return Subject(graph=made, arguments=arguments, example=how)
 
 
@@ -175,6 +184,14 @@ def _guesses(graph: nn.Module) -> Iterator[Arguments]:
         if number == 60:
             return
         yield args, kwargs
+
+
+def _wants_shapes(made: nn.Module, request: Request) -> bool:
+    """Return True for a model whose picture gets shapes although nobody gave inputs."""
+    formats = set(request.formats)
+    if request.before or not formats & {"svg", "html"} or formats & {"facts", "diff", "changes"}:
+        return False
+    return sum(each.numel() for each in made.parameters()) <= MOST_PARAMETERS_CALLED
 
 
 def _is_described(graph: nn.Module) -> bool:

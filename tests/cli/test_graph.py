@@ -101,6 +101,44 @@ def test_the_example_decides_what_is_made_and_drawn(fdl, folder):
     assert "1\u00d74" in (folder / "one.svg").read_text()
 
 
+def test_graph_picture_without_an_example_has_shapes_of_guessed_inputs(fdl, folder):
+    # Its flow needs no call to be described.
+    (folder / "easy.py").write_text(
+        "from torch import nn\nfrom flodl import FlowModule\n\n"
+        "class Easy(FlowModule):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.lin = nn.Linear(4, 5)\n\n"
+        "    def flow(self, x):\n"
+        "        return x.through(self.lin)\n"
+    )
+    done = fdl("graph", "easy.py:Easy", "--svg", "net.svg", "--html", "net.html", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "2\u00d75 " in (folder / "net.svg").read_text()
+    assert '["output","2\u00d75"]' in (folder / "net.html").read_text()
+    assert json.loads(done.stdout)["data"]["example"] == "Easy(...), called with guessed inputs"
+
+
+def test_graph_picture_of_a_plain_module_without_an_example_has_shapes_of_its_layers(fdl, folder):
+    done = fdl("graph", "model.py:Plain", "--svg", "plain.svg")
+    assert done.returncode == 0, done.stderr
+    assert "2\u00d72 \u00b7 10 params" in (folder / "plain.svg").read_text()
+
+
+def test_graph_picture_of_a_flow_that_fits_no_guess_has_no_shapes(fdl, folder):
+    (folder / "odd.py").write_text(
+        "from flodl import FlowModule\n\n"
+        "class Odd(FlowModule):\n"
+        "    def flow(self, table):\n"
+        "        return table.reshape(7, 11, 13).relu()\n"
+    )
+    done = fdl("graph", "odd.py:Odd", "--svg", "odd.svg")
+    assert done.returncode == 0, done.stderr
+    drawn = (folder / "odd.svg").read_text()
+    assert ">relu<" in drawn
+    assert "\u00d7" not in drawn
+
+
 def test_graph_of_a_plain_module_draws_what_fx_traces(fdl, folder):
     done = fdl("graph", "model.py:Plain", "--dot", "a.dot", "--svg", "a.svg", "--heat", "time")
     assert done.returncode == 0, done.stderr

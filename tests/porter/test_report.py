@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -39,7 +37,7 @@ class Net(nn.Module):
     def forward(self, x):
         return self.a(x)  # <b> & "quotes"
 """
-VOID = {"meta", "br"}
+VOID = {"meta", "br", "input", "col"}
 
 
 class Structure(HTMLParser):
@@ -109,7 +107,7 @@ def test_the_page_is_sound_and_complete():
         "<b>2</b> classes", "<b>1</b> proved equal", "FDL305", "a &lt;generator&gt;",
         REASONS["FDL305"].advice, "<svg><g></g></svg>", "1 of 1 checks equal", "<polyline",
         "torch.nn.MSELoss", "be warned", "not &lt;Python&gt; (line 3)", "Old",
-        "# &lt;b&gt; &amp; &quot;quotes&quot;", 'class="plus"', 'class="minus"', "Next steps",
+        '# &lt;b&gt; &amp; "quotes"', 'class="plus"', 'class="minus"', "Next steps",
     ):  # fmt: skip
         assert wanted in text, wanted
     assert "<generator>" not in text
@@ -120,8 +118,11 @@ def test_long_equal_parts_are_folded():
     before = "\n".join(f"line {number}" for number in range(100))
     text = page([("a.py", "b.py", outcome(source=before, text=before.replace("line 50", "new")))])
     assert "47 lines as they were" in text
-    assert "line 49" in text
-    assert "line 20" not in text
+    folded = re.findall(r'<tbody class="rest" hidden>(.*?)</tbody>', text, re.DOTALL)
+    plain = [re.sub(r"<[^>]*>", "", each) for each in folded]
+    assert [each.count("line ") for each in plain] == [2 * 47, 2 * 46]
+    assert "line 20" in plain[0]
+    assert "line 49" not in "".join(plain)
 
 
 @pytest.fixture
@@ -200,29 +201,6 @@ def test_the_page_of_a_real_port_has_pictures(port):
     structure = Structure()
     structure.feed(text)
     assert not [item for item in structure.loaded if item.startswith("http")]
-
-
-@pytest.mark.browser
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_browser_shows_the_page_in_both_themes(tmp_path, theme):
-    from PIL import Image
-
-    (tmp_path / "page.html").write_text(page([("net.py", "net_flodl.py", outcome())]))
-    dark = (
-        ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if theme == "dark" else []
-    )
-    subprocess.run(
-        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *dark,
-         "--window-size=900,700", f"--screenshot={tmp_path / 'page.png'}", f"file://{tmp_path}/page.html"],
-        check=True, capture_output=True, timeout=120,
-    )  # fmt: skip
-    picture = Image.open(tmp_path / "page.png").convert("L")
-    corner = picture.getpixel((5, 5))
-    assert corner > 200 if theme == "light" else corner < 60
-    # There is something on it besides the background.
-    assert len(set(picture.resize((90, 70)).tobytes())) > 10
 
 
 def unproved(reason, count, first=0, **changes):

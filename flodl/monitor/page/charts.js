@@ -7,7 +7,9 @@
 
   const POWERS = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
-  const settings = { axis: "step", wanted: "", smooth: 0, log: false, find: "" };
+  // Without a choice of the reader (`smooth` is null) noisy lines are smoothed, so that they do not hide others.
+  const AUTO_SMOOTH = 0.9;
+  const settings = { axis: "step", wanted: "", smooth: null, log: false, find: "" };
   const charts = new Map();
   const hiddenLines = new Set();
   let zoom = null;
@@ -48,7 +50,7 @@
   const UNITS = {
     percent: { text: (v) => (v == null ? "–" : `${Math.round(v)} %`), tick: (v) => `${v}%` },
     bytes: { text: (v) => (v == null ? "–" : bytes(v)), tick: bytes },
-    number: { text: number, tick: (v) => (v !== 0 && Math.abs(v) < 1e-3 ? v.toExponential(0) : short(v)) },
+    number: { text: number, tick: (v) => (v !== 0 && Math.abs(v) < 1e-3 ? v.toExponential(1).replace(".0e", "e") : short(v)) },
   };
 
   // ---- where a point stands --------------------------------------------------------------------
@@ -92,6 +94,10 @@
     }
     const many = fm.visible().length > 1;
     for (const chart of found.values()) {
+      chart.many = many;
+      // The mean of an epoch says nothing that its steps do not show, and there are many lines already.
+      const steps = new Set(chart.lines.filter((line) => line.kind === "step").map((line) => line.id.slice(5)));
+      if (many) chart.lines = chart.lines.filter((line) => line.kind === "step" || !steps.has(line.id.slice(6)));
       const names = [...new Set(chart.lines.map((line) => `${line.kind}:${line.name}`))];
       const both = new Set(chart.lines.map((line) => line.kind)).size > 1;
       for (const line of chart.lines) {
@@ -114,6 +120,22 @@
       return mean / total;
     });
   }
+  const smoothing = () => settings.smooth ?? AUTO_SMOOTH;
+  // A line that often turns back hides others; a schedule or a clean curve does not, and would only be bent.
+  function isNoisy(values) {
+    let turns = 0, way = 0;
+    for (let i = 1; i < values.length; i++) {
+      const now = Math.sign(values[i] - values[i - 1]);
+      if (now && way && now !== way) turns++;
+      way = now || way;
+    }
+    return turns > values.length / 8;
+  }
+  function isSoft(chart, line, values) {
+    if (line.kind !== "step" || !smoothing()) return false;
+    return settings.smooth != null || (!chart.machine && isNoisy(values));
+  }
+
   // Columns x, mean, low, high of a line, in order, without what has no place on the axis.
   function columns(line) {
     const { series } = line;
@@ -135,39 +157,51 @@
   // What uPlot draws: per line its mean, and where it says more, a band or the raw line behind the smooth one.
   function build(chart) {
     const tables = [], series = [{}], bands = [];
-    for (const line of chart.lines) {
-      const [x, mean, low, high] = columns(line);
-      const soft = settings.smooth > 0 && line.kind === "step";
+    const found = chart.lines.map((line) => columns(line));
+    const softened = chart.lines.map((line, i) => isSoft(chart, line, found[i][1]));
+    // Pale raw lines come first, so that every smooth one lies above them; a band shows the raw values already.
+    chart.lines.forEach((line, i) => {
+      if (!softened[i] || line.series.low) return;
+      tables.push([found[i][0], found[i][1]]);
+      series.push({ stroke: palette(line.colour) + (dark() ? "4d" : "40"), width: 1, show: !hiddenLines.has(line.id), points: { show: false } });
+    });
+    chart.lines.forEach((line, i) => {
+      const [x, mean, low, high] = found[i];
+      const soft = softened[i];
       const shown = !hiddenLines.has(line.id);
       const stroke = palette(line.colour);
       const dots = line.kind === "epoch" && mean.length < 60;
-      const table = [x, soft ? smoothed(mean, settings.smooth) : mean];
+      const table = [x, soft ? smoothed(mean, smoothing()) : mean];
       line.at = series.length;
-      series.push({ label: line.label, stroke, width: line.kind === "epoch" ? 2 : 1.6, dash: line.dash, show: shown, points: { show: dots || mean.length === 1, size: 5, fill: stroke } });
-      if (soft) {
-        table.push(mean);
-        series.push({ stroke: stroke + "55", width: 1, show: shown, points: { show: false } });
-      } else if (line.series.low) {
+      series.push({ label: line.label, stroke, width: line.kind === "epoch" || soft ? 2 : 1.6, dash: line.dash, show: shown, points: { show: dots || mean.length === 1, size: 5, fill: stroke } });
+      if (line.series.low) {
         table.push(low, high);
         bands.push({ series: [series.length + 1, series.length], fill: stroke + "26" });
         series.push({ stroke: "transparent", show: shown, points: { show: false } }, { stroke: "transparent", show: shown, points: { show: false } });
       }
       tables.push(table);
-    }
+    });
     return { data: tables.length ? uPlot.join(tables) : [[]], series, bands };
   }
 
   // ---- drawing ---------------------------------------------------------------------------------
+  const FONT = "11px system-ui, -apple-system, Helvetica, Arial, sans-serif";
+  const ruler = document.createElement("canvas").getContext("2d");
+  function textWidth(text) {
+    ruler.font = FONT;
+    return ruler.measureText(text).width;
+  }
+
   function options(chart, holder, built) {
     const ink = css("--soft"), grid = { stroke: css("--grid"), width: 1 };
     const unit = UNITS[chart.unit];
-    const font = "11px system-ui, -apple-system, Helvetica, Arial, sans-serif";
-    const axis = { stroke: ink, font, grid, ticks: { ...grid, size: 5 } };
+    const axis = { stroke: ink, font: FONT, grid, ticks: { ...grid, size: 5 } };
     const x = chart.machine ? (v) => duration(v) : axisText;
     return {
       width: Math.max(holder.clientWidth, 120), height: 210,
       legend: { show: false },
-      padding: [8, 12, 0, 0],
+      // Half of the last tick's text is right of the plot.
+      padding: [8, (u) => Math.max(24, Math.ceil(textWidth(x(u.scales.x.max ?? 0)) / 2) + 4), 0, 0],
       focus: { alpha: 1 },
       cursor: {
         drag: { x: true, y: false, setScale: false },
@@ -247,7 +281,7 @@
     card.toggle.setAttribute("aria-expanded", String(Boolean(card.tabled)));
     card.toggle.setAttribute("aria-label", `${chart.title} as a ${card.tabled ? "chart" : "table"}`);
     const built = build(chart);
-    const signature = JSON.stringify([chart.lines.map((line) => [line.id, line.colour, line.dash]), built.series.map((each) => [each.show, each.points?.show]), settings.log, settings.smooth > 0, dark(), chart.machine || settings.axis]);
+    const signature = JSON.stringify([chart.lines.map((line) => [line.id, line.colour, line.dash]), built.series.map((each) => [each.show, each.points?.show, each.width]), settings.log, dark(), chart.machine || settings.axis]);
     card.data = built.data;
     if (card.tabled) { fillTable(card); }
     if (!card.tabled || card.plot) {
@@ -273,20 +307,54 @@
     return UNITS[card.chart.unit].text(at >= 0 ? values[at] : null);
   }
 
+  function keyOf(card, line) {
+    const value = make("b");
+    const button = make("button", { type: "button", onclick: () => { if (!hiddenLines.delete(line.id)) hiddenLines.add(line.id); draw(card); } });
+    return { button, value };
+  }
+  function markOf(colour, line) {
+    const holder = make("span", { class: "mark-of" });
+    holder.innerHTML = `<svg viewBox="0 0 18 8" aria-hidden="true"><path d="M0 4h18" stroke="${colour}" stroke-width="${line.kind === "epoch" ? 3 : 2}" stroke-dasharray="${line.dash.join(" ")}"/></svg>`;
+    return holder;
+  }
+
+  // Runs below each other and metrics beside each other: as many lines of text as there are runs.
+  function keyTable(card) {
+    const { lines } = card.chart;
+    const shapes = [...new Map(lines.map((line) => [`${line.kind}:${line.name}`, line])).values()];
+    const runs = [...new Set(lines.map((line) => line.run))];
+    const cell = (run, shape) => {
+      const at = lines.findIndex((line) => line.run === run && line.kind === shape.kind && line.name === shape.name);
+      if (at < 0) return make("td");
+      const { button, value } = card.keys[at];
+      button.setAttribute("aria-label", lines[at].label);
+      button.append(value);
+      return make("td", {}, button);
+    };
+    const title = (shape) => shape.label.slice(0, -(shape.run.name.length + 3));
+    return make("table", {},
+      shapes.length < 2 ? null : make("thead", {}, make("tr", {}, make("td"), ...shapes.map((shape) => make("th", { scope: "col" }, markOf(css("--soft"), shape), title(shape))))),
+      make("tbody", {}, ...runs.map((run) => {
+        const swatch = make("span", { class: "swatch" });
+        swatch.style.background = palette(run.index);
+        return make("tr", {}, make("th", { scope: "row" }, swatch, run.name), ...shapes.map((shape) => cell(run, shape)));
+      })));
+  }
+
   function fillLegend(card) {
     const { chart, legend } = card;
     const ids = chart.lines.map((line) => line.id + line.colour + dark()).join("|");
     if (legend.dataset.ids !== ids) {
       legend.dataset.ids = ids;
-      legend.replaceChildren(...chart.lines.map((line) => {
-        const mark = `<svg viewBox="0 0 18 8" aria-hidden="true"><path d="M0 4h18" stroke="${palette(line.colour)}" stroke-width="${line.kind === "epoch" ? 3 : 2}" stroke-dasharray="${line.dash.join(" ")}"/></svg>`;
-        const button = make("button", { type: "button", onclick: () => { if (!hiddenLines.delete(line.id)) hiddenLines.add(line.id); draw(card); } });
-        button.innerHTML = mark;
-        button.append(make("span", {}, line.label), make("b"));
-        return button;
-      }));
+      card.keys = chart.lines.map((line) => keyOf(card, line));
+      legend.classList.toggle("many", Boolean(chart.many));
+      if (chart.many) legend.replaceChildren(keyTable(card));
+      else {
+        chart.lines.forEach((line, i) => card.keys[i].button.append(markOf(palette(line.colour), line), make("span", {}, line.label), card.keys[i].value));
+        legend.replaceChildren(...card.keys.map((key) => key.button));
+      }
     }
-    chart.lines.forEach((line, i) => legend.children[i].setAttribute("aria-pressed", String(!hiddenLines.has(line.id))));
+    chart.lines.forEach((line, i) => card.keys[i].button.setAttribute("aria-pressed", String(!hiddenLines.has(line.id))));
     legendValues(card.key);
   }
 
@@ -295,7 +363,7 @@
     if (!card?.plot) return;
     const at = card.plot.cursor.idx;
     card.chart.lines.forEach((line, i) => {
-      const value = card.legend.children[i]?.lastChild;
+      const value = card.keys?.[i]?.value;
       if (!value) return;
       let text = lastText(card, line);
       if (at != null) {
@@ -330,7 +398,7 @@
     if (move) {
       at = Math.min(xs.length - 1, Math.max(0, at + move));
       plot.setCursor({ left: plot.valToPos(xs[at], "x"), top: plot.over.clientHeight / 2 });
-      const values = card.chart.lines.map((line, i) => `${line.label} ${card.legend.children[i].lastChild.textContent}`);
+      const values = card.chart.lines.map((line, i) => `${line.label} ${card.keys[i].value.textContent}`);
       card.spoken.textContent = `${card.chart.machine ? duration(xs[at]) : axisText(xs[at])}: ${values.join(", ")}`;
     } else if ((event.key === "+" || event.key === "-") && !card.chart.machine) {
       const centre = plot.cursor.idx != null ? xs[at] : (min + max) / 2;
@@ -404,6 +472,8 @@
 
   function drawMetrics() {
     chooseAxis();
+    document.getElementById("smooth").value = smoothing();
+    document.getElementById("smooth-v").textContent = settings.smooth == null ? "auto" : smoothing();
     const wanted = wantedCharts();
     for (const chart of wanted) {
       chart.id = `metrics:${chart.key}`;
@@ -419,9 +489,10 @@
     ["Power", "number", [["power", "W"]]],
   ];
   function drawMachine() {
-    const run = fm.visible().find((each) => Object.keys(each.data.resources).length);
-    document.getElementById("machine").hidden = !run;
-    if (!run) return;
+    const run = fm.focused();
+    const known = Boolean(run) && Object.keys(run.data.resources).length > 0;
+    document.getElementById("machine").hidden = !known;
+    if (!known) return;
     const wanted = MACHINE.map(([title, unit, names]) => ({
       id: `machine:${title}`, title, unit, machine: true,
       lines: names.filter(([name]) => run.data.resources[name]).map(([name, label], i) => ({

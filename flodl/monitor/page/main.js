@@ -22,9 +22,9 @@
 
   fm.listen((what) => {
     const any = (...names) => what.has("all") || names.some((name) => what.has(name));
-    if (any("link")) fm.drawLink();
+    if (any("link", "about")) fm.drawLink();
     if (any("about", "epochs")) { fm.drawHead(); fm.drawRuns(); }
-    if (any("about")) { fm.drawSetup(); fm.drawGraph(); }
+    if (any("about")) { fm.drawSetup(); fm.drawGraph(); fm.drawEvents(); }
     if (any("epochs")) fm.drawEpochs();
     if (any("alerts")) fm.drawAlerts();
     if (any("events")) fm.drawEvents();
@@ -53,7 +53,6 @@
   }
   at("smooth").addEventListener("input", () => {
     fm.settings.smooth = +at("smooth").value;
-    at("smooth-v").textContent = at("smooth").value;
     remember();
     fm.mark("metrics");
   });
@@ -61,8 +60,7 @@
   at("find").addEventListener("input", () => { fm.settings.find = at("find").value.toLowerCase(); fm.mark("metrics"); });
   at("unzoom").addEventListener("click", () => fm.setZoom(null));
 
-  at("smooth").value = fm.settings.smooth = remembered.smooth || 0;
-  at("smooth-v").textContent = at("smooth").value;
+  fm.settings.smooth = remembered.smooth ?? null;
   at("log").checked = fm.settings.log = Boolean(remembered.log);
   fm.drawLink();
   fm.start();

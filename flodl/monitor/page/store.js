@@ -70,7 +70,8 @@ const fm = (() => {
   }
 
   function refresh(run) {
-    if (state.archive || !run.shown || runs.get(run.name) !== run) return;
+    if (state.archive || runs.get(run.name) !== run) return;
+    if (!run.shown && run !== focused()) return;
     for (const group of ["metrics", "resources"]) {
       if (Object.values(run.data[group]).some((each) => each.missing)) load(run, group);
     }
@@ -206,6 +207,21 @@ const fm = (() => {
   }
 
   const visible = () => [...runs.values()].filter((run) => run.shown);
+
+  // The run that everything but the charts is about: the one that was chosen, at first one that is running.
+  let chosen = "";
+  function focused() {
+    if (!runs.has(chosen)) {
+      const all = [...runs.values()];
+      chosen = (all.find((run) => run.status === "running") || visible()[0] || all[0])?.name ?? "";
+    }
+    return runs.get(chosen);
+  }
+  function focus(name) {
+    chosen = name;
+    refresh(focused());
+    mark("all");
+  }
   const listen = (listener) => listeners.push(listener);
-  return { state, runs, visible, listen, mark, start, refresh, zoomed, control };
+  return { state, runs, visible, focused, focus, listen, mark, start, refresh, zoomed, control };
 })();

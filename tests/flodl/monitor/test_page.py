@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 
 from flodl import FlowBuilder
 from flodl.monitor.monitor import Monitor
-from tests.flodl.monitor.chromium import BROWSER, Chromium
+from tests.flodl.monitor.chromium import BROWSER
 from tests.flodl.monitor.proxy import PREFIX, Proxy
 from tests.flodl.monitor.streams import token_of
 
@@ -22,24 +23,6 @@ pytestmark = [
 ]
 
 TITLES = "[...document.querySelectorAll('#metric-charts h3')].map((e) => e.textContent)"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with Chromium(tmp_path_factory.mktemp("profile")) as made:
-        yield made
-
-
-@pytest.fixture
-def page(browser):
-    """The browser with nothing remembered and nothing to complain about afterwards."""
-    browser.resize(1280, 2400)
-    browser.theme("light")
-    browser.requests.clear()
-    browser.problems.clear()
-    yield browser
-    browser.open("about:blank")
-    assert browser.problems == []
 
 
 @pytest.fixture
@@ -254,25 +237,7 @@ def test_every_chart_has_a_table_and_everything_has_a_name(page, monitor):
     )
 
 
-CONTRAST = """(() => {
-  const parse = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
-  const light = ([r, g, b]) => {
-    const f = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-    return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b); };
-  const ground = (e) => { for (; e; e = e.parentElement) {
-    const c = parse(getComputedStyle(e).backgroundColor);
-    if (c.length === 3 || c[3] > 0) return c; } return [255, 255, 255]; };
-  const bad = [];
-  for (const e of document.querySelectorAll("body *")) {
-    const words = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-    if (!words || !e.offsetParent || e.disabled) continue;
-    if (e.closest("svg, .u-wrap, .hidden, [disabled], .skip, script")) continue;
-    const a = light(parse(getComputedStyle(e).color)), b = light(ground(e));
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < 4.5) bad.push([e.tagName, e.className, e.textContent.slice(0, 20), ratio.toFixed(2)]);
-  }
-  return bad;
-})()"""
+CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -328,15 +293,16 @@ def test_runs_are_compared(page, tmp_path):
     monitor.flush()
     page.open(monitor.serve(compare=[tmp_path / "slow", tmp_path / "fast"]))
     page.wait("fm.charts.get('metrics:loss')?.plot?.data.length > 3")
+    legend = "[data-key='metrics:loss'] .legend"
     labels = page.evaluate(
-        "[...document.querySelectorAll('[data-key=\"metrics:loss\"] .legend span')].map((e) => e.innerText)"
+        f"[...document.querySelectorAll(`{legend} button`)].map((e) => e.getAttribute('aria-label'))"
     )
     assert [each for each in labels if each.startswith("loss")] == [
         "loss · now", "loss · slow", "loss · fast",
     ]  # fmt: skip
     page.evaluate("document.querySelector('#runs input[data-run=slow]').click()")
     page.wait(
-        "![...document.querySelectorAll('.legend span')].some((e) => e.innerText.includes('slow'))"
+        "![...document.querySelectorAll('.legend th')].some((e) => e.innerText.includes('slow'))"
     )
     monitor.finish()
 

@@ -3,12 +3,16 @@
 import io
 
 import pytest
+import torch
 
 from flodl import (
+    Monitor,
     RunDirectory,
     Trainer,
 )
+from flodl.monitor.store.storage import open_reader
 from flodl.train.progress import Plain, progress_for
+from flodl.train.settings import Settings, hyper_parameters
 from tests.flodl.train.small_training import BATCHES, builder, make, sgd, train_step
 
 pytestmark = pytest.mark.torch
@@ -105,3 +109,39 @@ def test_what_is_asked_for_on_the_page_is_obeyed(tmp_path):
         "paused at step 3; pause again to go on",
         "going on",
     ]
+
+
+class Described(Recording):
+    def set_metadata(self, metadata):
+        self.metadata = dict(metadata)
+
+
+def test_trainer_monitor_gets_hyper_parameters_that_are_no_defaults():
+    monitor = Described()
+    builder().num_epochs(2).max_grad_norm(1.5).monitor(monitor).run().join()
+    assert monitor.metadata == {
+        "training": {
+            "optimizer": "SGD", "lr": 0.02, "momentum": 0.5, "epochs": 2, "clip_norm": 1.5, "seed": 0,
+        }
+    }  # fmt: skip
+
+
+def test_hyper_parameters_of_groups_are_lists_and_rates_those_before_a_schedule():
+    one, two = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+    groups = [{"params": one.parameters()}, {"params": two.parameters(), "lr": 0.5}]
+    optimizer = torch.optim.AdamW(groups, lr=0.1, betas=(0.8, 0.9))
+    torch.optim.lr_scheduler.LinearLR(optimizer, 0.01)
+    found = hyper_parameters(Settings(), optimizer, {"batch_size": 32, "kind": "DataLoader"})
+    assert found["lr"] == [0.1, 0.5]
+    assert found["betas"] == [0.8, 0.9]
+    assert found["batch_size"] == 32
+    assert "kind" not in found
+    assert "clip_norm" not in found
+
+
+def test_trainer_run_on_disk_has_its_hyper_parameters(tmp_path):
+    with Monitor(1, run=tmp_path / "run", quiet=True, resources=False) as monitor:
+        builder().num_epochs(1).monitor(monitor).run().join()
+    metadata = open_reader(tmp_path / "run").run.metadata
+    assert metadata["training"]["lr"] == 0.02
+    assert metadata["parameters"]["total"] == 31

@@ -318,7 +318,7 @@ def test_gates_loops_maps_and_states_are_drawn_as_such():
 def test_shapes_are_drawn():
     scene = assemble(shaped_part(Net(), torch.ones(5, 4)), View())
     linear = next(box for box in scene.boxes if box.title == "Linear")
-    assert linear.lines == ("stem", "5\u00d78 \u00b7 40 params")
+    assert linear.lines == ("stem", "4 \u2192 8", "5\u00d78 \u00b7 40 params")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 0.68, 0.7, 1.0])

@@ -151,7 +151,7 @@ def test_picture_of_attention_leaves_out_sizes_assertions_and_unused_keywords():
     scene = scene_of(ViT())
     titles = [box.title for box in scene.boxes]
     assert titles == ["images", "Conv2d", "flatten", "transpose", "\u00d7", "expand", "cat", "Encoder",
-                      "[(:, 0)]", "Linear", "output"]  # fmt: skip
+                      "[:, 0]", "Linear", "output"]  # fmt: skip
     layer = inside(scene, "encoder", "layer.0")
     titles = [box.title for box in layer.boxes]
     assert titles == ["x", "LayerNorm", "Linear", "chunk", "[0]", "[1]", "[2]", "transpose", "@",
