@@ -58,7 +58,7 @@ def loss_of(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
 
 @final
 class Emulated:
-    """A train function that takes as long as the speed of its rank says, backward and update aside."""
+    """A train function whose unit, backward included, takes as long as the speed of its rank says."""
 
     def __init__(self, speeds: tuple[float, ...]) -> None:
         self.speeds, self.seconds = speeds, 0.0
@@ -68,10 +68,23 @@ class Emulated:
         self.seconds = self.speeds[training.rank]
 
     def __call__(self, model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
-        began = time.perf_counter()
-        loss = loss_of(model, batch)
-        time.sleep(max(0.0, self.seconds - (time.perf_counter() - began)))
-        return loss
+        deadline = time.perf_counter() + self.seconds
+        return loss_of(model, _Until.apply(batch.clone().requires_grad_(), deadline))  # type: ignore[no-untyped-call]
+
+
+@final
+class _Until(torch.autograd.Function):
+    """The identity, whose backward ends at a deadline; before the model, so that it is the last one."""
+
+    @staticmethod
+    def forward(ctx: Any, batch: torch.Tensor, deadline: float) -> torch.Tensor:
+        ctx.deadline = deadline
+        return batch.view_as(batch)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+        time.sleep(max(0.0, ctx.deadline - time.perf_counter()))
+        return gradient, None
 
 
 @final
