@@ -41,5 +41,7 @@ class ReadmeHook(MetadataHookInterface):
         """Set the description of the package."""
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         pages = f"{metadata['urls']['Source']}/blob/main"
+        # A picture is shown from its file, and not from the page around it.
+        text = re.sub(r"(!\[[^\]]*)\]\((?!\w+://)([^)\s]+)\)", rf"\1]({pages}/\2?raw=true)", text)
         absolute = re.sub(r"\]\((?!\w+://|#)([^)\s]+)\)", rf"]({pages}/\1)", text)
         metadata["readme"] = {"content-type": "text/markdown", "text": absolute}

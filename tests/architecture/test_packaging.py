@@ -101,6 +101,8 @@ def test_the_page_of_the_package_index_has_absolute_links(wheel, root):
     pages = f"{urls['Source']}/blob/main/"
     local = [link for link in written if "://" not in link]
     assert local
+    assert f"{pages}docs/images/block.svg?raw=true" in built
+    local = [f"{link}?raw=true" if link.endswith(".svg") else link for link in local]
     assert {pages + link for link in local} <= set(built)
 
 
