@@ -108,7 +108,7 @@ def train_sync(devices: int, accumulate: int, units: int, speeds: tuple[float, .
     if speeds:
         builder.on("start", train.note_rank)
     if devices:
-        builder.devices(devices).policy("sync")
+        builder.devices(["cpu"] * devices).policy("sync")
     return builder.run().join().history[-1]
 
 

@@ -218,8 +218,11 @@ class TrainerBuilder:
         """Train on several devices, with one process for each; alpha.
 
         Args:
-            devices: their names, such as `["cuda:0", "cuda:1"]`, or a number of processes on the CPU.
-                `"all"` is every GPU of this machine, or the CPU if there is none.
+            devices: their names, such as `["cuda:0", "cuda:1"]`; or a number of GPUs, and of processes on
+                the CPU where there is no GPU. `"all"` is every GPU of this machine, or the CPU.
+
+        Raises:
+            DeviceError: a device is not there.
         """
         self._devices = named_devices(devices)
         return self

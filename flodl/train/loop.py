@@ -253,7 +253,9 @@ class Loop:
                 if paced:
                     training.schedule.after_update()
             look = bool(shared.agreed)
-            for loss, metrics in results:
+            for number, (loss, metrics) in enumerate(results, training.step - count + 1):
+                if it.monitor is not None:
+                    it.monitor.record(number, {"loss": loss, **metrics})
                 if it.hooks.on_step:
                     self._tell_step(loss)
                 look |= it.meter.add(loss, metrics)

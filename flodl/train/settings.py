@@ -165,19 +165,32 @@ def chosen_device(wanted: str | torch.device | None) -> torch.device:
 
 
 def named_devices(devices: int | str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of devices to train on.
+    """Return the names of devices to train on; none for one device that is chosen as without `devices`.
 
     Args:
-        devices: names, a number of processes on the CPU, or `"all"` for every GPU, else the CPU.
+        devices: names; a number of GPUs, or of processes on the CPU where there is no GPU; or `"all"` for
+            every GPU, else the CPU.
 
     Raises:
         DeviceError: there is none, or a device is not there.
     """
+    gpus = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     if devices == "all":
-        devices = [f"cuda:{index}" for index in range(torch.cuda.device_count())] or 1
+        devices = gpus or 1
     if isinstance(devices, str):
         devices = [devices]
-    names = ["cpu"] * devices if isinstance(devices, int) else list(devices)
+    if devices == 1:
+        return ()
+    if isinstance(devices, int) and gpus and devices > len(gpus):
+        raise DeviceError(
+            f"{devices} devices were asked for, and only {', '.join(gpus)} is there; name the devices, "
+            'as in ["cuda:0", "cpu"]'
+        )
+    names = (
+        (gpus or ["cpu"] * devices)[: max(devices, 0)]
+        if isinstance(devices, int)
+        else list(devices)
+    )
     if not names:
         raise DeviceError(
             f"{devices!r} names no device; give a number, names such as 'cuda:0', or \"all\""
