@@ -27,7 +27,7 @@ def with_metadata(
     *,
     may_ask: bool,
 ) -> Answers:
-    """Return the answers with author, licence and Python, as given or as somebody at a terminal says.
+    """Return the answers with author, licence and Python, as given or as typed at a terminal.
 
     Questions come only if none of the three is given, so that a command line with one of them never waits.
 

@@ -207,7 +207,7 @@ class Console:
     def ask(self, question: str) -> str:
         """Prompt for one line on stderr and return it; empty at the end of input.
 
-        Only where `interactive` is true: there is nobody to answer elsewhere.
+        Only where `interactive` is true: no answer can come elsewhere.
         """
         self.err.write(question)
         self.err.flush()

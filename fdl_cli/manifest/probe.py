@@ -47,8 +47,9 @@ def run_schema(
 ) -> tuple[Schema | None, str]:
     """Return the options of a `run` task that is a Python program of the project, or why it told none.
 
-    Nobody called the program an entry, so it is only started if its text shows that it stops where it reads
-    its arguments. Nothing is remembered: the defaults may come from any file, and a setup may cure a failure.
+    The manifest does not call the program an entry, so it is only started if its text shows that it
+    stops where it reads its arguments. Nothing is remembered: the defaults may come from any file, and a
+    setup may cure a failure.
     """
     file = entry_file(found)
     if text(found.task, "forward") == "never" or found.task.get("schema") is False:

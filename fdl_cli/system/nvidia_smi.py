@@ -14,7 +14,7 @@ from fdl_cli.system.gpu_names import compute_cap_of_name
 QUERY_FIELDS: Final = "index,uuid,name,driver_version,compute_cap,memory.total,mig.mode.current"
 # Drivers up to 470 refuse `compute_cap` and with it the whole query.
 OLD_QUERY_FIELDS: Final = "index,uuid,name,driver_version,memory.total"
-# What a message quotes of a listing that nobody can read.
+# What a message quotes of a listing that cannot be read.
 LONGEST_QUOTE: Final = 60
 
 _HEAD = re.compile(

@@ -187,7 +187,7 @@ def _guesses(graph: nn.Module) -> Iterator[Arguments]:
 
 
 def _wants_shapes(made: nn.Module, request: Request) -> bool:
-    """Return True for a model whose picture gets shapes although nobody gave inputs."""
+    """Return True for a model whose picture gets shapes although no inputs were given."""
     formats = set(request.formats)
     if request.before or not formats & {"svg", "html"} or formats & {"facts", "diff", "changes"}:
         return False
