@@ -64,6 +64,7 @@ class ControlRow:
         drift: relative distance of its weights from the mean of the last averaging.
         loss: mean loss of the completed units; `None` if unknown.
         crc: checksum of the state that all ranks must share, below 2**53.
+        wish: what the rank wants of all ranks at the end of this window: 1 to stop, 2 to save, 3 for both.
 
     Example:
         >>> from flodl.distributed import ControlRow
@@ -82,12 +83,13 @@ class ControlRow:
     drift: float = 0.0
     loss: float | None = None
     crc: int = 0
+    wish: int = 0
 
     def to_numbers(self) -> list[float]:
-        """Return the row as 10 numbers that float64 holds exactly; `nan` means `None`."""
+        """Return the row as 11 numbers that float64 holds exactly; `nan` means `None`."""
         values = (
             self.rank, self.window, self.round, self.done, self.busy, self.data_wait, self.sync,
-            self.drift, self.loss, self.crc,
+            self.drift, self.loss, self.crc, self.wish,
         )  # fmt: skip
         return [math.nan if value is None else float(value) for value in values]
 
@@ -96,14 +98,14 @@ class ControlRow:
         """Return the row that `to_numbers` wrote.
 
         Raises:
-            ValueError: there are not 10 numbers.
+            ValueError: there are not 11 numbers.
         """
         if len(numbers) != len(fields(cls)):
             raise ValueError(
                 f"a control row has {len(fields(cls))} numbers, not {len(numbers)}: "
                 "the ranks run different versions of flodl"
             )
-        rank, window, turn, done, busy, data_wait, sync, drift, loss, crc = numbers
+        rank, window, turn, done, busy, data_wait, sync, drift, loss, crc, wish = numbers
         return cls(
             rank=int(rank),
             window=int(window),
@@ -115,6 +117,7 @@ class ControlRow:
             drift=drift,
             loss=None if math.isnan(loss) else loss,
             crc=int(crc),
+            wish=int(wish),
         )
 
 

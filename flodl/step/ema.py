@@ -55,10 +55,15 @@ class Ema(StatefulMixin):
         return list(self.averages.values()), list(self._parameters.values())
 
     @torch.no_grad()
-    def update(self) -> None:
-        """Move the averages towards the present weights."""
+    def update(self, updates: float = 1.0) -> None:
+        """Move the averages towards the present weights.
+
+        Args:
+            updates: updates since the last call; more of them let the former averages fade by
+                `decay ** updates`.
+        """
         averages, parameters = self.pairs()
-        torch._foreach_lerp_(averages, parameters, 1.0 - self.decay)
+        torch._foreach_lerp_(averages, parameters, 1.0 - self.decay**updates)
 
     @contextmanager
     def applied(self) -> Iterator[None]:

@@ -40,13 +40,14 @@ class TrainStep:
 
     Attributes:
         asked: the requested mode.
+        recipe: model, optimizer, loss, and what happens between backward and update.
         decision: the running mode and why, in one line.
     """
 
     def __init__(self, recipe: Recipe, asked: Mode, report: Report | None) -> None:
         self.asked = asked
         self.decision = ""
-        self._recipe = recipe
+        self.recipe = recipe
         self._report = report
         self._eager = EagerStep(recipe)
         self._tiering: Tiering | None = None
@@ -71,6 +72,11 @@ class TrainStep:
     def gradient_norm(self) -> Tensor | None:
         """The norm of all gradients before the last clipping, on the device."""
         return self._eager.gradient_norm
+
+    @property
+    def scaler(self) -> torch.amp.GradScaler | None:
+        """What scales the loss, if something does."""
+        return self._eager.scaler
 
     @property
     def at_boundary(self) -> bool:
@@ -101,17 +107,22 @@ class TrainStep:
             state["gradients"] = eager.gradients()
         if eager.scaler is not None:
             state["scaler"] = eager.scaler.state_dict()
-        if self._recipe.ema is not None:
-            state["ema"] = self._recipe.ema.state_dict()
+        if self.recipe.ema is not None:
+            state["ema"] = self.recipe.ema.state_dict()
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continue from a saved state; parts that it does not mention start again."""
+        """Continue from a saved state; parts that it does not mention start again.
+
+        Raises:
+            ValueError: the state is from the middle of an epoch of which ranks trained separate parts.
+        """
+        require_consecutive(state_dict)
         self._eager.restore(int(state_dict.get("position", 0)), state_dict.get("gradients", []))
         if self._eager.scaler is not None and state_dict.get("scaler"):
             self._eager.scaler.load_state_dict(dict(state_dict["scaler"]))
-        if self._recipe.ema is not None and "ema" in state_dict:
-            self._recipe.ema.load_state_dict(dict(state_dict["ema"]))
+        if self.recipe.ema is not None and "ema" in state_dict:
+            self.recipe.ema.load_state_dict(dict(state_dict["ema"]))
 
     def close(self) -> None:
         """End background work; the step can still be called."""
@@ -120,7 +131,7 @@ class TrainStep:
 
     def climb(self) -> None:
         """Prepare the requested mode beyond eager steps."""
-        recipe = self._recipe
+        recipe = self.recipe
         cuda = recipe.device().type == "cuda"
         if recipe.scaled and cuda:
             why = "whether an fp16 update is skipped is known on the GPU, and a captured step would wait"
@@ -200,6 +211,20 @@ def make_step(  # noqa: PLR0913  # each is one decision of the caller
     if mode != "eager":
         step.climb()
     return step
+
+
+def require_consecutive(state: Mapping[str, Any]) -> None:
+    """Refuse a state of an epoch of which ranks trained separate parts, because its position is no number.
+
+    Raises:
+        ValueError: it is such a state.
+    """
+    if not state.get("cadence", {}).get("complete", True):
+        raise ValueError(
+            "this checkpoint is from the middle of an epoch with policy cadence, in which each rank trains "
+            "a part of its own; continue with .policy('cadence'), on any number of devices, or from the "
+            "end of an epoch"
+        )
 
 
 def _check(mode: str, precision: str | None, accumulate: int, clip_norm: float | None) -> None:

@@ -33,9 +33,12 @@ from flodl.train.settings import (
 from flodl.train.stopping import NoBetter, StopRule, TrendRule
 
 if TYPE_CHECKING:
+    from flodl.distributed import ElChe
+    from flodl.distributed.team import ExactRunner
     from flodl.runs.directory import RunDirectory
     from flodl.step.recipe import Precision, TrainFn
     from flodl.step.step import Mode as StepMode
+    from flodl.train.cadence.averaging import Averaging
     from flodl.train.checkpointing import ResumeFrom
     from flodl.train.evaluation import EvalFn
     from flodl.train.state import TrainedState
@@ -84,7 +87,9 @@ class TrainerBuilder:
         self._checkpoint_fn: Callable[[int, nn.Module], object] | None = None
         self._checkpoint_every = 1
         self._devices: tuple[str, ...] = ()
-        self._exact: Exactness | None = None
+        self._policy = ""
+        self._exact: Exactness = "sum"
+        self._cadence: dict[str, Any] = {}
         self._team: dict[str, Any] = {}
         self._metrics_fns: list[Callable[[Any], object]] = []
 
@@ -227,25 +232,74 @@ class TrainerBuilder:
         self._devices = named_devices(devices)
         return self
 
-    def policy(self, policy: str, *, exact: Exactness = "sum") -> Self:
-        """Choose how the work of several devices becomes one model; `"sync"` is the one that is built.
+    def policy(self, policy: str, *, exact: Exactness | None = None) -> Self:
+        """Choose how the work of several devices becomes one model; `"cadence"` without a choice.
 
         Args:
-            policy: `ApplyPolicy.Sync`: an update has the batches of `accumulate` in total, so that the
-                numbers are those of one device, whatever the devices, their number and their speeds.
-            exact: `"sum"` is equal up to rounding. `"bits"` adds up in an order that depends on batches
-                only: the same bits on 1, 2 or 8 devices of one kind, also if ranks die in between.
+            policy: `ApplyPolicy.Cadence`: each device trains alone for a window of time, then the weights
+                are averaged; little waiting, also on unequal devices. `ApplyPolicy.Sync`: an update has the
+                batches of `accumulate` in total, so that the numbers are those of one device, whatever the
+                devices, their number and their speeds.
+            exact: for Sync: `"sum"` (the default) is equal up to rounding. `"bits"` adds up in an order that
+                depends on batches only: the same bits on 1, 2 or 8 devices of one kind, also if ranks die
+                in between.
 
         Raises:
             TrainingError: another policy, or another kind of equality.
         """
-        if str(policy) != "sync":
+        if str(policy) not in ("sync", "cadence"):
             raise TrainingError(
-                f'policy {str(policy)!r} is not built yet; use .policy("sync"), or one device'
+                f"policy {str(policy)!r} is not built; there are "
+                '.policy("cadence"), which averages, and .policy("sync"), which is exact'
             )
-        if exact not in get_args(Exactness):
+        if exact is not None and str(policy) != "sync":
+            raise TrainingError(
+                f"exact={exact!r} is a choice of policy sync; policy {policy} averages weights"
+            )
+        if exact not in (None, *get_args(Exactness)):
             raise TrainingError(f'exact is "sum" or "bits", got {exact!r}')
-        self._exact = exact
+        self._policy, self._exact = str(policy), exact or "sum"
+        return self
+
+    def el_che(self, el_che: ElChe) -> Self:
+        """Set how policy Cadence chooses its windows: limits, speed hints, fixed shares."""
+        self._cadence["el_che"] = el_che
+        return self
+
+    def outer(self, lr: float, momentum: float = 0.9) -> Self:
+        """Let policy Cadence move the weights by an optimizer of averages (DiLoCo), not by their mean.
+
+        Args:
+            lr: how far along the mean; 0.7 is that of the paper.
+            momentum: Nesterov momentum, from 0 to below 1.
+
+        Raises:
+            TrainingError: a number is out of range.
+        """
+        if not 0.0 < lr < float("inf") or not 0.0 <= momentum < 1.0:
+            raise TrainingError(
+                f"lr is {lr} and momentum {momentum}; lr must be above 0, momentum from 0 to below 1"
+            )
+        self._cadence["outer"] = (lr, momentum)
+        return self
+
+    def guard(self, threshold: float) -> Self:
+        """Let policy Cadence shorten its windows where devices drift apart by more than this part.
+
+        Args:
+            threshold: distance of a device from the mean, relative to the mean; 0.05 without a choice.
+
+        Raises:
+            TrainingError: the threshold is not positive.
+        """
+        if not 0.0 < threshold < float("inf"):
+            raise TrainingError(f"the threshold is {threshold}; it must be positive and finite")
+        self._cadence["guard"] = threshold
+        return self
+
+    def no_divergence_guard(self) -> Self:
+        """Let policy Cadence choose its windows by their cost alone."""
+        self._cadence["guard"] = None
         return self
 
     def patience(self, seconds: float) -> Self:
@@ -356,7 +410,11 @@ class TrainerBuilder:
         """Make the model and the optimizer, train, and return a handle on the result."""
         if self._data is None:
             raise TrainingError("there is no data: add .dataset(...)")
-        if len(self._devices) > 1 or self._exact is not None:
+        if self._cadence and self._policy == "sync":
+            raise TrainingError(
+                f"{', '.join(sorted(self._cadence))}: settings of policy cadence, and the policy is sync"
+            )
+        if len(self._devices) > 1 or self._policy == "sync":
             return self._run_shared()
         if self._devices:
             self._device = self._devices[0]
@@ -369,25 +427,20 @@ class TrainerBuilder:
 
     def _run_shared(self) -> RunHandle:
         """Begin a training by the rules of several devices, which needs no process for one."""
-        if self._exact is None:
-            raise TrainingError(
-                f"{len(self._devices)} devices need a policy: add .policy(ApplyPolicy.Sync), which gives "
-                "the numbers of one device; the faster ones, which average, are not built yet"
-            )
         # Here, so that a training on one device does not import them.
         from flodl.train.sync.alone import train_alone
         from flodl.train.sync.processes import begin_team
 
         if self._settings.get("seed") is None:
             self._settings["seed"] = secrets.randbits(31)
-        order = RankOrder(self, self._exact)
+        order = RankOrder(self, self._exact if self._policy == "sync" else None)
         if len(self._devices) < 2:
             device = chosen_device(self._devices[0] if self._devices else self._device)
             return train_alone(order, device, self._metrics_fns)
         require_one_process()
         return begin_team(order, self._devices, self._team)
 
-    def _trainer_on(self, device: torch.device, sharing: Sharing | None) -> Trainer:
+    def _trainer_on(self, device: torch.device, sharing: Sharing | Averaging | None) -> Trainer:
         """Make the model and the optimizer on a device, and their trainer."""
         seed = self._settings.get("seed")
         if seed is not None:
@@ -423,11 +476,11 @@ class RankOrder:
 
     Attributes:
         builder: the decisions.
-        exact: how equal to one device the numbers are.
+        exact: how equal to one device the numbers of policy Sync are; `None` for policy Cadence.
     """
 
     builder: TrainerBuilder
-    exact: Exactness
+    exact: Exactness | None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -452,7 +505,21 @@ class RankOrder:
         builder._metrics_fns = []
         return RankOrder(builder, self.exact)
 
-    def trainer(self, device: torch.device, sharing: Sharing) -> Trainer:
+    def sharing(self, runner: ExactRunner) -> Sharing | Averaging:
+        """Return the share of one rank."""
+        from flodl.train.cadence.averaging import Averaging, CadenceOptions
+        from flodl.train.cadence.weights import Outer
+        from flodl.train.sync.sharing import Sharing
+
+        seed = self.settings["seed"]
+        if self.exact is not None:
+            return Sharing(summer=runner, exact=self.exact, seed=seed, is_locked=True)
+        chosen = dict(self.builder._cadence)
+        if "outer" in chosen:
+            chosen["outer"] = Outer(*chosen["outer"])
+        return Averaging(summer=runner, options=CadenceOptions(**chosen), seed=seed)
+
+    def trainer(self, device: torch.device, sharing: Sharing | Averaging) -> Trainer:
         """Make model, optimizer and trainer of one rank."""
         return self.builder._trainer_on(device, sharing)
 

@@ -231,37 +231,30 @@ class Loop:
                 return False
 
     def _windows(self, shared: SharedWindows | None) -> bool:
-        """The loop over windows, whose units the ranks share; return whether the epoch was finished."""
+        """The loop over windows, whose batches the ranks share; return whether the epoch was finished."""
         it, training = self._it, self._it.training
         assert shared is not None
+        checkpointing, most = it.checkpointing, it.settings.max_steps
         shared.wish = self._wish
-        shared.begin(training.epoch)
-        paced = training.schedule.per_update
-        while True:
-            most = it.settings.max_steps
-            wanted = shared.wanted if most is None else min(shared.wanted, most - training.step)
-            count = shared.ready(training.position, wanted)
-            if count <= 0:
-                return True
-            if paced and shared.at_boundary:
-                training.schedule.before_update(training.update, training.lr_scale)
-            results = shared.run(training.epoch, training.position, count)
-            training.position += count
-            training.step += count
-            if shared.at_boundary:
-                training.update += 1
-                if paced:
-                    training.schedule.after_update()
-            look = bool(shared.agreed)
-            for number, (loss, metrics) in enumerate(results, training.step - count + 1):
-                if it.monitor is not None:
-                    it.monitor.record(number, {"loss": loss, **metrics})
-                if it.hooks.on_step:
-                    self._tell_step(loss)
-                look |= it.meter.add(loss, metrics)
+        shared.is_late = lambda: time.monotonic() >= checkpointing.next_time()
+        shared.next_save = checkpointing.next_step
+        shared.begin(training, most)
+        while shared.run(training, most, self._take):
+            look = bool(shared.agreed or shared.saves)
             look |= training.step >= self.stop_at or time.monotonic() >= self._deadline
             if look and not self._look_up(None):
                 return False
+        return True
+
+    def _take(self, loss: Tensor, metrics: Mapping[str, Tensor], batch: Any) -> None:
+        """Take the loss and the metrics of a batch of a window."""
+        it = self._it
+        if it.monitor is not None:
+            it.monitor.record(it.training.step, {"loss": loss, **metrics})
+        if it.hooks.on_step:
+            self._tell_step(loss)
+        if it.meter.add(loss, metrics):
+            self._check_losses(batch)
 
     def _tell_step(self, loss: Tensor) -> None:
         it = self._it
@@ -281,7 +274,8 @@ class Loop:
             self._recurrent = True
             detach_state(training.model)
         self._told(it.checkpointing.written)
-        if it.checkpointing.due() or save_now:
+        agreed = None if it.shared is None else it.shared.saves
+        if it.checkpointing.due() or save_now if agreed is None else agreed:
             self._save("step")
         self._plan()
         return True
@@ -321,10 +315,10 @@ class Loop:
         it, training = self._it, self._it.training
         self._check_losses(None)
         evaluated = self._evaluate()
-        observed = flush_graph(training.model)
+        observed, own = flush_graph(training.model), it.meter.means()
         if it.shared is not None:
-            observed = it.shared.mean_of(observed)
-        means = {**it.meter.means(), **observed, **evaluated}
+            observed, own = it.shared.mean_of(observed), it.shared.epoch_means(own)
+        means = {**own, **observed, **evaluated}
         if "loss" not in means:
             raise TrainingError(f"the data gave no batches in epoch {training.epoch}")
         for name, value in means.items():

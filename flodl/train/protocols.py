@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from flodl.train.state import RankShare
+    from flodl.train.training import Training
+
+# Takes the loss and the metrics of a batch that was trained on, and the batch where this rank has it.
+Take: TypeAlias = Callable[[Tensor, Mapping[str, Tensor], Any], object]
 
 
 class MonitorLike(Protocol):
@@ -125,34 +129,29 @@ class SharedWindows(Protocol):
 
     Attributes:
         wish: returns why this rank wants to stop, empty if it does not.
+        is_late: returns True if this rank wants a checkpoint now, because of the time.
+        next_save: returns the step at which a checkpoint is due.
         agreed: why all ranks stop after the last window, empty if they do not.
+        saves: whether all ranks save after the last window; `None` if each decides by itself.
     """
 
     wish: Callable[[], str]
+    is_late: Callable[[], bool]
+    next_save: Callable[[], float]
     agreed: str
+    saves: bool | None
 
     @property
     def at_boundary(self) -> bool:
         """Whether no update is unfinished."""
         ...
 
-    @property
-    def wanted(self) -> int:
-        """Batches that the running update still needs."""
+    def begin(self, training: Training, most: int | None, /) -> None:
+        """Start or continue an epoch; the training ends after so many steps in total."""
         ...
 
-    def begin(self, epoch: int, /) -> None:
-        """Start or continue an epoch."""
-        ...
-
-    def ready(self, position: int, wanted: int, /) -> int:
-        """Return how many of the wanted batches from a position on there are."""
-        ...
-
-    def run(
-        self, epoch: int, position: int, count: int, /
-    ) -> Sequence[tuple[Tensor, Mapping[str, Tensor]]]:
-        """Train the batches of a window; return the loss and the metrics of each."""
+    def run(self, training: Training, most: int | None, take: Take, /) -> bool:
+        """Train the batches of a window and move the position; return False if the epoch is over."""
         ...
 
     def agree(self, wish: str, /) -> str:
@@ -161,6 +160,10 @@ class SharedWindows(Protocol):
 
     def mean_of(self, values: Mapping[str, float], /) -> dict[str, float]:
         """Return the means over the ranks of values that each rank has of its own."""
+        ...
+
+    def epoch_means(self, own: Mapping[str, float], /) -> dict[str, float]:
+        """Return the means over all batches of the epoch, given those of the batches that were taken."""
         ...
 
     def shares(self) -> tuple[RankShare, ...]:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flodl.step.recipe import TrainFn
+    from flodl.train.cadence.averaging import Averaging
+    from flodl.train.cadence.cadence_step import CadenceStep
     from flodl.train.schedules import Wanted
     from flodl.train.sync.sharing import Sharing
     from flodl.train.sync.window_step import WindowStep
@@ -77,7 +79,7 @@ class Trainer:
         monitor: MonitorLike | None = None,
         run_dir: RunDirectory | str | Path | None = None,
         device: str | torch.device | None = None,
-        sharing: Sharing | None = None,
+        sharing: Sharing | Averaging | None = None,
         **settings: Any,
     ) -> None:
         """Take the parts; `settings` are the fields of `Settings`.
@@ -207,7 +209,9 @@ class Trainer:
             step.close()
             progress.close()
 
-    def _step(self, source: Source, ema: Ema | None, notices: Notices) -> TrainStep | WindowStep:
+    def _step(
+        self, source: Source, ema: Ema | None, notices: Notices
+    ) -> TrainStep | WindowStep | CadenceStep:
         settings, report = self.settings, notices.report("step")
         if self._sharing is not None:
             recipe = Recipe(
@@ -239,7 +243,7 @@ class Trainer:
         self,
         source: Source,
         resume: ResumeFrom | None,
-        step: TrainStep | WindowStep,
+        step: TrainStep | WindowStep | CadenceStep,
         progress: Progress,
         notices: Notices,
         ema: Ema | None,
@@ -264,7 +268,7 @@ class Trainer:
                 checkpointing=checkpointing,
                 hooks=self.hooks,
                 progress=progress,
-                evaluation=self._evaluation(ema, shared),
+                evaluation=self._evaluation(ema),
                 shared=shared,
                 monitor=self.monitor,
                 notices=notices,
@@ -284,7 +288,7 @@ class Trainer:
             raise Interrupted(loop.signal, state)
         return state
 
-    def _evaluation(self, ema: Ema | None, shared: WindowStep | None) -> Evaluating | None:
+    def _evaluation(self, ema: Ema | None) -> Evaluating | None:
         if self._evaluate_on is None:
             return None
         alone = Evaluation(
@@ -296,7 +300,7 @@ class Trainer:
             precision=self.settings.precision,
             device=self.device,
         )
-        return alone if self._sharing is None else self._sharing.evaluation(alone, shared)
+        return alone if self._sharing is None else self._sharing.evaluation(alone)
 
     def _describe(self, notices: Notices, source: Source, resuming: bool) -> None:
         """Store how the run is set up, or say in what it differs from how it was begun."""
@@ -330,7 +334,7 @@ class Trainer:
     def _state(
         self,
         loop: Loop,
-        step: TrainStep | WindowStep,
+        step: TrainStep | WindowStep | CadenceStep,
         checkpointing: Checkpointing,
         notices: Notices,
         reason: str,

@@ -4,6 +4,7 @@ The package imports torch, and the rest of `flodl.distributed` does not: import 
 nothing of models, optimizers or data: what a unit of work is, its caller says with plain callables.
 """
 
+from flodl.distributed.team.exact_runner import ExactRunner as ExactRunner
 from flodl.distributed.team.failures import DesyncError as DesyncError
 from flodl.distributed.team.failures import LeftOutError as LeftOutError
 from flodl.distributed.team.failures import PeerLostError as PeerLostError

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, final
 
 import torch
@@ -94,6 +94,55 @@ class Sums:
     def counts(self) -> dict[int, int]:
         """Number of units of each rank."""
         return {rank: count_units(units) for rank, units in self.held.items()}
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AveragingWork:
+    """The work of a window in which each rank trains for itself, as plain callables.
+
+    Attributes:
+        train: trains what this rank can in the window, and returns its row; rank, window and the seconds of
+            the last sum are filled in.
+        note: returns a text for all other ranks, given the rows; `None` where the rows say that no rank has
+            one.
+        tensors: returns what this rank adds to the sums, given the rows and the texts. It is asked again
+            after a death. All ranks return the same shapes.
+
+    Example:
+        >>> import torch
+        >>> work = AveragingWork(
+        ...     train=lambda: ControlRow(rank=0, window=0, done=2, busy=0.1),
+        ...     note=lambda rows: None,
+        ...     tensors=lambda rows, notes: [torch.ones(1) * sum(row.done for row in rows)],
+        ... )
+        >>> work.tensors([work.train()], {})
+        [tensor([2.])]
+    """
+
+    train: Callable[[], ControlRow]
+    note: Callable[[Sequence[ControlRow]], str | None]
+    tensors: Callable[[Sequence[ControlRow], Mapping[int, str]], Sequence[Tensor]]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Averaged:
+    """The outcome of a window of averaging, the same on all ranks.
+
+    Attributes:
+        rows: what the ranks that are alive reported.
+        tensors: the sums over these ranks.
+        notes: their texts, by rank.
+
+    Example:
+        >>> Averaged(rows=[ControlRow(rank=1, window=4, done=2, busy=0.1)], tensors=[], notes={}).rows[0].done
+        2
+    """
+
+    rows: Sequence[ControlRow]
+    tensors: Sequence[Tensor]
+    notes: Mapping[int, str]
 
 
 class UnitSummer(Protocol):
@@ -178,6 +227,7 @@ class ExactRunner:
         self._window = 0
         self._idle: dict[int, int] = {}  # windows since a rank trained a unit
         self._last: _Committed | None = None
+        self._sync: float | None = None  # seconds of the last sum of an averaging
 
     def add_up(self, count: int, work: ExactWork) -> Sums:
         """Train the units of a window, each on one rank, and return the sums over all of them.
@@ -213,6 +263,48 @@ class ExactRunner:
             except PeerLostError:
                 continue
             return self._commit(_Committed(history=window.history, sums=sums))
+
+    def average(self, work: AveragingWork) -> Averaged:
+        """Train for one window, each rank for itself, and return the sums of what they add.
+
+        A rank that dies adds nothing: what it trained in this window is lost. All ranks call it.
+
+        Raises:
+            DesyncError: the ranks do not share one state any more.
+            LeftOutError: the others went on without this rank.
+            TeamError: too few ranks are left.
+        """
+        row = replace(work.train(), rank=self.rank, window=self._window, sync=self._sync)
+        window = _Window(0, self.members, {})
+        while True:
+            rows = self._team.gather(row)
+            newest = max(rows, key=lambda each: each.window)
+            try:
+                if any(each.window != newest.window for each in rows):
+                    ended = self._hand_over(window, rows, newest)
+                    if ended is None:
+                        continue
+                    break
+                require_agreement(rows)
+                ended = _Committed(history=[rows], sums=self._averages(rows, work))
+            except PeerLostError:
+                continue
+            break
+        sums = self._commit(ended)
+        return Averaged(rows=ended.history[-1], tensors=sums.tensors, notes=sums.notes)
+
+    def _averages(self, rows: Sequence[ControlRow], work: AveragingWork) -> Sums:
+        note = work.note(rows)
+        notes = {}
+        if note is not None:
+            notes = dict(zip(self._team.members, self._team.gather_texts(note), strict=True))
+        own = work.tensors(rows, notes)
+        began = time.perf_counter()
+        tensors = self._team.sum_up(own)
+        self._sync = time.perf_counter() - began
+        return Sums(
+            tensors=tensors, notes=notes, held={}, busy={row.rank: row.busy for row in rows}
+        )
 
     def part(self) -> None:
         """Meet once more, so that a rank that missed the end of the last window learns it."""

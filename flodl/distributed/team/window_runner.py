@@ -1,4 +1,4 @@
-"""Windows of work on a team: train, report, add up, commit; a death repeats only the sum.
+"""Windows of averaging on a team: train, report, average, commit; a death repeats only the average.
 
 Example: three ranks end window 7; rank 1 dies between its report and the sum.
 
@@ -8,7 +8,8 @@ Example: three ranks end window 7; rank 1 dies between its report and the sum.
     planner   rank 1 has no row, so its 4 units are in no sum, and are planned again
 
 Half-commit: rank 0 got the whole sum and trains window 8, while rank 2 saw the sum fail. When they gather
-again, the rows show windows 8 and 7; rank 0 hands its committed state over, and rank 2 goes on from it.
+again, the rows show windows 8 and 7; rank 0 hands over the rows and sums of window 7, and rank 2 commits
+them as all others did.
 """
 
 from __future__ import annotations
@@ -16,17 +17,24 @@ from __future__ import annotations
 import json
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
 from torch import Tensor
 
-from flodl.checkpoint.tensors import as_bytes, on_host
 from flodl.distributed.control import ApplyPolicy, ControlRow, WindowPlan
 from flodl.distributed.planner import WindowPlanner
-from flodl.distributed.team.failures import PeerLostError, TeamError
-from flodl.distributed.team.team import Team, require_agreement
+from flodl.distributed.team.exact_runner import Averaged, AveragingWork, ExactRunner
+from flodl.distributed.team.failures import TeamError
+
+
+def _same(row: ControlRow) -> ControlRow:
+    return row
+
+
+def _no_note(rows: Sequence[ControlRow]) -> None:
+    del rows
 
 
 @final
@@ -36,30 +44,33 @@ class WindowWork:
 
     Attributes:
         train: trains one unit, given by its number.
-        contribution: returns what this rank adds to the sum of the window; asked again after a death.
-        commit: makes the sum part of the committed state, given the sum and the rows behind it.
-        state: returns the committed tensors, which all ranks share; not what a window trains on.
-        adopt: overwrites the committed state, and forgets what this rank trained since.
+        contribution: returns what this rank adds to the sum of the window, given the rows and the texts of
+            all ranks. It is asked again after a death. All ranks return the same shapes.
+        commit: makes the outcome of a window part of the state that all ranks share.
+        begin: is told the plan of the window that this rank trains next.
+        is_cut: returns True if this rank ends its window now.
+        report: fills in a row: loss, drift, wish, and a checksum of what all ranks share.
+        note: returns a text for all ranks, given the rows; `None` where the rows say that no rank has one.
 
     Example:
         >>> import torch
         >>> total, own = torch.zeros(1), torch.zeros(1)
         >>> work = WindowWork(
         ...     train=lambda unit: own.add_(unit),
-        ...     contribution=lambda: [own],
-        ...     commit=lambda sums, rows: (total.add_(sums[0]), own.zero_()),
-        ...     state=lambda: [total],
-        ...     adopt=lambda tensors: (total.copy_(tensors[0]), own.zero_()),
+        ...     contribution=lambda rows, notes: [own],
+        ...     commit=lambda done: (total.add_(done.tensors[0]), own.zero_()),
         ... )
         >>> work.train(3)
         tensor([3.])
     """
 
-    train: Callable[[int], None]
-    contribution: Callable[[], Sequence[Tensor]]
-    commit: Callable[[Sequence[Tensor], Sequence[ControlRow]], None]
-    state: Callable[[], Sequence[Tensor]]
-    adopt: Callable[[Sequence[Tensor]], None]
+    train: Callable[[int], object]
+    contribution: Callable[[Sequence[ControlRow], Mapping[int, str]], Sequence[Tensor]]
+    commit: Callable[[Averaged], object]
+    begin: Callable[[WindowPlan], object] = id
+    is_cut: Callable[[], bool] = bool
+    report: Callable[[ControlRow], ControlRow] = _same
+    note: Callable[[Sequence[ControlRow]], str | None] = _no_note
 
 
 @final
@@ -67,13 +78,12 @@ class WindowRunner:
     """The windows of a run on one rank of a team.
 
     Args:
-        team: the members.
+        runner: the windows of the team, of any kind.
         planner: the decisions, equal on all ranks.
         work: what a window does.
 
     Attributes:
         planner: the decisions, with the ledger of the committed units.
-        window: number of the window that is open.
 
     Raises:
         TeamError: the policy is not Cadence, the only one that is built.
@@ -83,32 +93,29 @@ class WindowRunner:
 
         >>> import torch
         >>> from torch.distributed import TCPStore
+        >>> from flodl.distributed.team import Team
         >>> total, own = torch.zeros(1), torch.zeros(1)
         >>> work = WindowWork(
         ...     train=lambda unit: own.add_(unit),
-        ...     contribution=lambda: [own],
-        ...     commit=lambda sums, rows: (total.add_(sums[0]), own.zero_()),
-        ...     state=lambda: [total],
-        ...     adopt=lambda tensors: (total.copy_(tensors[0]), own.zero_()),
+        ...     contribution=lambda rows, notes: [own],
+        ...     commit=lambda done: (total.add_(done.tensors[0]), own.zero_()),
         ... )
         >>> store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         >>> team = Team(("127.0.0.1", store.port), 0, ["cpu"])
-        >>> WindowRunner(team, WindowPlanner(6, team.members), work).run()
+        >>> WindowRunner(ExactRunner(team), WindowPlanner(6, team.members), work).run()
         >>> total, team.close()
         (tensor([15.]), None)
     """
 
-    def __init__(self, team: Team, planner: WindowPlanner, work: WindowWork) -> None:
+    def __init__(self, runner: ExactRunner, planner: WindowPlanner, work: WindowWork) -> None:
         if planner.policy is not ApplyPolicy.CADENCE:
             raise TeamError(
                 f"WindowRunner runs policy cadence; {planner.policy} is not built yet: make the planner "
                 "with policy=ApplyPolicy.CADENCE"
             )
         self.planner = planner
-        self.window = 0
-        self._team = team
+        self._runner = runner
         self._work = work
-        self._sync: float | None = None
 
     def run(self) -> None:
         """Train every unit of the epoch once, and return when all members hold the same state.
@@ -116,71 +123,51 @@ class WindowRunner:
         Raises:
             DesyncError: the members do not share one state any more.
             LeftOutError: the others went on without this rank.
+            TeamError: too few ranks are left.
         """
-        while (plan := self.planner.plan) is not None:
-            if self._settle(self._train(plan)):
-                return
-        # A rank may still be in the last window, because its sum failed: it needs the state of this one.
-        self._settle(self._idle_row(self.window))
+        while self.window() is not None:
+            pass
+        self._runner.part()
+
+    def window(self) -> Averaged | None:
+        """Train one window, and commit it; return its outcome, or `None` if the epoch is complete.
+
+        Raises:
+            DesyncError: the members do not share one state any more.
+            LeftOutError: the others went on without this rank.
+            TeamError: too few ranks are left.
+        """
+        plan = self.planner.plan
+        if plan is None:
+            return None
+        done = self._runner.average(
+            AveragingWork(
+                train=lambda: self._train(plan),
+                note=self._work.note,
+                tensors=self._work.contribution,
+            )
+        )
+        self._work.commit(done)
+        # The runner counts windows of other kinds too, such as evaluations.
+        self.planner.decide([replace(row, window=plan.window, crc=0) for row in done.rows])
+        return done
 
     def _train(self, plan: WindowPlan) -> ControlRow:
-        position = plan.members.index(self._team.rank)
+        rank = self._runner.rank
+        position = plan.members.index(rank)
+        self._work.begin(plan)
+        crc = zlib.crc32(json.dumps(self.planner.state_dict()).encode())
         start = time.perf_counter()
         done = 0
         for unit in _units(plan, position):
-            if not plan.has_time(position, done, time.perf_counter() - start):
+            elapsed = time.perf_counter() - start
+            if not plan.has_time(position, done, elapsed) or (done and self._work.is_cut()):
                 break
             self._work.train(unit)
             done += 1
         busy = time.perf_counter() - start
-        return replace(self._idle_row(plan.window), done=done, busy=busy)
-
-    def _settle(self, row: ControlRow) -> bool:
-        """Commit the window of a row, or adopt the state of a rank that committed it already.
-
-        Returns:
-            True if all members are at the end of the epoch.
-        """
-        while True:
-            rows = self._team.gather(row)
-            newest = max(rows, key=lambda each: each.window)
-            try:
-                if any(each.window < newest.window for each in rows):
-                    self._hand_over(row.window < newest.window, newest)
-                    if row.window < newest.window:
-                        row = self._idle_row(newest.window)
-                    continue
-                require_agreement(rows)
-                if self.planner.plan is None:
-                    return True
-                start = time.perf_counter()
-                sums = self._team.sum_up(self._work.contribution())
-                self._sync = time.perf_counter() - start
-            except PeerLostError:
-                continue
-            self._work.commit(sums, rows)
-            self.planner.decide(rows)
-            self.window = row.window + 1
-            return False
-
-    def _hand_over(self, is_behind: bool, newest: ControlRow) -> None:
-        """Send the state of a rank that is ahead to all; those that are behind go on from it."""
-        text = self._team.share_text(json.dumps(self.planner.state_dict()), newest.rank)
-        tensors = self._team.share(self._work.state(), newest.rank)
-        if is_behind:
-            self.planner.adopt(json.loads(text))
-            self._work.adopt(tensors)
-            self.window = newest.window
-
-    def _idle_row(self, window: int) -> ControlRow:
-        """Return the row of a rank that trained nothing in a window."""
-        crc = zlib.crc32(json.dumps(self.planner.state_dict()).encode())
-        for tensor in self._work.state():
-            host = on_host(tensor)
-            crc = zlib.crc32(as_bytes(host), crc)
-        return ControlRow(
-            rank=self._team.rank, window=window, done=0, busy=0.0, sync=self._sync, crc=crc
-        )
+        row = self._work.report(ControlRow(rank=rank, window=plan.window, done=done, busy=busy))
+        return replace(row, crc=zlib.crc32(row.crc.to_bytes(8, "little"), crc))
 
 
 def _units(plan: WindowPlan, position: int) -> Iterator[int]:

@@ -20,8 +20,9 @@ def train_alone(
     order: RankOrder, device: torch.device, metrics_fns: Sequence[Callable[[Any], object]]
 ) -> RunHandle:
     """Train in this process, and return a handle on the result."""
-    sharing = Sharing(summer=LoneSummer(), exact=order.exact, seed=order.settings["seed"])
-    with threads(threads_for(order.exact)):
+    exact = order.exact or "sum"
+    sharing = Sharing(summer=LoneSummer(), exact=exact, seed=order.settings["seed"])
+    with threads(threads_for(exact)):
         trainer = order.trainer(device, sharing)
         for fn in metrics_fns:
             trainer.on("epoch", MetricsHook(fn))

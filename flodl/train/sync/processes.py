@@ -13,7 +13,7 @@ import os
 import signal
 import tempfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -30,7 +30,7 @@ from flodl.train.outcome import Interrupted, RunHandle
 from flodl.train.progress import progress_for
 from flodl.train.signals import Signals
 from flodl.train.state import EpochMetrics, RankShare, TrainedState
-from flodl.train.sync.sharing import Sharing, threads, threads_for
+from flodl.train.sync.sharing import threads, threads_for
 
 if TYPE_CHECKING:
     from flodl.train.builder import RankOrder
@@ -71,7 +71,7 @@ def begin_team(order: RankOrder, devices: Sequence[str], team: Mapping[str, Any]
             train_rank,
             order.stripped(),
             str(epochs),
-            threads_for(order.exact),
+            None if order.exact is None else threads_for(order.exact),
             devices=list(devices),
             run_dir=logs,
             **team,
@@ -101,13 +101,11 @@ def train_rank(
         DesyncError: the ranks made different models.
     """
     runner = ExactRunner(team)
-    sharing = Sharing(
-        summer=runner, exact=order.exact, seed=order.settings["seed"], is_locked=True
-    )
+    sharing = order.sharing(runner)
     with threads(computing):
         trainer = order.trainer(torch.device(team.device), sharing)
         _require_equal_models(runner, trainer.model)
-        trainer.on("epoch", EpochTeller(Path(epochs), sharing))
+        trainer.on("epoch", EpochTeller(Path(epochs), sharing.is_first))
         state = order.fit(trainer)
     runner.part()
     return state if team.rank in runner.members[:2] else None
@@ -136,14 +134,14 @@ def _require_equal_models(runner: ExactRunner, model: torch.nn.Module) -> None:
 class EpochTeller:
     """The hook of a rank that tells the process that began the run about each epoch."""
 
-    def __init__(self, path: Path, sharing: Sharing) -> None:
+    def __init__(self, path: Path, is_first: Callable[[], bool]) -> None:
         self._path = path
-        self._sharing = sharing
+        self._is_first = is_first
 
     def __call__(self, training: Any, metrics: EpochMetrics) -> None:
         """Append an epoch, if this rank is the first that is alive."""
         del training
-        if self._sharing.is_first():
+        if self._is_first():
             line = json.dumps(asdict(metrics)) + "\n"
             with self._path.open("ab", buffering=0) as file:
                 file.write(line.encode())

@@ -17,6 +17,7 @@ from flodl.errors import TrainingError
 from flodl.train.evaluation import Evaluation
 from flodl.train.scalars import recorded_apart
 from flodl.train.settings import Exactness
+from flodl.train.sync.meetings import meet
 from flodl.train.sync.units import SequentialUnits, Units, seed_generators, units_of
 from flodl.train.sync.window_step import WindowStep
 
@@ -85,10 +86,9 @@ class Sharing:
             report=report,
         )
 
-    def evaluation(self, alone: Evaluation, shared: WindowStep | None) -> Evaluating:
+    def evaluation(self, alone: Evaluation) -> Evaluating:
         """Return an evaluation whose batches the ranks share."""
-        assert shared is not None
-        return SharedEvaluation(alone, self.summer, shared, self.seed)
+        return SharedEvaluation(alone, self.summer, self.seed)
 
 
 def threads_for(exact: Exactness) -> int | None:
@@ -132,12 +132,9 @@ def require_no_sync_norm(model: nn.Module) -> None:
 class SharedEvaluation:
     """An evaluation of which each rank does some batches; the means are added in the order of the data."""
 
-    def __init__(
-        self, alone: Evaluation, summer: UnitSummer, shared: WindowStep, seed: int
-    ) -> None:
+    def __init__(self, alone: Evaluation, summer: UnitSummer, seed: int) -> None:
         self._alone = alone
         self._summer = summer
-        self._shared = shared
         self._seed = seed
         self._units: Units = units_of(alone.source, alone.device)
 
@@ -175,7 +172,7 @@ class SharedEvaluation:
     def _first_of_all(self, model: nn.Module) -> dict[str, float]:
         """Let every rank evaluate all, and take the values of the first."""
         own = self._alone.run(model)
-        return dict(json.loads(min(self._shared.meet(json.dumps(own)).items())[1]))
+        return dict(json.loads(min(meet(self._summer, json.dumps(own)).items())[1]))
 
 
 def _nothing(_held: object) -> list[Tensor]:

@@ -28,12 +28,16 @@ from flodl.graph.state import has_state
 from flodl.step.eager import EagerStep
 from flodl.step.fusing import fuse
 from flodl.step.recipe import Recipe
+from flodl.step.step import require_consecutive
+from flodl.train.protocols import Take
 from flodl.train.scalars import record_scalar, recorded_apart
 from flodl.train.settings import Exactness
 from flodl.train.state import RankShare
 from flodl.train.sync.gradient_sums import Block, GradientSums, units_by_rank
+from flodl.train.sync.meetings import agree, mean_of
 from flodl.train.sync.unit_buffers import UnitBuffers
 from flodl.train.sync.units import Units, seed_generators
+from flodl.train.training import Training
 
 _CHECK_EVERY: Final = 50  # windows between two comparisons of all weights
 UnitResult: TypeAlias = tuple[Tensor, Mapping[str, Tensor]]  # loss and metrics of a unit
@@ -47,7 +51,10 @@ class WindowStep:
     Attributes:
         decision: how steps run, in one line.
         wish: returns why this rank wants to stop, empty if it does not.
+        is_late: not asked: the rank that writes decides when.
+        next_save: not asked.
         agreed: why all ranks stop after the last window, empty if they do not.
+        saves: `None`, because each rank may decide by itself when to save.
         busy: seconds of computation of each rank, since the epoch began.
         counts: units of each rank, since the epoch began.
     """
@@ -66,6 +73,9 @@ class WindowStep:
         self.recipe = recipe
         self.units = units
         self.wish: Callable[[], str] = str
+        self.is_late: Callable[[], bool] = bool
+        self.next_save: Callable[[], float] = float
+        self.saves: bool | None = None
         self.agreed = ""
         self.busy: dict[int, float] = {}
         self.counts: dict[int, int] = {}
@@ -96,18 +106,41 @@ class WindowStep:
         """Units that the running update still needs."""
         return self.recipe.accumulate - self._position
 
-    def begin(self, epoch: int) -> None:
+    def begin(self, training: Training, most: int | None) -> None:
         """Start an epoch, with the same random numbers on every rank."""
-        seed_generators(self._seed, epoch)
-        self.units.begin(epoch)
+        del most
+        seed_generators(self._seed, training.epoch)
+        self.units.begin(training.epoch)
         self._buffers.begin()  # a checkpoint may have changed them
         self.busy, self.counts = {}, {}
 
-    def ready(self, position: int, wanted: int) -> int:
-        """Return how many of the wanted units from a position on there are."""
-        return self.units.ready(position, wanted)
+    def run(self, training: Training, most: int | None, take: Take) -> bool:
+        """Train the units that the running update needs, as far as there are; return False without any.
 
-    def run(self, epoch: int, position: int, count: int) -> list[UnitResult]:
+        Args:
+            training: the position, which moves on.
+            most: steps after which the training ends, in total.
+            take: is told the loss and the metrics of each unit.
+        """
+        wanted = self.wanted if most is None else min(self.wanted, most - training.step)
+        count = self.units.ready(training.position, wanted)
+        if count <= 0:
+            return False
+        paced = training.schedule.per_update
+        if paced and self.at_boundary:
+            training.schedule.before_update(training.update, training.lr_scale)
+        results = self._window(training.epoch, training.position, count)
+        if self.at_boundary:
+            training.update += 1
+            if paced:
+                training.schedule.after_update()
+        for loss, metrics in results:
+            training.position += 1
+            training.step += 1
+            take(loss, metrics, None)
+        return True
+
+    def _window(self, epoch: int, position: int, count: int) -> list[UnitResult]:
         """Train the units of a window, and update if they complete an accumulation.
 
         Args:
@@ -139,23 +172,18 @@ class WindowStep:
             self._update()
         return results
 
-    def meet(self, text: str) -> dict[int, str]:
-        """Exchange texts between the ranks; those that are empty are left out."""
-        work = ExactWork(train=float, tensors=lambda _held: [], note=lambda: text)
-        return dict(self._summer.add_up(0, work).notes)
-
     def agree(self, wish: str) -> str:
         """Return why all ranks stop, if one of them wishes to; empty if none does."""
-        self.agreed = next((text for _, text in sorted(self.meet(wish).items())), "")
+        self.agreed = agree(self._summer, wish)
         return self.agreed
 
     def mean_of(self, values: Mapping[str, float]) -> dict[str, float]:
         """Return the means over the ranks of values that each rank has of its own."""
-        found: dict[str, list[float]] = {}
-        for _, text in sorted(self.meet(json.dumps(values) if values else "").items()):
-            for name, value in json.loads(text).items():
-                found.setdefault(name, []).append(value)
-        return {name: sum(each) / len(each) for name, each in found.items()}
+        return mean_of(self._summer, values)
+
+    def epoch_means(self, own: Mapping[str, float]) -> dict[str, float]:
+        """Return the means over all batches of the epoch, which every rank has already."""
+        return dict(own)
 
     def shares(self) -> tuple[RankShare, ...]:
         """Return what each rank did in this epoch."""
@@ -187,6 +215,7 @@ class WindowStep:
         Raises:
             ValueError: an unfinished update was gathered in another order.
         """
+        require_consecutive(state)
         position = int(state.get("position", 0))
         gradients = state.get("gradients", [])
         self._pending = self._new_sums()

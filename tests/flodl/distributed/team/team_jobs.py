@@ -4,12 +4,14 @@ import os
 import signal
 import subprocess
 import time
+import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from flodl.distributed import ControlRow, WindowPlanner
-from flodl.distributed.team import PeerLostError, Team, WindowRunner, WindowWork
+from flodl.distributed.team import ExactRunner, PeerLostError, Team, WindowRunner, WindowWork
 
 
 class Influence:
@@ -19,21 +21,18 @@ class Influence:
         self.committed = torch.zeros(units)
         self.own = torch.zeros(units)
 
-    def commit(self, sums, rows):
-        self.committed += sums[0]
-        self.own.zero_()
-
-    def adopt(self, tensors):
-        self.committed.copy_(tensors[0])
+    def commit(self, averaged):
+        self.committed += averaged.tensors[0]
         self.own.zero_()
 
     def work(self, train):
         return WindowWork(
             train=train,
-            contribution=lambda: [self.own],
+            contribution=lambda rows, notes: [self.own],
             commit=self.commit,
-            state=lambda: [self.committed],
-            adopt=self.adopt,
+            report=lambda row: replace(
+                row, crc=zlib.crc32(repr(self.committed.tolist()).encode())
+            ),
         )
 
 
@@ -62,7 +61,8 @@ def count_influence(team, units, seconds, folder, fault=None):
 
     if fault is not None and "at_sum" in fault:
         plant_in_sum(team, fault)
-    runner = WindowRunner(team, WindowPlanner(units, team.members), influence.work(train))
+    planner = WindowPlanner(units, team.members)
+    runner = WindowRunner(ExactRunner(team), planner, influence.work(train))
     runner.run()
     return {
         "state": influence.committed,

@@ -214,8 +214,11 @@ def sync_net():
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        (lambda: builder(None).devices(2).run(), r"2 devices need a policy: add .policy\("),
-        (lambda: builder(None).policy(ApplyPolicy.Cadence), "'cadence' is not built yet"),
+        (lambda: builder(None).policy(ApplyPolicy.Async), "'async' is not built"),
+        (lambda: builder(None).policy("cadence", exact="bits"), "a choice of policy sync"),
+        (lambda: builder(1).guard(0.1).run(), "guard: settings of policy cadence"),
+        (lambda: builder(None).guard(0.0), "the threshold is 0.0"),
+        (lambda: builder(None).outer(0.7, momentum=1.0), "momentum from 0 to below 1"),
         (lambda: builder(None).policy("sync", exact="all"), "got 'all'"),
         (lambda: builder(1).step("compiled").run(), "captures the update together"),
     ],

@@ -1,0 +1,1 @@
+"""Training of one model by ranks that train alone for a while, then average: policy Cadence. Alpha."""

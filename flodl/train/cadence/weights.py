@@ -1,0 +1,128 @@
+"""Weights of a model that each rank trains for itself in a window, and that are averaged at its end.
+
+Example: two ranks start a window from the weight 1.0.
+
+    rank 0   ends at 1.6, so its delta is 0.6
+    rank 1   ends at 1.2, so its delta is 0.2
+    all      1.0 + (0.6 + 0.2) / 2 = 1.4
+
+Each rank that trained counts the same, also one that trained more units: so each *unit* of a window has the
+same influence on the path of its rank. An outer optimizer treats the mean of the deltas as a gradient
+(DiLoCo, https://arxiv.org/abs/2311.08105): `v = m v + mean`, then `w += lr (mean + m v)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """Settings of an optimizer of averages: SGD with Nesterov momentum.
+
+    Attributes:
+        lr: how far the weights move along the mean of the deltas; 1 without momentum is the plain mean.
+        momentum: part of the former moves that is added to each move, from 0 to below 1.
+    """
+
+    lr: float
+    momentum: float
+
+
+@final
+class CommittedWeights:
+    """The weights that all ranks share, beside those on which this rank trains.
+
+    Args:
+        parameters: those on which this rank trains.
+        outer: the optimizer of averages; `None` for the plain mean.
+
+    Attributes:
+        drift: distance of this rank from the last mean, relative to the norm of the mean.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], outer: Outer | None) -> None:
+        self.drift = 0.0
+        self._parameters = list(dict.fromkeys(parameters))
+        self._outer = outer
+        self._committed = [each.detach().clone() for each in self._parameters]
+        self._moves: list[Tensor] = []
+        if outer is not None:
+            self._moves = [torch.zeros_like(each, dtype=_wide(each)) for each in self._committed]
+
+    @torch.no_grad()
+    def begin(self) -> None:
+        """Let the present weights be the committed ones, as after a resume."""
+        torch._foreach_copy_(self._committed, self._parameters)
+
+    @torch.no_grad()
+    def deltas(self) -> list[Tensor]:
+        """Return how far this rank moved since the last commit; at least in single precision."""
+        return [
+            each.to(_wide(each)) - before.to(_wide(each))
+            for each, before in zip(self._parameters, self._committed, strict=True)
+        ]
+
+    def zeros(self) -> list[Tensor]:
+        """Return the deltas of a rank that did not train."""
+        return [torch.zeros_like(each, dtype=_wide(each)) for each in self._committed]
+
+    @torch.no_grad()
+    def commit(self, sums: Sequence[Tensor], ranks: int, own: Sequence[Tensor]) -> None:
+        """Move the committed weights by the mean of the deltas, and train on from there.
+
+        Args:
+            sums: the sums of the deltas.
+            ranks: number of ranks that trained; with 0 the weights stay.
+            own: the deltas of this rank; empty if it did not train.
+        """
+        if ranks:
+            means = [each / ranks for each in sums]
+            away = list(torch._foreach_sub(list(own), means)) if own else []
+            for before, move in zip(self._committed, self._moves_of(means), strict=True):
+                before.copy_(before.to(move.dtype) + move)
+            size = norm_of(self._committed)
+            self.drift = norm_of(away) / size if away and size else 0.0
+        torch._foreach_copy_(self._parameters, self._committed)
+
+    def _moves_of(self, means: list[Tensor]) -> list[Tensor]:
+        outer = self._outer
+        if outer is None:
+            return means
+        torch._foreach_mul_(self._moves, outer.momentum)
+        torch._foreach_add_(self._moves, means)
+        ahead = torch._foreach_add(means, self._moves, alpha=outer.momentum)
+        return list(torch._foreach_mul(list(ahead), outer.lr))
+
+    def tensors(self) -> list[Tensor]:
+        """Return the committed weights."""
+        return self._committed
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the moves of the outer optimizer; the weights are in the model."""
+        return {"moves": [each.clone() for each in self._moves]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue with the moves of the outer optimizer, if there were some."""
+        for own, saved in zip(self._moves, state["moves"], strict=False):
+            own.copy_(saved)
+
+
+def norm_of(tensors: Sequence[Tensor]) -> float:
+    """Return the norm of all numbers of some tensors together, infinite or NaN if one of them is."""
+    if not tensors:
+        return 0.0
+    norms = torch._foreach_norm(list(tensors))
+    total = torch.linalg.vector_norm(torch.stack([each.double() for each in norms])).item()
+    return total if math.isfinite(total) else math.nan
+
+
+def _wide(tensor: Tensor) -> torch.dtype:
+    return torch.promote_types(tensor.dtype, torch.float32)
