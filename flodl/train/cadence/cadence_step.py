@@ -71,7 +71,6 @@ class CadenceStep:
         report: takes notices.
 
     Attributes:
-        decision: how steps run, in one line.
         wish: returns why this rank wants to stop, empty if it does not.
         is_late: returns True if this rank wants a checkpoint now.
         next_save: returns the step at which a checkpoint is due.
@@ -117,11 +116,15 @@ class CadenceStep:
         self._counts: dict[int, int] = {}
         self._busy: dict[int, float] = {}
         self._epoch: _Epoch | None = None
-        ranks = len(runner.members)
-        self.decision = f"{local.decision}, on each of {ranks} ranks; weights averaged by cadence"
         report(self.decision)
 
     # ---- what the loop calls -------------------------------------------------------------------
+
+    @property
+    def decision(self) -> str:
+        """How steps run, in one line."""
+        ranks = self._runner.world_size
+        return f"{self._local.decision}, on each of {ranks} ranks; weights averaged by cadence"
 
     @property
     def at_boundary(self) -> bool:

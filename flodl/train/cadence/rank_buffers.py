@@ -57,6 +57,8 @@ class RankBuffers:
             TrainingError: a buffer is new, has another shape, or changed and cannot be added up.
         """
         own = batches.get(rank, 0)
+        if not own:  # what a rank did in vain is not there either
+            self._restore()
         after = sum(count for other, count in batches.items() if other > rank)
         total = sum(batches.values())
         buffers = dict(self._model.named_buffers())
@@ -66,6 +68,12 @@ class RankBuffers:
         return [
             self._contribution(name, each, own, after, total) for name, each in buffers.items()
         ]
+
+    def _restore(self) -> None:
+        for name, each in self._model.named_buffers():
+            before = self._committed.get(name)
+            if before is not None and before.shape == each.shape:
+                each.copy_(before)
 
     def _contribution(self, name: str, now: Tensor, own: int, after: int, total: int) -> Tensor:
         before = self._committed[name]
