@@ -24,12 +24,21 @@ def test_result_names_its_commit_date_and_versions(result):
     assert measured["load"] < measured["cpus"]  # more makes sleeping ranks late
 
 
-def test_result_has_a_rival_that_waits_for_the_slowest(result):
+def test_result_has_rivals_that_wait_for_the_slowest(result):
     rows = [scale.Row(**row) for row in result["rows"]]
-    ddp = rows[0]
-    assert (ddp.run, [row.accumulate for row in rows[1:]]) == ("DDP", list(scale.UPDATES))
-    assert abs(ddp.share - scale.DDP_SHARE) <= 0.03
-    assert all(row.share <= row.predicted + 0.01 for row in rows)
+    assert [row.run for row in rows[:2]] == ["DDP", f"PostLocalSGD, period {scale.PERIOD}"]
+    for rival in rows[:2]:
+        assert abs(rival.share - scale.EQUAL_BATCHES) <= 0.04
+
+
+def test_result_has_every_run_and_cadence_is_ahead_of_every_rival(result):
+    rows = [scale.Row(**row) for row in result["rows"]]
+    sync = [row for row in rows if row.run.startswith("Sync")]
+    assert len(sync) == len(scale.UPDATES)
+    assert all(row.share <= row.bar + 0.01 for row in sync)
+    cadence = {tuple(row.speeds): row for row in rows if row.run == "Cadence"}
+    assert {speeds: row.bar for speeds, row in cadence.items()} == scale.CADENCE
+    assert cadence[scale.SPEEDS].share > 1.5 * rows[0].share
 
 
 def test_list_of_benchmarks_shows_the_result(result):
@@ -39,6 +48,12 @@ def test_list_of_benchmarks_shows_the_result(result):
 
 
 @pytest.mark.slow
-def test_sync_row_on_emulated_ranks_stays_below_the_prediction():
+def test_sync_row_on_emulated_ranks_stays_below_its_bar():
     row = scale.sync_row(4, 2)
-    assert 0.1 < row.share < row.predicted == pytest.approx(4 / 0.030 / 140)
+    assert 0.1 < row.share < row.bar == pytest.approx(4 / 0.030 / 140)
+
+
+@pytest.mark.slow
+def test_cadence_row_on_emulated_ranks_is_a_share():
+    row = scale.cadence_row((0.010, 0.025), 0.93, 0.5)
+    assert 0.1 < row.share <= 1.01

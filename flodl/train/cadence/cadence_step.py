@@ -15,6 +15,7 @@ optimizer states are averaged in it.
 from __future__ import annotations
 
 import json
+import math
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -354,7 +355,7 @@ class _Epoch:
         done = row.done
         if done:
             self._deltas = step._weights.deltas()
-            if norm_of(self._deltas) != norm_of(self._deltas):
+            if math.isnan(norm_of(self._deltas)):
                 done = 0
                 self._leave_out()
         loss = self._loss / self._trained if done and self._trained else None

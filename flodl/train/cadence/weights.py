@@ -65,10 +65,9 @@ class CommittedWeights:
     @torch.no_grad()
     def deltas(self) -> list[Tensor]:
         """Return how far this rank moved since the last commit; at least in single precision."""
-        return [
-            each.to(_wide(each)) - before.to(_wide(each))
-            for each, before in zip(self._parameters, self._committed, strict=True)
-        ]
+        wide = [each.to(_wide(each)) for each in self._parameters]
+        before = [each.to(_wide(each)) for each in self._committed]
+        return list(torch._foreach_sub(wide, before))
 
     def zeros(self) -> list[Tensor]:
         """Return the deltas of a rank that did not train."""
@@ -86,8 +85,10 @@ class CommittedWeights:
         if ranks:
             means = [each / ranks for each in sums]
             away = list(torch._foreach_sub(list(own), means)) if own else []
-            for before, move in zip(self._committed, self._moves_of(means), strict=True):
-                before.copy_(before.to(move.dtype) + move)
+            moves = self._moves_of(means)
+            wide = [each.to(move.dtype) for each, move in zip(self._committed, moves, strict=True)]
+            torch._foreach_add_(wide, moves)
+            torch._foreach_copy_(self._committed, wide)
             size = norm_of(self._committed)
             self.drift = norm_of(away) / size if away and size else 0.0
         torch._foreach_copy_(self._parameters, self._committed)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.torch
 
 
 def stepped(make, steps, gradients):
-    """Return parameters and their optimizer after so many steps with each gradient; `None` for no gradient."""
+    """Return parameters and their optimizer after so many steps with gradients; `None` for no gradient."""
     parameters = [torch.nn.Parameter(torch.ones(2)) for _ in gradients]
     optimizer = make(parameters)
     for _ in range(steps):
