@@ -317,6 +317,7 @@ from flodl.train.session import TrainingSession as TrainingSession
 from flodl.train.state import EpochMetrics as EpochMetrics
 from flodl.train.state import RankShare as RankShare
 from flodl.train.state import TrainedState as TrainedState
+from flodl.train.state import WindowReport as WindowReport
 from flodl.train.trainer import Trainer as Trainer
 
 # Without the rooms: `from flodl import *` is not to hide a variable called `data` or `step`.

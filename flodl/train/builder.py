@@ -381,7 +381,10 @@ class TrainerBuilder:
     # ---- callbacks ---------------------------------------------------------------------------
 
     def on(self, event: str, hook: Hook) -> Self:
-        """Call a function at an event: `start`, `step`, `epoch_start`, `epoch`, `checkpoint`, `end`."""
+        """Call a function at an event: `start`, `step`, `epoch_start`, `epoch`, `checkpoint`, `end`.
+
+        With several devices also at `window`, with the training and a `WindowReport`.
+        """
         self._hooks.add(f"on_{event}", hook)
         return self
 

@@ -18,6 +18,7 @@ class Hooks:
     Attributes:
         on_start: `(training)`, before the first step.
         on_step: `(training, loss)`, after every step; the loss is a tensor on the device.
+        on_window: `(training, report)`, after every window that several ranks trained.
         on_epoch_start: `(epoch, training)`, before the first step of an epoch.
         on_epoch: `(training, metrics)`, after every epoch, evaluation included.
         on_checkpoint: `(training, path)`, after a checkpoint is safe.
@@ -26,6 +27,7 @@ class Hooks:
 
     on_start: list[Hook] = field(default_factory=list)
     on_step: list[Hook] = field(default_factory=list)
+    on_window: list[Hook] = field(default_factory=list)
     on_epoch_start: list[Hook] = field(default_factory=list)
     on_epoch: list[Hook] = field(default_factory=list)
     on_checkpoint: list[Hook] = field(default_factory=list)

@@ -240,6 +240,8 @@ class Loop:
         shared.next_save = checkpointing.next_step
         shared.begin(training, most)
         while shared.run(training, most, self._take):
+            if it.hooks.on_window:
+                call("on_window", it.hooks.on_window, training, shared.report(training))
             look = bool(shared.agreed or shared.saves)
             look |= training.step >= self.stop_at or time.monotonic() >= self._deadline
             if look and not self._look_up(None):

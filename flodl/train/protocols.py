@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from flodl.train.state import RankShare
+    from flodl.train.state import RankShare, WindowReport
     from flodl.train.training import Training
 
 # Takes the loss and the metrics of a batch that was trained on, and the batch where this rank has it.
@@ -152,6 +152,10 @@ class SharedWindows(Protocol):
 
     def run(self, training: Training, most: int | None, take: Take, /) -> bool:
         """Train the batches of a window and move the position; return False if the epoch is over."""
+        ...
+
+    def report(self, training: Training, /) -> WindowReport:
+        """Return what the ranks did in the last window."""
         ...
 
     def agree(self, wish: str, /) -> str:

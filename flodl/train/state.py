@@ -41,6 +41,62 @@ class RankShare:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WindowReport:
+    """One window of a training on several devices, in numbers.
+
+    Attributes:
+        step: batches in total after it.
+        seconds: how long it took.
+        loss: the mean loss over its batches; NaN without one.
+        per_rank: what each rank that is alive did.
+        sync: seconds of the last sum over the ranks, 0 if it was not measured.
+        drift: largest distance of a rank from the mean weights before, relative to the mean; 0 for policy
+            Sync.
+        anchor: batches or updates of the slowest rank that the next window is made for; 0 for policy Sync.
+
+    Example:
+        >>> from flodl import RankShare, WindowReport
+        >>> ranks = (RankShare(rank=0, batches=10, busy=0.1), RankShare(rank=1, batches=4, busy=0.08))
+        >>> report = WindowReport(step=14, seconds=0.1, loss=0.5, per_rank=ranks)
+        >>> round(report.share_of_ideal, 3), report.numbers()["rank1/wait"]
+        (0.933, 0.020000000000000004)
+    """
+
+    step: int
+    seconds: float
+    loss: float
+    per_rank: tuple[RankShare, ...]
+    sync: float = 0.0
+    drift: float = 0.0
+    anchor: int = 0
+
+    @property
+    def share_of_ideal(self) -> float:
+        """Part of the batches that the ranks could have trained if none had waited; 0 if unknown."""
+        return _share(self.per_rank, self.seconds)
+
+    def numbers(self) -> dict[str, float]:
+        """Return the values that a monitor shows, by name."""
+        found = {"loss": self.loss, "team/size": float(len(self.per_rank))}
+        found["team/share"] = self.share_of_ideal
+        if self.anchor:
+            found |= {"team/anchor": float(self.anchor), "team/drift": self.drift}
+        for each in self.per_rank:
+            wait = max(0.0, self.seconds - each.busy - self.sync)
+            name = f"rank{each.rank}"
+            found |= {f"{name}/batches": float(each.batches), f"{name}/busy": each.busy}
+            found |= {f"{name}/wait": wait}
+        return found
+
+
+def _share(ranks: tuple[RankShare, ...], seconds: float) -> float:
+    rate = sum(each.throughput for each in ranks)
+    batches = sum(each.batches for each in ranks)
+    return batches / (seconds * rate) if rate and seconds else 0.0
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochMetrics:
     """One epoch in numbers.
 
@@ -83,9 +139,7 @@ class EpochMetrics:
     @property
     def share_of_ideal(self) -> float:
         """Part of the batches that the ranks could have trained if none ever waited; 0 if unknown."""
-        rate = sum(self.per_rank_throughput.values())
-        batches = sum(each.batches for each in self.per_rank)
-        return batches / (self.seconds * rate) if rate and self.seconds else 0.0
+        return _share(self.per_rank, self.seconds)
 
     @property
     def epoch_ms(self) -> float:

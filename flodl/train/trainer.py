@@ -155,7 +155,10 @@ class Trainer:
         return set_up_head(head, factories, options)
 
     def on(self, event: str, hook: Hook) -> None:
-        """Call a function at an event: `start`, `step`, `epoch_start`, `epoch`, `checkpoint`, `end`."""
+        """Call a function at an event: `start`, `step`, `epoch_start`, `epoch`, `checkpoint`, `end`.
+
+        With several devices also at `window`, with the training and a `WindowReport`.
+        """
         self.hooks.add(f"on_{event}", hook)
 
     # ---- training ----------------------------------------------------------------------------

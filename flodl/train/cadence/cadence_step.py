@@ -5,7 +5,7 @@ Example: `.accumulate(2)`, an epoch of 1,000 batches, ranks of 10 and 25 ms for 
 
     window 0   one unit each, by count: no speed is known yet
     window 1   100 ms: rank 0 makes 10 updates from its stretch of the epoch, rank 1 makes 4 from its own
-    commit     weights move by the mean of both ways; 14 units are in the ledger, the schedule moves by 14
+    commit     weights move by the mean of both ways, weighed by updates; the schedule moves by 14
     last       at the end of the epoch, optimizer states are averaged too, and all ranks are equal
 
 A stop or a checkpoint is a wish in the row of a rank, so all ranks decide on it in the same window; the
@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -43,7 +44,7 @@ from flodl.train.cadence.rank_buffers import RankBuffers
 from flodl.train.cadence.weights import CommittedWeights, Outer, norm_of
 from flodl.train.protocols import Take
 from flodl.train.settings import Settings
-from flodl.train.state import RankShare
+from flodl.train.state import RankShare, WindowReport
 from flodl.train.sync.meetings import agree, mean_of
 from flodl.train.sync.units import Units, seed_generators
 from flodl.train.training import Training
@@ -117,6 +118,9 @@ class CadenceStep:
         self._counts: dict[int, int] = {}
         self._busy: dict[int, float] = {}
         self._epoch: _Epoch | None = None
+        self._last: Averaged | None = None
+        self._began = time.perf_counter()
+        self._seconds = 0.0
         report(self.decision)
 
     # ---- what the loop calls -------------------------------------------------------------------
@@ -147,6 +151,7 @@ class CadenceStep:
         self._weights.begin()  # a checkpoint may have changed them
         self._buffers.begin()
         self._losses, self._counts, self._busy = 0.0, {}, {}
+        self._began = time.perf_counter()
         batches = self._units.ready(0, sys.maxsize)
         if most is not None:
             batches = min(batches, training.position + most - training.step)
@@ -167,10 +172,19 @@ class CadenceStep:
         del training, most
         assert self._epoch is not None
         self._epoch.take = take
-        if self._epoch.runner.window() is None:
+        done = self._epoch.runner.window()
+        if done is None:
             return False
         self._windows += 1
+        now = time.perf_counter()
+        self._last, self._seconds, self._began = done, now - self._began, now
         return True
+
+    def report(self, training: Training) -> WindowReport:
+        """Return what the ranks did in the last window."""
+        assert self._epoch is not None
+        assert self._last is not None
+        return self._epoch.report(self._last.rows, training, self._seconds)
 
     def agree(self, wish: str) -> str:
         """Return why all ranks stop, if one of them wishes to; empty if none does."""
@@ -293,6 +307,7 @@ class _Epoch:
         self._done = 0
         self._loss = 0.0
         self._trained = 0
+        self._shares: dict[int, int] = {}  # batches of each rank in the last window
         self._deltas: list[Tensor] = []
         self._text = ""
 
@@ -406,7 +421,10 @@ class _Epoch:
     def _contribution(self, rows: Sequence[ControlRow], notes: Mapping[int, str]) -> list[Tensor]:
         step = self._step
         rank = step._runner.rank
-        found = list(self._deltas or step._weights.zeros())
+        found = step._weights.zeros()
+        if self._deltas:
+            units = next(row.done for row in rows if row.rank == rank)
+            found = list(torch._foreach_mul(self._deltas, units))
         found += step._buffers.contributions(self._batches_of(rows), rank)
         scaler = step._local.scaler
         if scaler is not None:
@@ -422,7 +440,8 @@ class _Epoch:
         tensors: Iterator[Tensor] = iter(done.tensors)
         trained = [row for row in done.rows if row.done]
         count = len(step._weights.tensors())
-        step._weights.commit([next(tensors) for _ in range(count)], len(trained), self._deltas)
+        updates = sum(row.done for row in trained)
+        step._weights.commit([next(tensors) for _ in range(count)], updates, self._deltas)
         buffers = len(step._buffers._committed)
         step._buffers.commit([next(tensors) for _ in range(buffers)])
         scaler = step._local.scaler
@@ -432,7 +451,6 @@ class _Epoch:
                 scaler.update(lowest)
         if done.notes:
             optimizer_means.commit(step._recipe.optimizer, _layouts(done.notes), list(tensors))
-        updates = sum(row.done for row in trained)
         if step._ema is not None and trained:
             step._ema.update(updates / len(trained))
         self._count(done.rows, updates)
@@ -441,7 +459,7 @@ class _Epoch:
     def _count(self, rows: Sequence[ControlRow], updates: int) -> None:
         """Move the clocks of the training by what all ranks did."""
         step, training = self._step, self._training
-        batches = self._batches_of(rows)
+        batches = self._shares = self._batches_of(rows)
         total = sum(batches.values())
         position, steps, before = self._at
         training.position, training.step = position + total, steps + total
@@ -460,6 +478,25 @@ class _Epoch:
                 f"no rank had finite weights in {_FRUITLESS} windows one after the other; lower the "
                 "learning rate, or look at the first bad loss with .nan_guard(True)"
             )
+
+    def report(
+        self, rows: Sequence[ControlRow], training: Training, seconds: float
+    ) -> WindowReport:
+        """Return what the ranks did in the window of some rows."""
+        total = sum(self._shares.values())
+        loss = sum(self._shares[row.rank] * row.loss for row in rows if row.loss is not None)
+        return WindowReport(
+            step=training.step,
+            seconds=seconds,
+            loss=loss / total if total else math.nan,
+            per_rank=tuple(
+                RankShare(rank=row.rank, batches=self._shares[row.rank], busy=row.busy)
+                for row in rows
+            ),
+            sync=min([row.sync for row in rows if row.sync is not None], default=0.0),
+            drift=max(row.drift for row in rows),
+            anchor=self._step._el_che.anchor,
+        )
 
     def _decide(self, done: Averaged) -> None:
         """Take the wishes of all ranks for decided."""

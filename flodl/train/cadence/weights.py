@@ -2,13 +2,13 @@
 
 Example: two ranks start a window from the weight 1.0.
 
-    rank 0   ends at 1.6, so its delta is 0.6
-    rank 1   ends at 1.2, so its delta is 0.2
-    all      1.0 + (0.6 + 0.2) / 2 = 1.4
+    rank 0   ends at 1.6 after 3 units, so its delta is 0.6
+    rank 1   ends at 1.2 after 1 unit, so its delta is 0.2
+    all      1.0 + (3 * 0.6 + 1 * 0.2) / 4 = 1.5
 
-Each rank that trained counts the same, also one that trained more units: so each *unit* of a window has the
-same influence on the path of its rank. An outer optimizer treats the mean of the deltas as a gradient
-(DiLoCo, https://arxiv.org/abs/2311.08105): `v = m v + mean`, then `w += lr (mean + m v)`.
+Ranks count by their units, as in FedAvg (https://arxiv.org/abs/1602.05629). If all counted the same, a device
+with a tenth of the speed would halve the way of a fast one. An outer optimizer treats the mean of the deltas
+as a gradient (DiLoCo, https://arxiv.org/abs/2311.08105): `v = m v + mean`, then `w += lr (mean + m v)`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ class CommittedWeights:
 
     @torch.no_grad()
     def deltas(self) -> list[Tensor]:
-        """Return how far this rank moved since the last commit; at least in single precision."""
+        """Return how far this rank moved since the last commit; at least in single precision.
+
+        Its part of the sums is each delta times the units of this rank.
+        """
         wide = [each.to(_wide(each)) for each in self._parameters]
         before = [each.to(_wide(each)) for each in self._committed]
         return list(torch._foreach_sub(wide, before))
@@ -74,16 +77,16 @@ class CommittedWeights:
         return [torch.zeros_like(each, dtype=_wide(each)) for each in self._committed]
 
     @torch.no_grad()
-    def commit(self, sums: Sequence[Tensor], ranks: int, own: Sequence[Tensor]) -> None:
+    def commit(self, sums: Sequence[Tensor], units: int, own: Sequence[Tensor]) -> None:
         """Move the committed weights by the mean of the deltas, and train on from there.
 
         Args:
-            sums: the sums of the deltas.
-            ranks: number of ranks that trained; with 0 the weights stay.
+            sums: the sums of the deltas times units over the ranks.
+            units: units of all ranks; with 0 the weights stay.
             own: the deltas of this rank; empty if it did not train.
         """
-        if ranks:
-            means = [each / ranks for each in sums]
+        if units:
+            means = list(torch._foreach_div(list(sums), units))
             away = list(torch._foreach_sub(list(own), means)) if own else []
             moves = self._moves_of(means)
             wide = [each.to(move.dtype) for each, move in zip(self._committed, moves, strict=True)]

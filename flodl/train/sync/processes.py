@@ -1,20 +1,19 @@
 """A training in the processes of a team, seen from the process that began it.
 
 begin_team   starts one process for each device, and returns at once
-metrics      every epoch is a line of a file, which the first rank that is alive writes
+metrics      every epoch is a line of a file, which the first rank that is alive writes; windows too, for
+             a monitor
 join         shows these epochs, passes signals on, and returns the state that the ranks agree on
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import tempfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -29,8 +28,9 @@ from flodl.runs.directory import RunDirectory
 from flodl.train.outcome import Interrupted, RunHandle
 from flodl.train.progress import progress_for
 from flodl.train.signals import Signals
-from flodl.train.state import EpochMetrics, RankShare, TrainedState
+from flodl.train.state import EpochMetrics, TrainedState, WindowReport
 from flodl.train.sync.sharing import threads, threads_for
+from flodl.train.sync.telling import Teller, Told
 
 if TYPE_CHECKING:
     from flodl.train.builder import RankOrder
@@ -45,7 +45,11 @@ _PARTS: Final = {
     "argument 1.builder._hooks": "the callbacks",
     "argument 1.builder._parts": "the builder's parts",
 }
-_EPOCHS: Final = "epochs.jsonl"
+_TOLD: Final = "told.jsonl"
+_LOST: Final = {
+    RankState.DIED: "died",
+    RankState.LEFT_OUT: "was silent for too long and is left out",
+}
 _LOOK: Final = 0.2  # seconds between two looks at the ranks
 
 
@@ -64,14 +68,15 @@ def begin_team(order: RankOrder, devices: Sequence[str], team: Mapping[str, Any]
         directory = given if isinstance(given, RunDirectory) else RunDirectory.at(given)
         held.enter_context(directory.held())
         logs = directory.path
-    epochs = logs / _EPOCHS
-    epochs.unlink(missing_ok=True)
+    told = logs / _TOLD
+    told.unlink(missing_ok=True)
     try:
         handle = launch(
             train_rank,
             order.stripped(),
-            str(epochs),
+            str(told),
             None if order.exact is None else threads_for(order.exact),
+            order.parts.get("monitor") is not None,
             devices=list(devices),
             run_dir=logs,
             **team,
@@ -82,7 +87,7 @@ def begin_team(order: RankOrder, devices: Sequence[str], team: Mapping[str, Any]
     except BaseException:
         held.close()
         raise
-    running = RunningTeam(handle, order, epochs, held)
+    running = RunningTeam(handle, order, told, held)
     return RunHandle(None, tuple(map(torch.device, devices)), None, running)
 
 
@@ -93,7 +98,7 @@ def _named(message: str) -> str:
 
 
 def train_rank(
-    team: Team, order: RankOrder, epochs: str, computing: int | None
+    team: Team, order: RankOrder, told: str, computing: int | None, tells_windows: bool
 ) -> TrainedState | None:
     """Train as one rank; return the state if this is one of the first two ranks that are alive.
 
@@ -105,7 +110,10 @@ def train_rank(
     with threads(computing):
         trainer = order.trainer(torch.device(team.device), sharing)
         _require_equal_models(runner, trainer.model)
-        trainer.on("epoch", EpochTeller(Path(epochs), sharing.is_first))
+        teller = Teller(Path(told), sharing.is_first)
+        trainer.on("epoch", teller.epoch)
+        if tells_windows:
+            trainer.on("window", teller.window)
         state = order.fit(trainer)
     runner.part()
     return state if team.rank in runner.members[:2] else None
@@ -131,42 +139,25 @@ def _require_equal_models(runner: ExactRunner, model: torch.nn.Module) -> None:
 
 
 @final
-class EpochTeller:
-    """The hook of a rank that tells the process that began the run about each epoch."""
-
-    def __init__(self, path: Path, is_first: Callable[[], bool]) -> None:
-        self._path = path
-        self._is_first = is_first
-
-    def __call__(self, training: Any, metrics: EpochMetrics) -> None:
-        """Append an epoch, if this rank is the first that is alive."""
-        del training
-        if self._is_first():
-            line = json.dumps(asdict(metrics)) + "\n"
-            with self._path.open("ab", buffering=0) as file:
-                file.write(line.encode())
-
-
-@final
 class RunningTeam:
     """A training that runs in other processes.
 
     Args:
         handle: the processes.
         order: what they were told.
-        epochs: the file with a line for each epoch.
+        told: the file with a line for each epoch.
         held: what is released at the end.
     """
 
     def __init__(
-        self, handle: TeamHandle, order: RankOrder, epochs: Path, held: contextlib.ExitStack
+        self, handle: TeamHandle, order: RankOrder, told: Path, held: contextlib.ExitStack
     ) -> None:
         self._handle = handle
         self._order = order
-        self._epochs = epochs
+        self._path = told
+        self._told = Told(told)
         self._held = held
-        self._read = 0  # bytes
-        self._last = -1  # epoch
+        self._states = dict.fromkeys(handle.logs, RankState.RUNNING)
         self._monitor: MonitorLike | None = order.parts.get("monitor")
         wanted = order.settings.get("progress")
         self._progress = progress_for(self._monitor is None if wanted is None else wanted)
@@ -184,21 +175,31 @@ class RunningTeam:
     def metrics(self) -> list[EpochMetrics]:
         """Return the epochs that ended since the last call, in order; tell monitor and callbacks."""
         found = []
-        if self._epochs.exists():
-            with self._epochs.open("rb") as file:
-                file.seek(self._read)
-                new = file.read()
-            whole = new[: new.rfind(b"\n") + 1]
-            self._read += len(whole)
-            for line in whole.splitlines():
-                metrics = _metrics_of(json.loads(line))
-                # After a death, the next rank may tell an epoch again.
-                if metrics.epoch > self._last:
-                    self._last = metrics.epoch
-                    found.append(metrics)
-        for metrics in found:
-            self._tell(metrics)
+        for told in self._told.new():
+            if isinstance(told, WindowReport):
+                if self._monitor is not None:
+                    self._monitor.record(told.step, told.numbers())
+                continue
+            found.append(told)
+            self._tell(told)
+        self._look_at_ranks()
         return found
+
+    def _look_at_ranks(self) -> None:
+        """Tell of ranks that died or were left out since the last look."""
+        for rank, state in self._handle.poll().items():
+            if state is self._states[rank]:
+                continue
+            self._states[rank] = state
+            if state in _LOST:
+                alive = sum(each is RankState.RUNNING for each in self._states.values())
+                go_on = (
+                    f"; {alive} {'rank goes' if alive == 1 else 'ranks go'} on" if alive else ""
+                )
+                line = f"rank {rank} {_LOST[state]}{go_on} ({self._handle.logs[rank]})"
+                self._progress.note(line)
+                if self._monitor is not None:
+                    self._monitor.event("rank", line)
 
     def join(self) -> tuple[TrainedState, list[EpochMetrics]]:
         """Wait for the end; return the state and the epochs that were not returned yet.
@@ -230,7 +231,7 @@ class RunningTeam:
             self._handle.end()
             self._progress.close()
             self._held.close()
-            self._epochs.unlink(missing_ok=True)
+            self._path.unlink(missing_ok=True)
         state = next(each for each in results.values() if each is not None)
         self._tell_end(state, signals)
         return state, found
@@ -260,13 +261,3 @@ class RunningTeam:
         for pid in self._handle.pids.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-
-
-def _metrics_of(plain: Mapping[str, Any]) -> EpochMetrics:
-    return EpochMetrics(
-        **{
-            **plain,
-            "device_indices": tuple(plain["device_indices"]),
-            "per_rank": tuple(RankShare(**each) for each in plain["per_rank"]),
-        }
-    )

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from flodl.checkpoint.tensors import as_bytes, on_host
-from flodl.distributed.team.exact_runner import ExactWork, Holdings, UnitSummer
+from flodl.distributed.team.exact_runner import ExactWork, Holdings, Sums, UnitSummer
 from flodl.errors import TrainingError
 from flodl.graph.state import has_state
 from flodl.step.eager import EagerStep
@@ -32,7 +32,7 @@ from flodl.step.step import require_consecutive
 from flodl.train.protocols import Take
 from flodl.train.scalars import record_scalar, recorded_apart
 from flodl.train.settings import Exactness
-from flodl.train.state import RankShare
+from flodl.train.state import RankShare, WindowReport
 from flodl.train.sync.gradient_sums import Block, GradientSums, units_by_rank
 from flodl.train.sync.meetings import agree, mean_of
 from flodl.train.sync.unit_buffers import UnitBuffers
@@ -88,6 +88,9 @@ class WindowStep:
         self._pending = self._new_sums()
         self._present = torch.zeros(len(recipe.trained()), dtype=torch.float64)
         self._windows = 0
+        self._last: tuple[Sums, list[UnitResult]] | None = None
+        self._began = time.perf_counter()
+        self._seconds = 0.0
         update = fuse(recipe.optimizer) if fused else type(recipe.optimizer).__name__
         ranks = summer.world_size
         self.decision = (
@@ -113,6 +116,7 @@ class WindowStep:
         self.units.begin(training.epoch)
         self._buffers.begin()  # a checkpoint may have changed them
         self.busy, self.counts = {}, {}
+        self._began = time.perf_counter()
 
     def run(self, training: Training, most: int | None, take: Take) -> bool:
         """Train the units that the running update needs, as far as there are; return False without any.
@@ -138,7 +142,24 @@ class WindowStep:
             training.position += 1
             training.step += 1
             take(loss, metrics, None)
+        now = time.perf_counter()
+        self._seconds, self._began = now - self._began, now
         return True
+
+    def report(self, training: Training) -> WindowReport:
+        """Return what the ranks did in the last window."""
+        assert self._last is not None
+        sums, results = self._last
+        counts = sums.counts
+        return WindowReport(
+            step=training.step,
+            seconds=self._seconds,
+            loss=sum(loss.item() for loss, _ in results) / max(len(results), 1),
+            per_rank=tuple(
+                RankShare(rank=rank, batches=counts.get(rank, 0), busy=busy)
+                for rank, busy in sorted(sums.busy.items())
+            ),
+        )
 
     def _window(self, epoch: int, position: int, count: int) -> list[UnitResult]:
         """Train the units of a window, and update if they complete an accumulation.
@@ -166,6 +187,7 @@ class WindowStep:
         for rank, seconds in sums.busy.items():
             self.busy[rank] = self.busy.get(rank, 0.0) + seconds
         results = self._take(window, sums.tensors, sums.notes, sums.held, count)
+        self._last = (sums, results)
         self._windows += 1
         self._position += count
         if self._position == self.recipe.accumulate:

@@ -19,28 +19,29 @@ def ranks_of(values, outer=None, start=1.0, kind=torch.float32):
     return parameters, weights
 
 
-def commit(weights, trained):
+def commit(weights, units):
     deltas = [
-        each.deltas() if does else each.zeros()
-        for each, does in zip(weights, trained, strict=True)
+        each.deltas() if count else each.zeros()
+        for each, count in zip(weights, units, strict=True)
     ]
-    sums = [sum(each) for each in zip(*deltas, strict=True)]
-    for each, own, does in zip(weights, deltas, trained, strict=True):
-        each.commit(sums, sum(trained), own if does else [])
+    terms = [[count * one for one in each] for each, count in zip(deltas, units, strict=True)]
+    sums = [sum(each) for each in zip(*terms, strict=True)]
+    for each, own, count in zip(weights, deltas, units, strict=True):
+        each.commit(sums, sum(units), own if count else [])
 
 
-def test_weights_move_by_the_mean_of_the_ranks_that_trained():
+def test_weights_move_by_the_mean_of_the_ranks_by_their_units():
     parameters, weights = ranks_of([1.6, 1.2, 9.0])
-    commit(weights, [True, True, False])
+    commit(weights, [3, 1, 0])
     for each in parameters:
-        torch.testing.assert_close(each.data, torch.full((2,), 1.4))
-    assert weights[0].drift == pytest.approx(0.2 / 1.4, rel=1e-5)
+        torch.testing.assert_close(each.data, torch.full((2,), 1.5))
+    assert weights[0].drift == pytest.approx(0.1 / 1.5, rel=1e-5)
     assert weights[2].drift == 0.0
 
 
 def test_window_without_units_leaves_the_weights():
     parameters, weights = ranks_of([1.6, math.nan])
-    commit(weights, [False, False])
+    commit(weights, [0, 0])
     assert [each.tolist() for each in parameters] == [[1.0, 1.0], [1.0, 1.0]]
 
 
@@ -53,18 +54,18 @@ def test_outer_optimizer_is_sgd_with_nesterov_momentum_on_the_mean():
             each.data.add_(move)
         wanted.grad = torch.full((2,), -sum(moves) / 2)
         optimizer.step()
-        commit(weights, [True, True])
+        commit(weights, [2, 2])
         torch.testing.assert_close(parameters[0].data, wanted.data)
         assert torch.equal(parameters[0].data, parameters[1].data)
 
 
 def test_outer_moves_continue_from_a_saved_state():
     _, first = ranks_of([1.5], Outer(0.7, 0.9))
-    commit(first, [True])
+    commit(first, [1])
     parameters, second = ranks_of([1.0], Outer(0.7, 0.9))
     second[0].load_state_dict(first[0].state_dict())
     parameters[0].data.fill_(1.5)
-    commit(second, [True])
+    commit(second, [1])
     move = 0.9 * 0.5 + 0.5
     torch.testing.assert_close(
         parameters[0].data, torch.full((2,), 1.0 + 0.7 * (0.5 + 0.9 * move))
@@ -74,7 +75,7 @@ def test_outer_moves_continue_from_a_saved_state():
 def test_half_precision_weights_are_averaged_in_single_precision():
     parameters, weights = ranks_of([1.0078125, 1.0], kind=torch.bfloat16)
     assert weights[0].deltas()[0].dtype == torch.float32
-    commit(weights, [True, True])
+    commit(weights, [2, 2])
     assert parameters[0].dtype == torch.bfloat16
     assert torch.equal(parameters[0], parameters[1])
 

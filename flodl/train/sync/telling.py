@@ -1,0 +1,92 @@
+"""What ranks tell the process that began their training: a file to which the first rank that is alive writes.
+
+Example: two epochs of two windows each, of which the first rank dies after the second window.
+
+    {"window": {"step": 14, "seconds": 0.1, "loss": 2.1, "per_rank": [...], ...}}     rank 0
+    {"window": {"step": 28, ...}}                                                     rank 0
+    {"epoch": {"epoch": 0, "avg_loss": 2.0, ...}}                                     rank 1
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, final
+
+from flodl.train.state import EpochMetrics, RankShare, WindowReport
+
+
+@final
+class Teller:
+    """The hooks of a rank that tells of epochs and windows, if it is the first one.
+
+    Args:
+        path: the file.
+        is_first: returns True for the first rank that is alive.
+    """
+
+    def __init__(self, path: Path, is_first: Callable[[], bool]) -> None:
+        self._path = path
+        self._is_first = is_first
+
+    def epoch(self, training: Any, metrics: EpochMetrics) -> None:
+        """Append an epoch."""
+        del training
+        self._append("epoch", asdict(metrics))
+
+    def window(self, training: Any, report: WindowReport) -> None:
+        """Append a window."""
+        del training
+        self._append("window", asdict(report))
+
+    def _append(self, kind: str, value: Mapping[str, Any]) -> None:
+        if self._is_first():
+            with self._path.open("ab", buffering=0) as file:
+                file.write((json.dumps({kind: value}) + "\n").encode())
+
+
+@final
+class Told:
+    """The file as the other process reads it: each line once, as soon as it is whole.
+
+    Args:
+        path: the file; it may be absent yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0  # bytes
+        self._epoch = self._step = -1  # the last ones: a rank that follows may tell them again
+
+    def new(self) -> Iterator[EpochMetrics | WindowReport]:
+        """Return what was told since the last call."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            new = file.read()
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            told = json.loads(line)
+            if "window" in told:
+                report = WindowReport(**_with_ranks(told["window"]))
+                if report.step > self._step:
+                    self._step = report.step
+                    yield report
+                continue
+            metrics = _metrics_of(told["epoch"])
+            if metrics.epoch > self._epoch:
+                self._epoch = metrics.epoch
+                yield metrics
+
+
+def _with_ranks(plain: Mapping[str, Any]) -> dict[str, Any]:
+    return {**plain, "per_rank": tuple(RankShare(**each) for each in plain["per_rank"])}
+
+
+def _metrics_of(plain: Mapping[str, Any]) -> EpochMetrics:
+    indices = tuple(plain["device_indices"])
+    return EpochMetrics(**{**_with_ranks(plain), "device_indices": indices})
