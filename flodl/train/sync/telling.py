@@ -1,6 +1,6 @@
-"""What ranks tell the process that began their training: a file to which the first rank that is alive writes.
+"""Lines of a file in which ranks tell the process that began their training of windows and epochs.
 
-Example: two epochs of two windows each, of which the first rank dies after the second window.
+The first rank that is alive writes them. Example: rank 0 dies after the second window of an epoch.
 
     {"window": {"step": 14, "seconds": 0.1, "loss": 2.1, "per_rank": [...], ...}}     rank 0
     {"window": {"step": 28, ...}}                                                     rank 0

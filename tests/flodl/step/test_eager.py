@@ -178,7 +178,7 @@ def test_resumes_within_an_accumulation(stop):
         second, (optimizer := Adam(second)), train_fn, mode="eager", accumulate=3, ema=Ema(second)
     )
     second.load_state_dict(first.state_dict())
-    optimizer.load_state_dict(copy.deepcopy(step._recipe.optimizer.state_dict()))
+    optimizer.load_state_dict(copy.deepcopy(step.recipe.optimizer.state_dict()))
     resumed.load_state_dict(step.state_dict())
     for batch in batches()[stop:]:
         resumed(batch)

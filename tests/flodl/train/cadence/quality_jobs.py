@@ -93,7 +93,7 @@ def loss_of(model, batch):
 
 
 MODELS = {
-    "char-rnn": (CharRnn, text, 4096, partial(torch.optim.AdamW, lr=3e-3), 6),
+    "char-rnn": (CharRnn, text, 4096, partial(torch.optim.AdamW, lr=3e-3), 24),
     "lenet": (LeNet, images, 2048, partial(torch.optim.SGD, lr=0.05, momentum=0.9), 12),
     "resnet": (ResNet, images, 2048, partial(torch.optim.SGD, lr=0.1, momentum=0.9), 8),
 }
