@@ -253,6 +253,25 @@ def test_fixed_shares_of_el_che_decide_the_parts(tmp_path):
     assert second.batches == pytest.approx(15, abs=3)
 
 
+def test_guard_shortens_the_windows_of_ranks_that_drift(tmp_path):
+    anchors = {}
+    for threshold in (1e-9, 1e9):
+        folder = tmp_path / str(threshold)
+        folder.mkdir()
+        windows = window_jobs.Windows(folder)
+        # One that no window reaches, so that El Che takes the longest.
+        el_che = ElChe(max_anchor=8, overhead_target=1e-6)
+        made = builder(folder, 2, epochs=4, train=Acting(folder, {})).el_che(el_che)
+        made.guard(threshold).on("window", windows).run().join()
+        reports = windows.read()
+        anchors[threshold] = [each.anchor for each in reports]
+        assert reports[-1].step == 4 * window_jobs.BATCHES
+        assert all(0.0 < each.share_of_ideal < 1.01 for each in reports)
+        assert all(each.drift > 0 for each in reports[1:])
+    assert anchors[1e9][-1] == 8
+    assert anchors[1e-9][-1] <= 2
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from flodl import Trainer
+from flodl import RankShare, Trainer, WindowReport
 from flodl.checkpoint.tensors import as_bytes
 from flodl.distributed.team import PeerLostError, Team
 
@@ -112,6 +112,22 @@ class Rates:
     def __call__(self, training, loss):
         with (self.folder / f"rates-{training.rank}").open("a") as file:
             file.write(f"{training.update} {training.current_lr}\n")
+
+
+class Windows:
+    """A hook that keeps the report of every window of the first rank in a file."""
+
+    def __init__(self, folder):
+        self.path = Path(folder) / "windows"
+
+    def __call__(self, training, report):
+        if training.rank == 0:
+            with self.path.open("a") as file:
+                file.write(repr(report) + "\n")
+
+    def read(self):
+        known = {"WindowReport": WindowReport, "RankShare": RankShare, "nan": float("nan")}
+        return [eval(line, known) for line in self.path.read_text().splitlines()]
 
 
 class MissedSum:
