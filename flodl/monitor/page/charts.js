@@ -4,6 +4,7 @@
   const DARK = ["#7ea9ff", "#ff9a5c", "#4fd69c", "#c79bff", "#efc050", "#5cd0e6", "#ff8abf", "#b3d651"];
   const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 4], [12, 4]];
   const PARTS = /(^|[/_.\- ])(train|training|val|valid|validation|test|eval)(?=$|[/_.\- ])/gi;
+  const RANK = /(^|[/_.\- ])rank\d+(?=$|[/_.\- ])/gi;
 
   const POWERS = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
@@ -78,7 +79,7 @@
   }
 
   // ---- which lines there are -------------------------------------------------------------------
-  const groupOf = (name) => name.replace(PARTS, "$1").replace(/[/_.\- ]+/g, " ").trim() || name;
+  const groupOf = (name) => name.replace(PARTS, "$1").replace(RANK, "$1ranks").replace(/[/_.\- ]+/g, " ").trim() || name;
 
   function wantedCharts() {
     const found = new Map();

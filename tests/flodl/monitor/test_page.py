@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from flodl import FlowBuilder
+from flodl import FlowBuilder, RankShare, WindowReport
 from flodl.monitor.monitor import Monitor
 from tests.flodl.monitor.chromium import BROWSER
 from tests.flodl.monitor.proxy import PREFIX, Proxy
@@ -177,6 +177,18 @@ def test_zoom_smoothing_log_and_axes(page, monitor):
         find.value = "acc"; find.dispatchEvent(new Event("input")); }""")
     page.wait(f"{TITLES}.join() === 'accuracy'")
     page.evaluate("localStorage.clear()")
+
+
+def test_ranks_of_a_training_share_a_chart_for_each_number(page, monitor):
+    ranks = tuple(RankShare(rank=rank, batches=4, busy=0.1) for rank in range(3))
+    for step in range(1, 4):
+        report = WindowReport(step=12 * step, seconds=0.12, loss=1.0 / step, per_rank=ranks)
+        monitor.record(report.step, report.numbers())
+    monitor.flush()
+    shown(page, monitor)
+    wanted = ["loss", "team size", "team share", "ranks batches", "ranks busy", "ranks wait"]
+    assert page.evaluate(TITLES) == wanted
+    assert page.evaluate("fm.charts.get('metrics:ranks busy').plot.series.length") >= 1 + 3
 
 
 def test_the_keyboard_is_enough(page, monitor):

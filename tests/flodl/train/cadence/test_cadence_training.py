@@ -253,6 +253,47 @@ def test_fixed_shares_of_el_che_decide_the_parts(tmp_path):
     assert second.batches == pytest.approx(15, abs=3)
 
 
+class Recorder:
+    """A monitor that keeps what it is told."""
+
+    def __init__(self):
+        self.steps, self.epochs, self.events, self.finished = [], [], [], False
+
+    def record(self, step, values):
+        self.steps.append((step, values))
+
+    def log(self, epoch, elapsed, metrics):
+        self.epochs.append(epoch)
+
+    def event(self, kind, message):
+        self.events.append((kind, message))
+
+    def watch(self, model):
+        pass
+
+    def flush(self):
+        pass
+
+    def finish(self):
+        self.finished = True
+
+
+def test_monitor_is_told_windows_and_deaths(tmp_path):
+    monitor = Recorder()
+    train = Acting(tmp_path, {1: (25, 9)})
+    builder(tmp_path, 3, train=train).run_dir(tmp_path / "run").monitor(monitor).run().join()
+    assert monitor.epochs == [0, 1]
+    assert monitor.finished
+    steps = [step for step, _ in monitor.steps]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 2 * window_jobs.BATCHES
+    _, last = monitor.steps[-1]
+    assert last["team/size"] == 2.0
+    assert {"loss", "team/anchor", "team/share", "rank0/busy", "rank2/wait"} <= last.keys()
+    assert [kind for kind, _ in monitor.events] == ["rank"]
+    assert monitor.events[0][1].startswith("rank 1 died; 2 ranks go on (")
+
+
 def test_guard_shortens_the_windows_of_ranks_that_drift(tmp_path):
     anchors = {}
     for threshold in (1e-9, 1e9):
