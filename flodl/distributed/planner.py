@@ -163,6 +163,25 @@ class WindowPlanner:
         self.plan = self._next_plan()
         return self.plan
 
+    def stretch(self, rank: int) -> list[Units]:
+        """Return the units that a rank trains next, as far as it is known; it may be cut again.
+
+        Args:
+            rank: id of the rank.
+
+        Example:
+            >>> from flodl.distributed import WindowPlanner
+            >>> planner = WindowPlanner(1000, range(2))
+            >>> planner.plan.units, planner.stretch(1)
+            ((((0, 1),), ((500, 501),)), [(500, 1000)])
+        """
+        if rank in self._stretches:
+            return list(self._stretches[rank])
+        plan = self.plan
+        if plan is None or rank not in plan.members:
+            return []
+        return list(plan.units[plan.members.index(rank)])
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the decision, as plain numbers, lists and dicts that JSON keeps."""
         plan = self.plan

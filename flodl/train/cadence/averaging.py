@@ -11,11 +11,13 @@ from flodl.distributed.el_che import ElChe
 from flodl.distributed.team.exact_runner import ExactRunner
 from flodl.errors import TrainingError
 from flodl.step.step import make_step
+from flodl.train.cadence.ahead import AheadUnits
 from flodl.train.cadence.cadence_step import CadenceStep
 from flodl.train.cadence.weights import Outer
 from flodl.train.evaluation import Evaluation
+from flodl.train.sources import TorchSource
 from flodl.train.sync.sharing import SharedEvaluation, require_no_sync_norm
-from flodl.train.sync.units import SequentialUnits, units_of
+from flodl.train.sync.units import SequentialUnits, TorchUnits, Units, units_of
 
 if TYPE_CHECKING:
     import torch
@@ -76,7 +78,10 @@ class Averaging:
             TrainingError: the model or the data cannot be divided.
         """
         require_no_sync_norm(recipe.model)
-        units = units_of(source, device)
+        units: Units = units_of(source, device)
+        is_listed = isinstance(units, TorchUnits)
+        if is_listed and isinstance(source, TorchSource) and source.loader.num_workers:
+            units = AheadUnits(source.loader, device)
         if isinstance(units, SequentialUnits):
             raise TrainingError(
                 "policy cadence lets each rank train a part of the epoch, and this data can only be read "

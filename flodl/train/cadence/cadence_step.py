@@ -39,6 +39,7 @@ from flodl.graph.state import has_state
 from flodl.step.ema import Ema
 from flodl.step.step import TrainStep
 from flodl.train.cadence import optimizer_means
+from flodl.train.cadence.ahead import AheadUnits
 from flodl.train.cadence.optimizer_means import layout_of
 from flodl.train.cadence.rank_buffers import RankBuffers
 from flodl.train.cadence.weights import CommittedWeights, Outer, norm_of
@@ -319,6 +320,15 @@ class _Epoch:
         self._at = (training.position, training.step, training.update)
         self._done, self._trained, self._loss = 0, 0, 0.0
         self._deltas, self._text = [], ""
+        units = self._step._units
+        if isinstance(units, AheadUnits):
+            stretch = self.runner.planner.stretch(self._step._runner.rank)
+            units.expect([self._range(start, stop) for start, stop in stretch])
+
+    def _range(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the first batch of some units, and the one after the last."""
+        size = self._step._settings.accumulate
+        return self.offset + start * size, min(self.offset + stop * size, self.stop)
 
     def _train(self, unit: int) -> None:
         """Make one update, from the batches of a unit."""
@@ -351,9 +361,7 @@ class _Epoch:
             )
 
     def _batches(self, unit: int) -> range:
-        size = self._step._settings.accumulate
-        first = self.offset + unit * size
-        return range(first, min(first + size, self.stop))
+        return range(*self._range(unit, unit + 1))
 
     def _move_clock(self) -> None:
         """Set the number of updates to what all ranks have made by now, at the pace of this one."""

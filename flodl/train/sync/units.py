@@ -112,14 +112,19 @@ class ListUnits:
 
 @final
 class TorchUnits:
-    """The batches of a map-style loader of torch: its order is listed at the beginning of an epoch."""
+    """The batches of a map-style loader of torch: its order is listed at the beginning of an epoch.
+
+    Attributes:
+        decision: which rank reads what, in one line.
+        order: the samples of each batch.
+    """
 
     decision = "each rank reads the batches that it trains, without the workers of the loader"
 
     def __init__(self, loader: TorchLoader[Any], device: torch.device) -> None:
         self._loader = loader
         self._device = device
-        self._order: list[Any] = []
+        self.order: list[Any] = []
 
     def begin(self, epoch: int) -> None:
         """List the samples of each batch of an epoch."""
@@ -129,16 +134,16 @@ class TorchUnits:
         if isinstance(generator, torch.Generator):
             # A private generator would continue from epoch to epoch, and so not start in the middle.
             generator.manual_seed(int(torch.empty((), dtype=torch.int64).random_().item()))
-        self._order = list(self._loader.batch_sampler or ())
+        self.order = list(self._loader.batch_sampler or ())
 
     def ready(self, position: int, wanted: int) -> int:
         """Return how many of the wanted batches there are."""
-        return min(wanted, len(self._order) - position)
+        return min(wanted, len(self.order) - position)
 
     def read(self, position: int) -> Any:
         """Return the batch at a position."""
         dataset: Any = self._loader.dataset
-        indices = self._order[position]
+        indices = self.order[position]
         if "__getitems__" in dir(dataset):
             samples = dataset.__getitems__(indices)
         else:
