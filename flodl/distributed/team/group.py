@@ -36,6 +36,7 @@ class Group:
         connect: seconds within which all members must connect.
         patience: seconds after which a collective that waits fails by itself.
         is_hopeless: whether a wait makes no sense any more; asked while a collective waits.
+        hostname: address on which this rank listens for the others; nothing for the choice of Gloo.
 
     Raises:
         PeerLostError: a member did not connect.
@@ -50,10 +51,11 @@ class Group:
         connect: float,
         patience: float,
         is_hopeless: Callable[[], bool],
+        hostname: str = "127.0.0.1",
     ) -> None:
         gloo: Any = ProcessGroupGloo  # torch's types leave the options out
         options: Any = gloo._Options()
-        options._devices = [_device()]
+        options._devices = [_device(hostname)]
         options._timeout = timedelta(seconds=connect)
         try:
             group = gloo(store, position, size, options)
@@ -110,6 +112,8 @@ class Group:
 
 
 @cache
-def _device() -> Any:
-    # Loopback: the team lives on one host. All generations share the thread of the device.
-    return ProcessGroupGloo.create_device(hostname="127.0.0.1", lazy_init=False)
+def _device(hostname: str) -> Any:
+    # All generations share the thread of the device.
+    if not hostname:
+        return ProcessGroupGloo.create_default_device(lazy_init=False)
+    return ProcessGroupGloo.create_device(hostname=hostname, lazy_init=False)
