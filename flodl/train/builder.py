@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import secrets
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -33,6 +34,7 @@ from flodl.train.settings import (
 from flodl.train.stopping import NoBetter, StopRule, TrendRule
 
 if TYPE_CHECKING:
+    from flodl.distributed.place import Place
     from flodl.runs.directory import RunDirectory
     from flodl.step.recipe import Precision, TrainFn
     from flodl.step.step import Mode as StepMode
@@ -83,6 +85,7 @@ class TrainerBuilder:
         self._settings: dict[str, Any] = {}
         self._checkpoint_fn: Callable[[int, nn.Module], object] | None = None
         self._checkpoint_every = 1
+        self._asked: int | str | Sequence[str] | None = None
         self._devices: tuple[str, ...] = ()
         self._exact: Exactness | None = None
         self._team: dict[str, Any] = {}
@@ -219,12 +222,15 @@ class TrainerBuilder:
 
         Args:
             devices: their names, such as `["cuda:0", "cuda:1"]`; or a number of GPUs, and of processes on
-                the CPU where there is no GPU. `"all"` is every GPU of this machine, or the CPU.
+                the CPU where there is no GPU. `"all"` is every GPU of this machine, or the CPU. In a process
+                of torchrun, SLURM or `fdl launch`, it is those processes.
 
         Raises:
             DeviceError: a device is not there.
         """
-        self._devices = named_devices(devices)
+        self._asked = devices
+        # Where somebody else started the ranks, each looks for its own device in `run`.
+        self._devices = named_devices(devices) if _place() is None else ()
         return self
 
     def policy(self, policy: str, *, exact: Exactness = "sum") -> Self:
@@ -356,6 +362,9 @@ class TrainerBuilder:
         """Make the model and the optimizer, train, and return a handle on the result."""
         if self._data is None:
             raise TrainingError("there is no data: add .dataset(...)")
+        place = None if self._asked is None else _place()
+        if place is not None:
+            return self._run_joined(place)
         if len(self._devices) > 1 or self._exact is not None:
             return self._run_shared()
         if self._devices:
@@ -367,20 +376,37 @@ class TrainerBuilder:
         state = trainer.fit(self._data, batch_size=self._batch_size, resume=self._resume)
         return RunHandle(state, (device,), trainer.model)
 
-    def _run_shared(self) -> RunHandle:
-        """Begin a training by the rules of several devices, which needs no process for one."""
+    def _run_joined(self, place: Place) -> RunHandle:
+        """Train as one of the processes that a launcher or a batch system started."""
+        from flodl.train.sync.joined import device_of, require_fit, train_joined
+
+        asked, self._asked = self._asked, None
+        assert asked is not None
+        require_fit(place, asked)
+        device = device_of(place, asked, self._device)
+        if place.world_size < 2:
+            return self.device(device).run()
+        order = RankOrder(self, self._policy_for(place.world_size))
+        return train_joined(order, place, device, self._team)
+
+    def _policy_for(self, count: int) -> Exactness:
         if self._exact is None:
             raise TrainingError(
-                f"{len(self._devices)} devices need a policy: add .policy(ApplyPolicy.Sync), which gives "
+                f"{count} devices need a policy: add .policy(ApplyPolicy.Sync), which gives "
                 "the numbers of one device; the faster ones, which average, are not built yet"
             )
+        return self._exact
+
+    def _run_shared(self) -> RunHandle:
+        """Begin a training by the rules of several devices, which needs no process for one."""
+        exact = self._policy_for(len(self._devices))
         # Here, so that a training on one device does not import them.
         from flodl.train.sync.alone import train_alone
         from flodl.train.sync.processes import begin_team
 
         if self._settings.get("seed") is None:
             self._settings["seed"] = secrets.randbits(31)
-        order = RankOrder(self, self._exact)
+        order = RankOrder(self, exact)
         if len(self._devices) < 2:
             device = chosen_device(self._devices[0] if self._devices else self._device)
             return train_alone(order, device, self._metrics_fns)
@@ -473,6 +499,16 @@ class _CheckpointHook:
         version = metrics.epoch + 1
         if version % self.every == 0 and (self.is_first is None or self.is_first()):
             self.fn(version, training.model)
+
+
+def _place() -> Place | None:
+    """Return the place of this process among those that somebody else started, if any."""
+    if "RANK" not in os.environ and "FLODL_STORE" not in os.environ:
+        return None
+    # Here, so that a training on one device does not import it.
+    from flodl.distributed.place import place_of
+
+    return place_of(os.environ)
 
 
 def _made(factory: Any, device: torch.device) -> nn.Module:

@@ -106,14 +106,14 @@ def train_rank(
     )
     with threads(computing):
         trainer = order.trainer(torch.device(team.device), sharing)
-        _require_equal_models(runner, trainer.model)
+        require_equal_models(runner, trainer.model)
         trainer.on("epoch", EpochTeller(Path(epochs), sharing))
         state = order.fit(trainer)
     runner.part()
     return state if team.rank in runner.members[:2] else None
 
 
-def _require_equal_models(runner: ExactRunner, model: torch.nn.Module) -> None:
+def require_equal_models(runner: ExactRunner, model: torch.nn.Module) -> None:
     """Raise a DesyncError unless all ranks made the same model, before the first step."""
     crc = 0
     for name, each in model.state_dict().items():

@@ -1,0 +1,244 @@
+"""A training in processes that a launcher or a batch system started: this process is one rank of it.
+
+require_fit    compares what the script asks for with what was started
+device_of      chooses the device of this rank
+train_joined   joins the others, trains, and returns the same state on every rank
+
+The first rank that is alive holds the run directory, and tells the epochs to monitor and callbacks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, final
+
+import torch
+
+from flodl.distributed.place import Place
+from flodl.distributed.team.exact_runner import ExactRunner, ExactWork
+from flodl.distributed.team.failures import LeftOutError
+from flodl.distributed.team.joining import join, leave
+from flodl.distributed.team.parcel import LEFT_OUT
+from flodl.distributed.team.team import Team
+from flodl.errors import DeviceError, RunError
+from flodl.runs.directory import RunDirectory
+from flodl.train.outcome import Interrupted, RunHandle
+from flodl.train.settings import chosen_device
+from flodl.train.signals import asked_to_end
+from flodl.train.state import EpochMetrics, TrainedState
+from flodl.train.sync.processes import require_equal_models
+from flodl.train.sync.sharing import Sharing, threads, threads_for
+
+if TYPE_CHECKING:
+    from flodl.train.builder import RankOrder
+    from flodl.train.trainer import Trainer
+
+
+def require_fit(place: Place, asked: int | str | Sequence[str]) -> None:
+    """Refuse a number of devices that is not the number of processes.
+
+    Raises:
+        DeviceError: they differ.
+    """
+    if asked == "all":
+        return
+    count = asked if isinstance(asked, int) else 1 if isinstance(asked, str) else len(asked)
+    if count != place.world_size:
+        has = "1 process" if place.world_size == 1 else f"{place.world_size} processes"
+        raise DeviceError(
+            f"{place.starter} started {has}, and .devices({asked!r}) asks for {count}; "
+            f'write .devices("all"), which takes those that were started, or start {count}'
+        )
+
+
+def device_of(
+    place: Place, asked: int | str | Sequence[str], wanted: str | torch.device | None
+) -> torch.device:
+    """Return the device of this rank: the one that is named for it, else the GPU of its number, else the CPU.
+
+    Args:
+        place: what the environment says.
+        asked: the value of `.devices(...)`; a list names the device of each rank.
+        wanted: the value of `.device(...)`.
+
+    Raises:
+        DeviceError: the device is not there.
+    """
+    if not isinstance(asked, int | str):
+        return chosen_device(asked[place.rank])
+    if asked not in ("all", place.world_size):
+        return chosen_device(str(asked))
+    if wanted is not None:
+        return chosen_device(wanted)
+    gpus = torch.cuda.device_count()
+    if not gpus:
+        return torch.device("cpu")
+    if gpus == 1:  # a batch system often shows each process its own GPU alone
+        return torch.device("cuda", 0)
+    if place.local_rank >= gpus:
+        raise DeviceError(
+            f"this process has number {place.local_rank} on its host (LOCAL_RANK), counted from 0, and there "
+            f'are {gpus} GPUs; start {gpus} processes for each host, or add .device("cpu")'
+        )
+    return torch.device("cuda", place.local_rank)
+
+
+def train_joined(
+    order: RankOrder, place: Place, device: torch.device, team: Mapping[str, Any]
+) -> RunHandle:
+    """Train as one rank, and return a handle on the result, which is the same on every rank.
+
+    Raises:
+        TeamError: a setting is impossible, or the store does not answer.
+        RunError: another process uses the run directory.
+        Interrupted: a signal ended the training.
+    """
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    joined = join(place, str(device), **team)
+    joined.on_long_wait = _obey_at_once
+    with contextlib.ExitStack() as held:
+        try:
+            state, devices, trainer = _train(joined, order, device, held)
+            leave(joined, place)
+        except LeftOutError as error:
+            _end_left_out(error)
+        except Exception as error:
+            with contextlib.suppress(RuntimeError):  # the store is gone
+                joined.fail(f"{type(error).__name__}: {error}")
+            joined.close()
+            raise
+        except BaseException:
+            # Its end would show as silence only, where nobody waits for this process.
+            with contextlib.suppress(RuntimeError):
+                joined.give_up()
+            joined.close()
+            raise
+    _raise_interrupted(order, state)
+    return RunHandle(state, devices, trainer.model)
+
+
+def _train(
+    team: Team, order: RankOrder, device: torch.device, held: contextlib.ExitStack
+) -> tuple[TrainedState, list[torch.device], Trainer]:
+    runner = ExactRunner(team)
+    agreed, devices = _agree(runner, order, device, held)
+    own = order.stripped()
+    is_first = runner.members[0] == team.rank
+    monitor = order.parts.get("monitor")
+    shown = order.settings.get("progress")
+    own.settings.update(
+        seed=agreed["seed"],
+        progress=is_first and (monitor is None if shown is None else shown),
+    )
+    sharing = Sharing(summer=runner, exact=order.exact, seed=agreed["seed"], is_locked=True)
+    teller = FirstRankTeller(order, sharing)
+    with threads(threads_for(order.exact)):
+        trainer = own.trainer(device, sharing)
+        require_equal_models(runner, trainer.model)
+        trainer.on("epoch", teller)
+        state = own.fit(trainer)
+    runner.part()
+    teller.end(state)
+    return state, devices, trainer
+
+
+def _agree(
+    runner: ExactRunner, order: RankOrder, device: torch.device, held: contextlib.ExitStack
+) -> tuple[dict[str, Any], list[torch.device]]:
+    """Return what the first rank that is alive chose for all, and the devices of all.
+
+    Raises:
+        RunError: that rank cannot use the run directory.
+    """
+    while True:
+        first = runner.members[0]
+        told: dict[str, Any] = {"device": str(device)}
+        if first == runner.rank:
+            told |= _prepare(order, held)
+        notes = _meet(runner, json.dumps(told))
+        if first in notes and "seed" in notes[first]:
+            break  # else it died in between, and the next one chooses
+        held.close()
+    chosen = notes[first]
+    if chosen["problem"]:
+        raise RunError(chosen["problem"])
+    return chosen, [torch.device(notes[rank]["device"]) for rank in sorted(notes)]
+
+
+def _prepare(order: RankOrder, held: contextlib.ExitStack) -> dict[str, Any]:
+    """Make and hold the run directory, and choose what the ranks may not choose each for itself."""
+    problem = ""
+    given = order.parts.get("run_dir")
+    if given is not None:
+        try:
+            directory = given if isinstance(given, RunDirectory) else RunDirectory.at(given)
+            held.enter_context(directory.held())
+        except (RunError, OSError) as error:
+            problem = str(error)
+    seed = order.settings.get("seed")
+    return {"seed": secrets.randbits(31) if seed is None else seed, "problem": problem}
+
+
+def _meet(runner: ExactRunner, note: str) -> dict[int, dict[str, Any]]:
+    work = ExactWork(train=float, tensors=lambda _held: [], note=lambda: note)
+    return {rank: json.loads(text) for rank, text in runner.add_up(0, work).notes.items()}
+
+
+@final
+class FirstRankTeller:
+    """The hook that tells each epoch to monitor and callbacks, on the first rank that is alive.
+
+    Args:
+        order: has the monitor and the callbacks.
+        sharing: knows which rank is the first.
+    """
+
+    def __init__(self, order: RankOrder, sharing: Sharing) -> None:
+        self._monitor = order.parts.get("monitor")
+        self._fns = order.metrics_fns
+        self._sharing = sharing
+
+    def __call__(self, training: Any, metrics: EpochMetrics) -> None:
+        """Tell of an epoch."""
+        del training
+        if not self._sharing.is_first():
+            return
+        if self._monitor is not None:
+            self._monitor.log(metrics.epoch, metrics.seconds, metrics.scalars)
+        for fn in self._fns:
+            fn(metrics)
+
+    def end(self, state: TrainedState) -> None:
+        """Tell of the end."""
+        if self._monitor is None or not self._sharing.is_first():
+            return
+        if state.stopped_by == "finished":
+            self._monitor.finish()
+        else:
+            self._monitor.flush()
+
+
+def _raise_interrupted(order: RankOrder, state: TrainedState) -> None:
+    """End every rank after a signal to one of them."""
+    number = signal.Signals.__members__.get(state.stopped_by)
+    if number is not None and order.settings.get("on_signal", "exit") == "exit":
+        raise Interrupted(number, state)
+
+
+def _obey_at_once() -> None:
+    """End after a signal in a wait for lost ranks: an agent that ends all ranks does not wait for long."""
+    if number := asked_to_end():
+        name = signal.Signals(number).name
+        raise Interrupted(number, TrainedState(parameters={}, buffers={}, stopped_by=name))
+
+
+def _end_left_out(error: LeftOutError) -> NoReturn:
+    # A status of its own: whoever started the ranks can tell it from an error of the script.
+    print(error, file=sys.stderr)  # noqa: T201
+    raise SystemExit(LEFT_OUT) from None
