@@ -8,6 +8,7 @@ waits for it. So a group that was given up is kept until its timeout, or until t
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import cache
@@ -21,8 +22,6 @@ from torch.distributed import AllreduceOptions, BroadcastOptions, ProcessGroupGl
 from flodl.distributed.team.failures import PeerLostError
 
 _LOOK: Final = timedelta(milliseconds=50)  # how often a wait asks whether it still makes sense
-# Groups with a collective that still waits: see the opening of the module.
-_given_up: list[Any] = []
 
 
 @final
@@ -100,7 +99,7 @@ class Group:
             else:
                 return
             if self._is_hopeless():
-                _given_up.append((self._group, work, buffers))
+                _keep((self._group, work, buffers))
                 raise PeerLostError("a member is silent, or the others regroup") from None
 
     def _check(self, work: Any) -> None:
@@ -109,6 +108,11 @@ class Group:
             work.wait()
         except RuntimeError as error:
             raise PeerLostError(f"a member is lost: {error}") from None
+
+
+def _keep(group: Any) -> None:
+    """Keep a group with a collective that still waits, also when the process ends: see the opening."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
 @cache
