@@ -29,7 +29,7 @@ class Place:
         is_local: whether all of them are known to be on one host.
         address: host and port of the store.
         serves: whether the store is in this process, because nobody else has one.
-        run: what tells this start from others that use the same store.
+        run: name of this start, apart from others that use the same store.
         attempt: how often the processes were started again.
         starter: who started them, for messages.
 

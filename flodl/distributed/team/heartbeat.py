@@ -98,6 +98,6 @@ class Heartbeat:
         if self._own is None or self._ended.is_set():
             return
         # The main thread may be anywhere, also in a collective that never ends.
-        print("the process with the store of the ranks is gone; this rank ends", file=sys.stderr)  # noqa: T201
+        sys.stderr.write("the process with the store of the ranks is gone; this one ends\n")
         sys.stderr.flush()
         os._exit(STORE_LOST)

@@ -35,7 +35,7 @@ def join(place: Place, device: str, *, patience: float = 30.0, min_ranks: int = 
     """Join the ranks that somebody else started, as one of them.
 
     Args:
-        place: what the environment says.
+        place: the place of this process among them.
         device: name of the device of this rank.
         patience: seconds for which the others wait for a rank that gives no sign of life.
         min_ranks: fewer ranks than these end the run.

@@ -34,6 +34,7 @@ from flodl.distributed.team.scope import Scope
 _POLL: Final = 0.002
 _LONG: Final = 2.0  # seconds of a wait after which it is asked whether it still makes sense
 FAILED: Final = "failed"  # key of the first error of a rank
+LOST: Final = "lost"  # keys of the ranks without which the others went on
 _CONNECT: Final = 2.0  # seconds for the first try to connect a generation; doubled by each failure
 
 
@@ -284,6 +285,8 @@ class Team:
                 f"{left} left, and min_ranks is {self._min_ranks}; "
                 "start again with the devices that work, or lower min_ranks"
             )
+        for lost in set(self.members) - set(members):
+            self._deaths.set(f"{LOST}/{lost}", "")
         self.members = tuple(members)
 
     def _await(self, prefix: str, step: str, until: str | None) -> None:
@@ -302,8 +305,12 @@ class Team:
                 if time.monotonic() > long:
                     self.on_long_wait()
 
+    def has_failed(self) -> bool:
+        """Return True if a rank failed with an error that all would meet."""
+        return self._deaths.check([FAILED])
+
     def _require_no_failure(self) -> None:
-        if self._deaths.check([FAILED]):
+        if self.has_failed():
             told = json.loads(self._deaths.get(FAILED))
             raise TeamError(
                 f"rank {told['rank']} failed, so rank {self.rank} ends too: {told['reason']}"

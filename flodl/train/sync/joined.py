@@ -15,13 +15,13 @@ import secrets
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 
 from flodl.distributed.place import Place
 from flodl.distributed.team.exact_runner import ExactRunner, ExactWork
-from flodl.distributed.team.failures import LeftOutError
+from flodl.distributed.team.failures import LeftOutError, TeamError
 from flodl.distributed.team.joining import join, leave
 from flodl.distributed.team.parcel import LEFT_OUT
 from flodl.distributed.team.team import Team
@@ -62,7 +62,7 @@ def device_of(
     """Return the device of this rank: the one that is named for it, else the GPU of its number, else the CPU.
 
     Args:
-        place: what the environment says.
+        place: the place of this process among the others.
         asked: the value of `.devices(...)`; a list names the device of each rank.
         wanted: the value of `.device(...)`.
 
@@ -106,19 +106,11 @@ def train_joined(
         try:
             state, devices, trainer = _train(joined, order, device, held)
             leave(joined, place)
-        except LeftOutError as error:
-            _end_left_out(error)
-        except Exception as error:
-            with contextlib.suppress(RuntimeError):  # the store is gone
-                joined.fail(f"{type(error).__name__}: {error}")
-            joined.close()
-            raise
-        except BaseException:
-            # Its end would show as silence only, where nobody waits for this process.
-            with contextlib.suppress(RuntimeError):
-                joined.give_up()
-            joined.close()
-            raise
+        except BaseException as error:
+            ended = _told(joined, error)
+            if ended is error:
+                raise
+            raise ended from None
     _raise_interrupted(order, state)
     return RunHandle(state, devices, trainer.model)
 
@@ -238,7 +230,25 @@ def _obey_at_once() -> None:
         raise Interrupted(number, TrainedState(parameters={}, buffers={}, stopped_by=name))
 
 
-def _end_left_out(error: LeftOutError) -> NoReturn:
-    # A status of its own: whoever started the ranks can tell it from an error of the script.
-    print(error, file=sys.stderr)  # noqa: T201
-    raise SystemExit(LEFT_OUT) from None
+def _told(team: Team, error: BaseException) -> BaseException:
+    """Tell the others why this rank ends, and return what ends it."""
+    ended = error
+    # The store may be gone with the others.
+    with contextlib.suppress(RuntimeError):
+        if isinstance(error, LeftOutError):
+            # A status of its own: whoever started the ranks can tell it from an error of the script.
+            ended = _ended(error, LEFT_OUT)
+        elif isinstance(error, TeamError) and team.has_failed():
+            ended = _ended(error, 1)  # its traceback would hide that of the rank that failed
+        elif isinstance(error, Exception):
+            team.fail(f"{type(error).__name__}: {error}")
+        else:
+            # Where nobody waits for this process, its end would show as silence only.
+            team.give_up()
+    team.close()
+    return ended
+
+
+def _ended(error: Exception, status: int) -> SystemExit:
+    sys.stderr.write(f"{error}\n")
+    return SystemExit(status)

@@ -55,16 +55,6 @@ def digests(folder):
 
 
 @pytest.mark.slow
-def test_script_under_torchrun_has_the_bits_of_one_device_on_every_rank(alone, tmp_path):
-    done = torchrun("--nproc-per-node", 2, SCRIPT, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert digests(tmp_path) == {"digest-0": f"{alone} 2", "digest-1": f"{alone} 2"}
-    epochs = (tmp_path / "epochs").read_text().splitlines()
-    assert epochs == [f"{epoch} of rank 0" for epoch in range(EPOCHS)]
-    assert (tmp_path / "run" / "checkpoints").is_dir()
-
-
-@pytest.mark.slow
 def test_restart_of_torchrun_after_a_kill_continues_with_the_same_bits(alone, tmp_path):
     words = ("--nproc-per-node", 2, "--max-restarts", 2, SCRIPT, tmp_path, "kill")
     done = torchrun(*words)
