@@ -342,7 +342,7 @@ class TrainerBuilder:
         return self.on("epoch_start", fn)
 
     def metrics_fn(self, fn: Callable[[Any], object]) -> Self:
-        """Call `fn(metrics)` after every epoch; with several devices in the process that began the run."""
+        """Call `fn(metrics)` after every epoch: once for all devices, where the run began, or on rank 0."""
         self._metrics_fns.append(fn)
         return self
 

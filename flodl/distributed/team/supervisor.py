@@ -311,6 +311,10 @@ class _Attempt:
             return _code(self._statuses[failed])
         if 0 in self._statuses.values():
             return 0
+        if self._signals:
+            return _code(
+                next(self._statuses[rank] for rank in self._statuses if rank in self._order.ranks)
+            )
         if not self._signals:
             say("no rank is left")
         return _code(next(iter(self._statuses.values())))

@@ -18,10 +18,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import torch
+from torch.distributed import DistError
 
 from flodl.distributed.place import Place
 from flodl.distributed.team.exact_runner import ExactRunner, ExactWork
 from flodl.distributed.team.failures import LeftOutError, TeamError
+from flodl.distributed.team.heartbeat import STORE_LOST
 from flodl.distributed.team.joining import join, leave
 from flodl.distributed.team.parcel import LEFT_OUT
 from flodl.distributed.team.team import Team
@@ -107,7 +109,7 @@ def train_joined(
             state, devices, trainer = _train(joined, order, device, held)
             leave(joined, place)
         except BaseException as error:
-            ended = _told(joined, error)
+            ended = _told(joined, place, error)
             if ended is error:
                 raise
             raise ended from None
@@ -230,16 +232,21 @@ def _obey_at_once() -> None:
         raise Interrupted(number, TrainedState(parameters={}, buffers={}, stopped_by=name))
 
 
-def _told(team: Team, error: BaseException) -> BaseException:
+def _told(team: Team, place: Place, error: BaseException) -> BaseException:
     """Tell the others why this rank ends, and return what ends it."""
     ended = error
     # The store may be gone with the others.
     with contextlib.suppress(RuntimeError):
-        if isinstance(error, LeftOutError):
+        if isinstance(error, DistError):
+            where = "{}:{}".format(*place.address)
+            ended = _ended(
+                f"the store of the ranks at {where} is gone, so this one ends: {error}", STORE_LOST
+            )
+        elif isinstance(error, LeftOutError):
             # A status of its own: whoever started the ranks can tell it from an error of the script.
-            ended = _ended(error, LEFT_OUT)
+            ended = _ended(str(error), LEFT_OUT)
         elif isinstance(error, TeamError) and team.has_failed():
-            ended = _ended(error, 1)  # its traceback would hide that of the rank that failed
+            ended = _ended(str(error), 1)  # its traceback would hide that of the rank that failed
         elif isinstance(error, Exception):
             team.fail(f"{type(error).__name__}: {error}")
         else:
@@ -249,6 +256,6 @@ def _told(team: Team, error: BaseException) -> BaseException:
     return ended
 
 
-def _ended(error: Exception, status: int) -> SystemExit:
-    sys.stderr.write(f"{error}\n")
+def _ended(message: str, status: int) -> SystemExit:
+    sys.stderr.write(f"{message}\n")
     return SystemExit(status)

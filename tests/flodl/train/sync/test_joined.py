@@ -5,13 +5,22 @@ import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.distributed import DistError
 
-from flodl import DeviceError, TrainingError
+from flodl import DeviceError, EpochMetrics, RunDirectory, RunError, TrainedState, TrainingError
 from flodl.distributed.place import place_of
+from flodl.distributed.team import LeftOutError, TeamError, joining
+from flodl.distributed.team.exact_runner import ExactRunner
+from flodl.train.builder import RankOrder
+from flodl.train.sync import joined
 from flodl.train.sync.joined import device_of, require_fit
 from tests.flodl.train.sync import shared_jobs as jobs
 
@@ -122,6 +131,70 @@ def test_device_of_a_rank_beyond_the_gpus_says_it(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(DeviceError, match="there are 2 GPUs"):
         device_of(place(LOCAL_RANK="2"), "all", None)
+
+
+def test_run_directory_that_is_held_refuses_all_ranks(tmp_path, monkeypatch):
+    order = RankOrder(jobs.builder("all").run_dir(tmp_path / "run"), "bits")
+    meeting = replace(place(), address=("127.0.0.1", free_port()), is_local=True)
+    monkeypatch.setattr(joining, "_numbers", iter([0, 0]))
+    monkeypatch.setattr(joining, "_served", {})
+
+    def agree(rank):
+        team = joining.join(replace(meeting, rank=rank, serves=rank == 0), "cpu", patience=20.0)
+        try:
+            with ExitStack() as held, pytest.raises(RunError) as found:
+                joined._agree(ExactRunner(team), order, torch.device("cpu"), held)
+            return str(found.value)
+        finally:
+            team.close()
+
+    with RunDirectory.at(tmp_path / "run").held(), ThreadPoolExecutor(2) as pool:
+        said = set(pool.map(agree, range(2)))
+    assert said == {f"{tmp_path / 'run'}: another process is training in this directory"}
+
+
+def test_teller_tells_monitor_and_callbacks_on_the_first_rank_only():
+    told = []
+    monitor = SimpleNamespace(
+        log=lambda epoch, seconds, scalars: told.append(epoch),
+        finish=lambda: told.append("finish"),
+        flush=lambda: told.append("flush"),
+    )
+    order = SimpleNamespace(parts={"monitor": monitor}, metrics_fns=[told.append])
+    metrics = EpochMetrics(epoch=3, avg_loss=1.0)
+    for is_first in (True, False):
+        teller = joined.FirstRankTeller(order, SimpleNamespace(is_first=is_first.__bool__))
+        teller(None, metrics)
+        for reason in ("finished", "SIGTERM"):
+            teller.end(TrainedState(parameters={}, buffers={}, stopped_by=reason))
+        assert told == [3, metrics, "finish", "flush"]
+
+
+@pytest.mark.parametrize(
+    ("error", "has_failed", "status", "calls"),
+    [
+        (LeftOutError("left out"), False, 75, ["close"]),
+        (DistError("no bytes"), False, 76, ["close"]),
+        (TeamError("rank 1 failed"), True, 1, ["close"]),
+        (ValueError("bad"), False, None, ["ValueError: bad", "close"]),
+        (KeyboardInterrupt(), False, None, ["dead", "close"]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_end_of_a_rank_is_told_to_the_others(capsys, error, has_failed, status, calls):
+    told = []
+    team = SimpleNamespace(
+        fail=told.append,
+        give_up=lambda: told.append("dead"),
+        close=lambda: told.append("close"),
+        has_failed=lambda: has_failed,
+    )
+    ended = joined._told(team, place(), error)
+    assert (ended is error) == (status is None)
+    assert told == calls
+    if status is not None:
+        assert ended.code == status
+        assert str(error) in capsys.readouterr().err
 
 
 @pytest.fixture
