@@ -32,6 +32,9 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
         "port", "fdl_cli.commands.port", "turn PyTorch code into flow graphs, and prove it", "Work"
     ),
     CommandEntry("graph", "fdl_cli.commands.graph", "draw the flow graph of a model", "Work"),
+    CommandEntry(
+        "launch", "fdl_cli.commands.launch", "train in several processes, one model", "Work"
+    ),
     CommandEntry("monitor", "fdl_cli.commands.monitor", "show runs in the browser, live", "Work"),
     CommandEntry(
         "checkpoint",

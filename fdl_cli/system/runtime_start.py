@@ -1,5 +1,7 @@
 """Start of a flodl module in the user's Python: `python -P runtime_start.py FOLDERS MODULE ARGUMENT...`.
 
+In place of a module it takes the path of a script, which is started as Python itself would do it.
+
 That Python has torch and need not have flodl. It then gets the runtime and the prover of the tool, and the
 one package that the runtime needs besides torch. They come from the folders that the tool names; packages
 of that Python come first.
@@ -37,4 +39,9 @@ if __name__ == "__main__":
     sys.meta_path.append(_Beside(sys.argv[1].split(os.pathsep)))
     module = sys.argv[2]
     del sys.argv[1:3]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    if module.endswith(".py"):
+        sys.path.insert(0, os.path.dirname(module))  # noqa: PTH120 - pathlib is not needed here
+        sys.argv[0] = module
+        runpy.run_path(module, run_name="__main__")
+    else:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import secrets
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -34,6 +35,7 @@ from flodl.train.stopping import NoBetter, StopRule, TrendRule
 
 if TYPE_CHECKING:
     from flodl.distributed import ElChe
+    from flodl.distributed.place import Place
     from flodl.distributed.team import ExactRunner
     from flodl.runs.directory import RunDirectory
     from flodl.step.recipe import Precision, TrainFn
@@ -86,6 +88,7 @@ class TrainerBuilder:
         self._settings: dict[str, Any] = {}
         self._checkpoint_fn: Callable[[int, nn.Module], object] | None = None
         self._checkpoint_every = 1
+        self._asked: int | str | Sequence[str] | None = None
         self._devices: tuple[str, ...] = ()
         self._policy = ""
         self._exact: Exactness = "sum"
@@ -224,12 +227,15 @@ class TrainerBuilder:
 
         Args:
             devices: their names, such as `["cuda:0", "cuda:1"]`; or a number of GPUs, and of processes on
-                the CPU where there is no GPU. `"all"` is every GPU of this machine, or the CPU.
+                the CPU where there is no GPU. `"all"` is every GPU of this machine, or the CPU. In a process
+                of torchrun, SLURM or `fdl launch`, it is those processes.
 
         Raises:
             DeviceError: a device is not there.
         """
-        self._devices = named_devices(devices)
+        self._asked = devices
+        # Where somebody else started the ranks, each looks for its own device in `run`.
+        self._devices = named_devices(devices) if _place() is None else ()
         return self
 
     def policy(self, policy: str, *, exact: Exactness | None = None) -> Self:
@@ -393,7 +399,7 @@ class TrainerBuilder:
         return self.on("epoch_start", fn)
 
     def metrics_fn(self, fn: Callable[[Any], object]) -> Self:
-        """Call `fn(metrics)` after every epoch; with several devices in the process that began the run."""
+        """Call `fn(metrics)` after every epoch: once for all devices, where the run began, or on rank 0."""
         self._metrics_fns.append(fn)
         return self
 
@@ -417,6 +423,9 @@ class TrainerBuilder:
             raise TrainingError(
                 f"{', '.join(sorted(self._cadence))}: settings of policy cadence, and the policy is sync"
             )
+        place = None if self._asked is None else _place()
+        if place is not None:
+            return self._run_joined(place)
         if len(self._devices) > 1 or self._policy == "sync":
             return self._run_shared()
         if self._devices:
@@ -428,6 +437,21 @@ class TrainerBuilder:
         state = trainer.fit(self._data, batch_size=self._batch_size, resume=self._resume)
         return RunHandle(state, (device,), trainer.model)
 
+    def _run_joined(self, place: Place) -> RunHandle:
+        """Train as one of the processes that a launcher or a batch system started."""
+        from flodl.train.sync.joined import device_of, require_fit, train_joined
+
+        asked, self._asked = self._asked, None
+        assert asked is not None
+        require_fit(place, asked)
+        device = device_of(place, asked, self._device)
+        if place.world_size < 2:
+            return self.device(device).run()
+        return train_joined(self._order(), place, device, self._team)
+
+    def _order(self) -> RankOrder:
+        return RankOrder(self, self._exact if self._policy == "sync" else None)
+
     def _run_shared(self) -> RunHandle:
         """Begin a training by the rules of several devices, which needs no process for one."""
         # Here, so that a training on one device does not import them.
@@ -436,7 +460,7 @@ class TrainerBuilder:
 
         if self._settings.get("seed") is None:
             self._settings["seed"] = secrets.randbits(31)
-        order = RankOrder(self, self._exact if self._policy == "sync" else None)
+        order = self._order()
         if len(self._devices) < 2:
             device = chosen_device(self._devices[0] if self._devices else self._device)
             return train_alone(order, device, self._metrics_fns)
@@ -543,6 +567,16 @@ class _CheckpointHook:
         version = metrics.epoch + 1
         if version % self.every == 0 and (self.is_first is None or self.is_first()):
             self.fn(version, training.model)
+
+
+def _place() -> Place | None:
+    """Return the place of this process among those that somebody else started, if any."""
+    if "RANK" not in os.environ and "FLODL_STORE" not in os.environ:
+        return None
+    # Here, so that a training on one device does not import it.
+    from flodl.distributed.place import place_of
+
+    return place_of(os.environ)
 
 
 def _made(factory: Any, device: torch.device) -> nn.Module:

@@ -129,9 +129,9 @@ def require_one_process() -> None:
         count = max(count, torch.distributed.get_world_size())
     if count > 1:
         raise DeviceError(
-            f"this is one of {count} processes (WORLD_SIZE), and Trainer starts its processes itself; "
-            "start it without a launcher and with `.devices(...)` on a builder, or use torch's "
-            "DistributedDataParallel in a loop of your own"
+            f"this is one of {count} processes (WORLD_SIZE), and each would train a model of its own; add "
+            '`.devices("all")` and `.policy("sync")` to `Trainer.builder(...)`, start the script without a '
+            "launcher, or use torch's DistributedDataParallel in a loop of your own"
         )
 
 

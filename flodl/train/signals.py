@@ -18,6 +18,15 @@ _PATIENCE: Final = 3.0
 _ECHO_SECONDS: Final = 0.2
 
 
+# Those that watch now. A wait far below the loop asks them.
+_watching: list[Signals] = []
+
+
+def asked_to_end() -> int:
+    """Return the number of the signal that the training which runs now has got, 0 for none."""
+    return next((each.number() for each in _watching if each.received), 0)
+
+
 @final
 class StopNow(BaseException):
     """Raised by a signal while the training waits; not an `Exception`, which user code may swallow."""
@@ -49,6 +58,7 @@ class Signals:
 
     def __enter__(self) -> Self:
         """Begin to watch; only the main thread can."""
+        _watching.append(self)
         if threading.current_thread() is threading.main_thread():
             for name in _NAMES:
                 number = signal.Signals.__members__.get(name)
@@ -59,6 +69,7 @@ class Signals:
 
     def __exit__(self, *_: object) -> None:
         """Stop watching; handlers of before are back."""
+        _watching.remove(self)
         if self._timer is not None:
             self._timer.cancel()
         for number, handler in self._before.items():

@@ -188,7 +188,8 @@ class Trainer:
         """
         if epochs is not None:
             self.settings = Settings(**{**_fields(self.settings), "epochs": epochs})
-        require_one_process()
+        if self._sharing is None or self._sharing.summer.world_size < 2:
+            require_one_process()
         source = self._source(data, batch_size)
         self._batch_size = batch_size
         if self.directory is None or (self._sharing is not None and self._sharing.is_locked):

@@ -8,6 +8,7 @@ waits for it. So a group that was given up is kept until its timeout, or until t
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import cache
@@ -21,8 +22,6 @@ from torch.distributed import AllreduceOptions, BroadcastOptions, ProcessGroupGl
 from flodl.distributed.team.failures import PeerLostError
 
 _LOOK: Final = timedelta(milliseconds=50)  # how often a wait asks whether it still makes sense
-# Groups with a collective that still waits: see the opening of the module.
-_given_up: list[Any] = []
 
 
 @final
@@ -36,6 +35,7 @@ class Group:
         connect: seconds within which all members must connect.
         patience: seconds after which a collective that waits fails by itself.
         is_hopeless: whether a wait makes no sense any more; asked while a collective waits.
+        hostname: address on which this rank listens for the others; nothing for the choice of Gloo.
 
     Raises:
         PeerLostError: a member did not connect.
@@ -50,10 +50,11 @@ class Group:
         connect: float,
         patience: float,
         is_hopeless: Callable[[], bool],
+        hostname: str = "127.0.0.1",
     ) -> None:
         gloo: Any = ProcessGroupGloo  # torch's types leave the options out
         options: Any = gloo._Options()
-        options._devices = [_device()]
+        options._devices = [_device(hostname)]
         options._timeout = timedelta(seconds=connect)
         try:
             group = gloo(store, position, size, options)
@@ -98,7 +99,7 @@ class Group:
             else:
                 return
             if self._is_hopeless():
-                _given_up.append((self._group, work, buffers))
+                _keep((self._group, work, buffers))
                 raise PeerLostError("a member is silent, or the others regroup") from None
 
     def _check(self, work: Any) -> None:
@@ -109,7 +110,14 @@ class Group:
             raise PeerLostError(f"a member is lost: {error}") from None
 
 
+def _keep(group: Any) -> None:
+    """Keep a group with a collective that still waits, also when the process ends: see the opening."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
+
+
 @cache
-def _device() -> Any:
-    # Loopback: the team lives on one host. All generations share the thread of the device.
-    return ProcessGroupGloo.create_device(hostname="127.0.0.1", lazy_init=False)
+def _device(hostname: str) -> Any:
+    # All generations share the thread of the device.
+    if not hostname:
+        return ProcessGroupGloo.create_default_device(lazy_init=False)
+    return ProcessGroupGloo.create_device(hostname=hostname, lazy_init=False)

@@ -22,6 +22,8 @@ from typing import Final, final
 
 from torch._C._distributed_c10d import TCPStore
 
+from flodl.distributed.team.scope import Scope
+
 STORE_LOST: Final = 76  # exit status of a worker whose parent is gone
 _LONGEST_INTERVAL: Final = 0.5
 _START: Final = 120.0  # seconds more for a rank that imports
@@ -36,10 +38,16 @@ class Heartbeat:
         ranks: the ranks to watch.
         patience: seconds of silence after which a rank counts as hung.
         own: the rank that gives signs; `None` only watches.
+        scope: the part of the store in which the signs are.
     """
 
     def __init__(
-        self, address: tuple[str, int], ranks: Iterable[int], patience: float, own: int | None
+        self,
+        address: tuple[str, int],
+        ranks: Iterable[int],
+        patience: float,
+        own: int | None,
+        scope: Scope | None = None,
     ) -> None:
         self.interval = min(_LONGEST_INTERVAL, patience / 10)
         self._patience = patience
@@ -47,9 +55,10 @@ class Heartbeat:
         self._silence = {rank: 0.0 for rank in ranks if rank != own}
         self._seen = dict.fromkeys(self._silence, 0)
         host, port = address
-        self._store = TCPStore(
+        whole = TCPStore(
             host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=60)
         )
+        self._store = (scope or Scope()).of_training(whole)
         if own is not None:
             self._store.add(f"beat/{own}", 1)  # at once: it may be stopped before the first look
         self._ended = threading.Event()
@@ -89,6 +98,6 @@ class Heartbeat:
         if self._own is None or self._ended.is_set():
             return
         # The main thread may be anywhere, also in a collective that never ends.
-        print("the process that started this rank is gone; the rank ends", file=sys.stderr)  # noqa: T201
+        sys.stderr.write("the process with the store of the ranks is gone; this one ends\n")
         sys.stderr.flush()
         os._exit(STORE_LOST)

@@ -36,6 +36,7 @@ from torch._C._distributed_c10d import TCPStore
 
 from flodl.distributed.team.failures import TeamError, WorkerError
 from flodl.distributed.team.heartbeat import Heartbeat
+from flodl.distributed.team.joining import require_possible
 from flodl.distributed.team.parcel import LEFT_OUT, PARCEL, SETTINGS, pack
 
 _GRACE: Final = 1.0  # seconds between the request to end and the kill
@@ -89,12 +90,7 @@ def launch(
         {0: 0, 1: 1}
     """
     names = _named_devices(devices)
-    if not patience > 0:
-        raise TeamError(f"patience is {patience} s; give a number above 0, or leave it out for 30")
-    if not 1 <= min_ranks <= len(names):
-        raise TeamError(
-            f"min_ranks is {min_ranks} with {len(names)} devices; give a number from 1 to {len(names)}"
-        )
+    require_possible(patience, min_ranks, len(names))
     scratch = _scratch_with({"function": job, "args": args, "kwargs": kwargs})
     try:
         return TeamHandle(names, Path(run_dir), scratch, patience, min_ranks)
@@ -122,7 +118,7 @@ class TeamHandle:
         self, devices: Sequence[str], run_dir: Path, scratch: Path, patience: float, min_ranks: int
     ) -> None:
         self._scratch = scratch
-        self._store, port = _open_store()
+        self._store, port = open_store()
         ranks = range(len(devices))
         settings = {
             "host": "127.0.0.1", "port": port, "devices": list(devices), "patience": patience,
@@ -245,7 +241,7 @@ class TeamHandle:
             process.wait()
         with self._reaping:
             if sys.platform == "linux":
-                _signal_session(process.pid, signal.SIGKILL)
+                signal_session(process.pid, signal.SIGKILL)
             self._statuses[rank] = process.wait()
         self._store.set(f"dead/{rank}", str(self._statuses[rank]))
         self._changed.set()
@@ -262,7 +258,7 @@ class TeamHandle:
             with self._reaping:
                 if rank not in self._statuses:
                     # The whole session: a rank may have processes of its own that load data.
-                    _signal_session(process.pid, signal.SIGKILL if is_final else signal.SIGTERM)
+                    signal_session(process.pid, signal.SIGKILL if is_final else signal.SIGTERM)
 
     def _state(self, rank: int) -> RankState:
         status = self._statuses.get(rank)
@@ -368,14 +364,21 @@ def _scratch_with(job: Mapping[str, Any]) -> Path:
     )
 
 
-def _open_store() -> tuple[TCPStore, int]:
-    """Return the store and its port; it listens on the loopback alone, which TCPStore by itself does not."""
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    listener.listen(256)
+def open_store(host: str = "127.0.0.1", port: int = 0) -> tuple[TCPStore, int]:
+    """Return a store and its port; it listens on this address alone, which TCPStore by itself does not.
+
+    Raises:
+        OSError: nothing can listen there.
+
+    Example:
+        >>> store, port = open_store()
+        >>> store.port == port
+        True
+    """
+    listener = socket.create_server((host, port), backlog=256)
     port = listener.getsockname()[1]
     store = TCPStore(
-        "127.0.0.1",
+        host,
         port,
         is_master=True,
         wait_for_workers=False,
@@ -390,7 +393,8 @@ def _pid_to_die_with() -> int:
     return os.getpid() if threading.current_thread() is threading.main_thread() else 0
 
 
-def _signal_session(pid: int, number: signal.Signals) -> None:
+def signal_session(pid: int, number: signal.Signals) -> None:
+    """Send a signal to all processes of the session that a process leads."""
     with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody of it is left
         os.killpg(pid, number)
 

@@ -29,8 +29,12 @@ from flodl.distributed.control import ControlRow
 from flodl.distributed.team.failures import DesyncError, LeftOutError, PeerLostError, TeamError
 from flodl.distributed.team.group import Group
 from flodl.distributed.team.heartbeat import Heartbeat
+from flodl.distributed.team.scope import Scope
 
 _POLL: Final = 0.002
+_LONG: Final = 2.0  # seconds of a wait after which it is asked whether it still makes sense
+FAILED: Final = "failed"  # key of the first error of a rank
+LOST: Final = "lost"  # keys of the ranks without which the others went on
 _CONNECT: Final = 2.0  # seconds for the first try to connect a generation; doubled by each failure
 
 
@@ -46,12 +50,16 @@ class Team:
         devices: device of each rank that starts.
         patience: seconds for which the others wait for a rank that gives no sign of life.
         min_ranks: fewer ranks than these end the run.
+        scope: the part of the store that this team has, and where this rank listens.
 
     Attributes:
         rank: id of this rank.
         device: name of its device.
         members: ids of the ranks of this generation, ascending.
         generation: number of the generation, from 0.
+        patience: seconds for which this rank waits for one that gives no sign of life.
+        on_long_wait: called again and again while this rank waits for others that are slow or lost; it may
+            raise an error of its own.
         regroup_seconds: time that the last change of members took, from the failure on.
 
     Example:
@@ -75,22 +83,28 @@ class Team:
         *,
         patience: float = 30.0,
         min_ranks: int = 1,
+        scope: Scope | None = None,
     ) -> None:
+        scope = scope or Scope()
         self.rank = rank
         self.device = devices[rank]
         self.members = tuple(range(len(devices)))
         self.generation = -1
         self.regroup_seconds = 0.0
-        self._patience = patience
+        self.on_long_wait: Callable[[], object] = _do_nothing
+        self.patience = patience
         self._min_ranks = min_ranks
         self._connect = _CONNECT
         self._group: Group | None = None
         self._left_out: LeftOutError | None = None
+        self._hostname = scope.hostname
         host, port = address
-        self._store = TCPStore(
+        whole = TCPStore(
             host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=60)
         )
-        self._heartbeat = Heartbeat(address, self.members, patience, rank)
+        self._store = scope.of_training(whole)
+        self._deaths = scope.of_start(whole)
+        self._heartbeat = Heartbeat(address, self.members, patience, rank, scope)
 
     @property
     def position(self) -> int:
@@ -104,7 +118,7 @@ class Team:
 
         Raises:
             LeftOutError: the others went on without this rank.
-            TeamError: too few ranks are left.
+            TeamError: too few ranks are left, or one of them failed with an error.
         """
         while True:
             try:
@@ -168,6 +182,19 @@ class Team:
         """Count an event over all ranks, and return how often it happened so far."""
         return self._store.add(f"count/{event}", 1)
 
+    def counted(self, event: str) -> int:
+        """Return how often an event happened so far."""
+        return self._store.add(f"count/{event}", 0)
+
+    def give_up(self) -> None:
+        """Tell the others that this rank is as good as dead, so that they need not wait for its silence."""
+        self._deaths.set(f"dead/{self.rank}", "")
+
+    def fail(self, reason: str) -> None:
+        """Tell the others that this rank failed with an error that they would meet too: all of them end."""
+        told = json.dumps({"rank": self.rank, "reason": reason})
+        self._deaths.compare_set(FAILED, "", told)  # the first one counts
+
     def finish(self) -> None:
         """Leave the team when all members leave it: a connection closed earlier would be a loss to them."""
         self._store.set(f"finished/{self.rank}", "")
@@ -221,6 +248,7 @@ class Team:
 
     def _regroup(self) -> Group:
         """Enter the next generation, and connect to its members."""
+        self._require_no_failure()
         self.generation += 1
         prefix = f"g{self.generation}"
         self._store.set(f"{prefix}/open", "")
@@ -239,14 +267,15 @@ class Team:
             self.position,
             len(self.members),
             connect=self._connect,
-            patience=self._patience,
+            patience=self.patience,
             is_hopeless=self._is_hopeless,
+            hostname=self._hostname,
         )
 
     def _enter(self, members: list[int]) -> None:
         if self.rank not in members:
             self._left_out = LeftOutError(
-                f"rank {self.rank} was silent for more than {self._patience} s, so ranks {members} went on "
+                f"rank {self.rank} was silent for more than {self.patience} s, so ranks {members} went on "
                 "without it; raise the patience if the machine only was busy"
             )
             raise self._left_out
@@ -256,11 +285,14 @@ class Team:
                 f"{left} left, and min_ranks is {self._min_ranks}; "
                 "start again with the devices that work, or lower min_ranks"
             )
+        for lost in set(self.members) - set(members):
+            self._deaths.set(f"{LOST}/{lost}", "")
         self.members = tuple(members)
 
     def _await(self, prefix: str, step: str, until: str | None) -> None:
         """Wait until each member took a step, is dead or is silent; or until a key exists."""
         waiting = list(self.members)
+        long = time.monotonic() + _LONG
         while waiting and not (until and self._store.check([until])):
             waiting = [
                 rank
@@ -268,13 +300,27 @@ class Team:
                 if not self._store.check([f"{prefix}/{step}/{rank}"]) and self._may_come(rank)
             ]
             if waiting:
+                self._require_no_failure()
                 time.sleep(_POLL)
+                if time.monotonic() > long:
+                    self.on_long_wait()
+
+    def has_failed(self) -> bool:
+        """Return True if a rank failed with an error that all would meet."""
+        return self._deaths.check([FAILED])
+
+    def _require_no_failure(self) -> None:
+        if self.has_failed():
+            told = json.loads(self._deaths.get(FAILED))
+            raise TeamError(
+                f"rank {told['rank']} failed, so rank {self.rank} ends too: {told['reason']}"
+            )
 
     def _has(self, key: str, rank: int) -> bool:
-        return self._store.check([key]) and not self._store.check([f"dead/{rank}"])
+        return self._store.check([key]) and not self._deaths.check([f"dead/{rank}"])
 
     def _may_come(self, rank: int) -> bool:
-        if self._store.check([f"dead/{rank}"]) or self._heartbeat.is_silent(rank):
+        if self._deaths.check([f"dead/{rank}"]) or self._heartbeat.is_silent(rank):
             return False
         return not self._store.check([f"finished/{rank}"])
 
@@ -283,6 +329,9 @@ class Team:
         if any(self._heartbeat.is_silent(rank) for rank in self.members):
             return True
         return self._store.check([f"g{self.generation + 1}/open"])
+
+
+def _do_nothing() -> None: ...
 
 
 def require_agreement(rows: Sequence[ControlRow]) -> None:

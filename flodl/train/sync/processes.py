@@ -109,7 +109,7 @@ def train_rank(
     sharing = order.sharing(runner)
     with threads(computing):
         trainer = order.trainer(torch.device(team.device), sharing)
-        _require_equal_models(runner, trainer.model)
+        require_equal_models(runner, trainer.model)
         teller = Teller(Path(told), sharing.is_first)
         trainer.on("epoch", teller.epoch)
         if tells_windows:
@@ -119,7 +119,7 @@ def train_rank(
     return state if team.rank in runner.members[:2] else None
 
 
-def _require_equal_models(runner: ExactRunner, model: torch.nn.Module) -> None:
+def require_equal_models(runner: ExactRunner, model: torch.nn.Module) -> None:
     """Raise a DesyncError unless all ranks made the same model, before the first step."""
     crc = 0
     for name, each in model.state_dict().items():

@@ -6,12 +6,12 @@ import pytest
 
 from flodl.distributed.team import heartbeat
 from flodl.distributed.team.heartbeat import Heartbeat
-from flodl.distributed.team.launcher import _open_store
+from flodl.distributed.team.launcher import open_store
 
 
 @pytest.fixture
 def store():
-    return _open_store()
+    return open_store()
 
 
 def wait_until(condition):

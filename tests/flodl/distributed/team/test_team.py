@@ -8,14 +8,14 @@ import torch
 
 from flodl.distributed import ControlRow
 from flodl.distributed.team import LeftOutError, PeerLostError, Team
-from flodl.distributed.team.launcher import _open_store
+from flodl.distributed.team.launcher import open_store
 
 pytestmark = pytest.mark.torch
 
 
 @pytest.fixture
 def store():
-    return _open_store()
+    return open_store()
 
 
 def row(rank, **fields):
