@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 from docs._build.running import ROOT
 
@@ -16,18 +17,26 @@ def write_api_pages(target: Path) -> None:
     groups = split_groups(done.stdout)
     for title, text in groups.items():
         (target / f"{slug(title)}.md").write_text(f"# {title}\n\n{text}", encoding="utf-8")
-    rows = [f"| [{title}]({slug(title)}.md) | {names_in(text)} |" for title, text in groups.items()]
-    listed = "\n".join(["# API reference", "", _INTRODUCTION, "", "| Purpose | Names |", "|---|---|"])
-    (target / "index.md").write_text("\n".join([listed, *rows]) + "\n", encoding="utf-8")
+    rows = [
+        f"| [{title}]({slug(title)}.md) | {names_in(text, title)} |"
+        for title, text in groups.items()
+    ]
+    (target / "index.md").write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
 
 
-_INTRODUCTION = (
-    "All public names of `flodl`, by purpose. [`fdl api-ref NAME`](../api-ref.md) prints the same text in a terminal."
-)
+HEAD: Final = """# API reference
+
+All public names of `flodl`, by purpose. [`fdl api-ref NAME`](../api-ref.md) prints the same text in a terminal.
+
+| Purpose | Names |
+|---|---|
+"""
 
 
 def split_groups(markdown: str) -> dict[str, str]:
-    """Return the text of every group by its title; headings move up one level, and repeated groups are joined.
+    """Return the text of every group by its title; repeated groups are joined.
+
+    Names move up one level, and members stay below them.
 
     Example:
         >>> split_groups("# all\\n\\n## Losses\\n\\n### `l1_loss`\\n\\nMean.\\n")
@@ -37,15 +46,15 @@ def split_groups(markdown: str) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     for group in groups:
         title, _, text = group.partition("\n")
-        moved = re.sub(r"^### ", "## ", text.strip("\n"), flags=re.MULTILINE)
+        moved = re.sub(r"^### (`[^.`]+`)$", r"## \1", text.strip("\n"), flags=re.MULTILINE)
         found.setdefault(title, []).append(moved)
     return {title: "\n\n".join(texts) + "\n" for title, texts in found.items()}
 
 
-def names_in(text: str) -> str:
-    """Return the names that a page explains, without members, as inline code."""
+def names_in(text: str, title: str) -> str:
+    """Return links to the names that a page explains, without members."""
     names = re.findall(r"^## `([^.`]+)`$", text, re.MULTILINE)
-    return ", ".join(f"`{name}`" for name in names)
+    return ", ".join(f"[`{name}`]({slug(title)}.md#{name.lower()})" for name in names)
 
 
 def slug(title: str) -> str:

@@ -80,7 +80,7 @@ def start(run: str) -> subprocess.Popen:
 
 
 def wait_for_checkpoints(run: str, count: int) -> None:
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 120
     while len(list(Path(run, "checkpoints").glob("step-*.fdl"))) < count:
         assert time.monotonic() < limit, "there is no checkpoint"
         time.sleep(0.02)

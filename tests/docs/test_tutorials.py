@@ -23,6 +23,7 @@ def shown_in(page):
 
 @pytest.mark.slow
 @pytest.mark.torch
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_tutorial_shows_what_is_stored(path, staged, golden):
     page = (staged / "tutorials" / f"{path.stem}.md").read_text(encoding="utf-8")
