@@ -182,7 +182,7 @@ fresh = FlowBlock(8)
 fresh.load_state_dict(block.state_dict())
 program = torch.export.export(fresh, (x,))
 torch.testing.assert_close(program.module()(x), block(x))
-print(len(program.graph_signature.parameters), "parameters")
+print(len(program.graph_signature.parameters), "parameter tensors")
 
 # %% [markdown]
 # ## Where next

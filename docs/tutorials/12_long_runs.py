@@ -114,7 +114,10 @@ assert saved[-1].step < 200  # it is not finished
 # The same settings continue the run, here without the pause and in this process:
 
 # %%
-from long_training import make_model, prepared
+import runpy
+
+program = runpy.run_path("long_training.py")
+make_model, prepared = program["make_model"], program["prepared"]
 
 continued = prepared("runs/killed").run().join()
 print(continued.stopped_by, "after", continued.steps, "steps")
