@@ -3,12 +3,13 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, final
 
 Kind = Literal["markdown", "code"]
 HEADER: Final = re.compile(r"^# %%(?: \[(?P<kind>\w+)\])?\s*$")
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One cell: its kind, its text, and the line of the file at which the text begins."""
@@ -18,6 +19,7 @@ class Cell:
     line: int
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tutorial:
     """A tutorial: the stem of its file and its cells."""

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, final, runtime_checkable
 
 from docs._build.percent import Cell, parse_cells
 
@@ -26,6 +26,7 @@ ROOT: Final = Path(__file__).parents[2]
 LIMIT_S: Final = 300
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """What one code cell showed: its printed lines and value, and a picture if the value has one."""

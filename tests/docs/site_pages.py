@@ -11,6 +11,7 @@ LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "vide
 LINKS_THAT_LOAD = {"stylesheet", "preload", "preconnect", "dns-prefetch", "icon", "modulepreload"}
 
 
+@final
 @dataclass
 class Page:
     """One page: addresses that it loads, addresses that it links to, and its anchors."""

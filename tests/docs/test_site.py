@@ -5,6 +5,7 @@ import http.server
 import threading
 import time
 from pathlib import Path
+from typing import final
 
 import pytest
 import yaml
@@ -94,6 +95,7 @@ def test_dead_and_external_addresses_of_a_page_are_found(tmp_path):
     assert external_in_styles(tmp_path) == ["a.css: https://example.org/f"]
 
 
+@final
 class Quiet(http.server.SimpleHTTPRequestHandler):
     """A file server that prints nothing."""
 
