@@ -83,10 +83,15 @@ def tasks_of_a_new_project():
     return set(yaml.safe_load(manifest)["commands"])
 
 
+def tasks_of_this_checkout():
+    manifest = (ROOT / "fdl.yml").read_text(encoding="utf-8")
+    return set(yaml.safe_load(manifest)["commands"])
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_commands_and_options_exist(path):
     wrong = []
-    tasks = tasks_of_a_new_project() | {"foo"}
+    tasks = tasks_of_a_new_project() | tasks_of_this_checkout() | {"foo"}
     for line in commands_in(path):
         # After a lone -- come words of a program of the user.
         words = line.replace("./fdl", "fdl").partition(" -- ")[0].split()[1:]
