@@ -2,7 +2,7 @@
 
 Run: `python benchmarks/scale.py [--json FILE]` (about three minutes, one thread for each rank)
 
-A unit is a real step of a 1 MB model; then its rank sleeps until the time of its speed is over. The ideal is
+A unit is a real step of a 1 MB model; then its rank waits until the time of its speed is over. The ideal is
 the sum of the speeds of all ranks, from the first batch of an epoch to its end. `DistributedDataParallel`
 and PostLocalSGD of torch train under the same emulator in the same run: they give each rank as many batches,
 so they can reach 57 % at 10 and 25 ms; another figure means that the machine is busy, or the emulator wrong.
@@ -49,6 +49,7 @@ CADENCE = {
 }
 SLOWER, SLOWS_AFTER, SLOWED_BAR = 10.0, 2.0, 0.80
 REAL_RATIO, REAL_BAR = 2.5, 0.85
+_GAP, _LATE = 1e-3, 3e-4  # seconds
 HEAD = ("| Run | Time of a batch on each rank | Share of the ideal | Bar |", "|---|---|---|---|")
 COSTS = ("| Cost | Time |", "|---|---|")
 
@@ -80,7 +81,7 @@ class Emulated:
     def __init__(self, speeds: tuple[float, ...], slows_after: float = 0.0) -> None:
         self.speeds, self.slows_after = speeds, slows_after
         self.rank = 0
-        self.deadline = self.began = 0.0
+        self.deadline = self.began = self.ended = 0.0
         self.in_backward = False
 
     def note_rank(self, training: Any) -> None:
@@ -100,7 +101,9 @@ class Emulated:
         return self.speeds[self.rank] * (SLOWER if late and is_last else 1.0)
 
     def __call__(self, model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
-        self.deadline = time.perf_counter() + self.seconds
+        now = time.perf_counter()
+        # Reading a batch and freeing gradients are parts of a unit; a window of waiting is none.
+        self.deadline = (self.ended if now - self.ended < _GAP else now) + self.seconds
         if self.in_backward:
             batch = _Until.apply(batch.clone().requires_grad_(), self.deadline)  # type: ignore[no-untyped-call]
         return loss_of(model, batch)
@@ -108,7 +111,15 @@ class Emulated:
     def wait(self, training: Any, loss: Any) -> None:
         """Sleep until the unit is over, its update included."""
         del training, loss
-        time.sleep(max(0.0, self.deadline - time.perf_counter()))
+        _sleep_until(self.deadline)
+        self.ended = time.perf_counter()
+
+
+def _sleep_until(deadline: float) -> None:
+    """Sleep, and look at the clock at the end: a sleep is late by tenths of a millisecond."""
+    time.sleep(max(0.0, deadline - _LATE - time.perf_counter()))
+    while time.perf_counter() < deadline:
+        pass
 
 
 @final
@@ -125,7 +136,7 @@ class _Until(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
-        time.sleep(max(0.0, ctx.deadline - time.perf_counter()))
+        _sleep_until(ctx.deadline)
         return gradient, None
 
 

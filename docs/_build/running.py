@@ -29,7 +29,7 @@ LIMIT_S: Final = 300
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What one code cell showed: its printed lines and value, and a picture if the value has one."""
+    """Output of one code cell: its printed lines and value, and a picture if the value has one."""
 
     printed: str = ""
     picture: str = ""

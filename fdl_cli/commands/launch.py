@@ -173,7 +173,7 @@ def run(context: Context, options: LaunchOptions) -> CommandResult[LaunchData]:
 
 
 def show(result: CommandResult[LaunchData], console: Console) -> None:
-    """Say how many ranks are through; what they print has been printed."""
+    """Say how many ranks are through; their output has been printed."""
     ranks = result.data.ranks
     if ranks:
         through = sum(each.status == 0 for each in ranks)

@@ -64,7 +64,7 @@ class ControlRow:
         drift: relative distance of its weights from the mean of the last averaging.
         loss: mean loss of the completed units; `None` if unknown.
         crc: checksum of the state that all ranks must share, below 2**53.
-        wish: what the rank wants of all ranks at the end of this window: 1 to stop, 2 to save, 3 for both.
+        wish: a request to all ranks at the end of this window: 1 to stop, 2 to save, 3 for both.
 
     Example:
         >>> from flodl.distributed import ControlRow

@@ -75,7 +75,7 @@ class TrainStep:
 
     @property
     def scaler(self) -> torch.amp.GradScaler | None:
-        """What scales the loss, if something does."""
+        """The scaler of the loss, if there is one."""
         return self._eager.scaler
 
     @property

@@ -6,8 +6,6 @@ import inspect
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, final, get_args
 
@@ -20,9 +18,10 @@ from flodl.nn.optimizers import optimizer_of
 from flodl.nn.rng import seed_all
 from flodl.observe.trend import Mode, Trend
 from flodl.runs.checkpoints import Keep
-from flodl.train.hooks import Hook, Hooks, MetricsHook
+from flodl.train.hooks import CheckpointHook, Hook, Hooks, MetricsHook
 from flodl.train.outcome import RunHandle
 from flodl.train.protocols import MonitorLike
+from flodl.train.rank_order import RankOrder
 from flodl.train.schedules import Every, Wanted
 from flodl.train.settings import (
     Exactness,
@@ -36,14 +35,12 @@ from flodl.train.stopping import NoBetter, StopRule, TrendRule
 if TYPE_CHECKING:
     from flodl.distributed import ElChe
     from flodl.distributed.place import Place
-    from flodl.distributed.team import ExactRunner
     from flodl.runs.directory import RunDirectory
     from flodl.step.recipe import Precision, TrainFn
     from flodl.step.step import Mode as StepMode
     from flodl.train.cadence.averaging import Averaging
     from flodl.train.checkpointing import ResumeFrom
     from flodl.train.evaluation import EvalFn
-    from flodl.train.state import TrainedState
     from flodl.train.sync.sharing import Sharing
     from flodl.train.trainer import Trainer
 
@@ -477,7 +474,7 @@ class TrainerBuilder:
         hooks = self._hooks
         is_first = None if sharing is None else sharing.is_first
         if self._checkpoint_fn is not None:
-            hook = _CheckpointHook(self._checkpoint_fn, self._checkpoint_every, is_first)
+            hook = CheckpointHook(self._checkpoint_fn, self._checkpoint_every, is_first)
             hooks.add("on_epoch", hook)
         return self._trainer(
             model,
@@ -494,89 +491,6 @@ class TrainerBuilder:
     def _set(self, **settings: Any) -> Self:
         self._settings.update(settings)
         return self
-
-
-@final
-@dataclass(frozen=True)  # no slots: an error names the part that cannot travel
-class RankOrder:
-    """What a process of a training on several devices needs to know, as it travels to it.
-
-    Attributes:
-        builder: the decisions.
-        exact: how equal to one device the numbers of policy Sync are; `None` for policy Cadence.
-    """
-
-    builder: TrainerBuilder
-    exact: Exactness | None
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings that were made."""
-        return self.builder._settings
-
-    @property
-    def parts(self) -> dict[str, Any]:
-        """Monitor, run directory, and what else is no setting."""
-        return self.builder._parts
-
-    @property
-    def metrics_fns(self) -> list[Callable[[Any], object]]:
-        """The functions that get the metrics of each epoch."""
-        return self.builder._metrics_fns
-
-    def stripped(self) -> RankOrder:
-        """Return the order without what stays in the process that began the run."""
-        builder = copy(self.builder)
-        builder._parts = {key: each for key, each in self.parts.items() if key != "monitor"}
-        builder._settings = {**self.settings, "progress": True, "on_signal": "return"}
-        builder._metrics_fns = []
-        return RankOrder(builder, self.exact)
-
-    def sharing(self, runner: ExactRunner) -> Sharing | Averaging:
-        """Return the share of one rank."""
-        from flodl.train.cadence.averaging import Averaging, CadenceOptions
-        from flodl.train.cadence.weights import Outer
-        from flodl.train.sync.sharing import Sharing
-
-        seed = self.settings["seed"]
-        if self.exact is not None:
-            return Sharing(summer=runner, exact=self.exact, seed=seed, is_locked=True)
-        chosen = dict(self.builder._cadence)
-        if "outer" in chosen:
-            chosen["outer"] = Outer(*chosen["outer"])
-        return Averaging(summer=runner, options=CadenceOptions(**chosen), seed=seed)
-
-    def trainer(self, device: torch.device, sharing: Sharing | Averaging) -> Trainer:
-        """Make model, optimizer and trainer of one rank."""
-        return self.builder._trainer_on(device, sharing)
-
-    def fit(self, trainer: Trainer) -> TrainedState:
-        """Train."""
-        builder = self.builder
-        return trainer.fit(builder._data, batch_size=builder._batch_size, resume=builder._resume)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _CheckpointHook:
-    fn: Callable[[int, nn.Module], object]
-    every: int
-    is_first: Callable[[], bool] | None
-
-    def __call__(self, training: Any, metrics: Any) -> None:
-        version = metrics.epoch + 1
-        if version % self.every == 0 and (self.is_first is None or self.is_first()):
-            self.fn(version, training.model)
-
-
-def _place() -> Place | None:
-    """Return the place of this process among those that somebody else started, if any."""
-    if "RANK" not in os.environ and "FLODL_STORE" not in os.environ:
-        return None
-    # Here, so that a training on one device does not import it.
-    from flodl.distributed.place import place_of
-
-    return place_of(os.environ)
 
 
 def _made(factory: Any, device: torch.device) -> nn.Module:
@@ -599,3 +513,13 @@ def _needs_argument(factory: Callable[..., Any]) -> bool:
         and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
         for each in parameters
     )
+
+
+def _place() -> Place | None:
+    """Return the place of this process among those that somebody else started, if any."""
+    if "RANK" not in os.environ and "FLODL_STORE" not in os.environ:
+        return None
+    # Here, so that a training on one device does not import it.
+    from flodl.distributed.place import place_of
+
+    return place_of(os.environ)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Hook: TypeAlias = "Callable[..., object]"
 
@@ -78,3 +81,19 @@ class MetricsHook:
         """Pass the metrics on."""
         del training
         self.fn(metrics)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CheckpointHook:
+    """The hook of a function that gets the model after every few epochs, on one rank."""
+
+    fn: Callable[[int, nn.Module], object]
+    every: int
+    is_first: Callable[[], bool] | None
+
+    def __call__(self, training: Any, metrics: Any) -> None:
+        """Pass version and model on."""
+        version = metrics.epoch + 1
+        if version % self.every == 0 and (self.is_first is None or self.is_first()):
+            self.fn(version, training.model)

@@ -48,7 +48,7 @@ class WindowReport:
         step: batches in total after it.
         seconds: how long it took.
         loss: the mean loss over its batches; NaN without one.
-        per_rank: what each rank that is alive did.
+        per_rank: the part of each rank that is alive.
         sync: seconds of the last sum over the ranks, 0 if it was not measured.
         drift: largest distance of a rank from the mean weights before, relative to the mean; 0 for policy
             Sync.

@@ -102,8 +102,8 @@ class AveragingWork:
     """The work of a window in which each rank trains for itself, as plain callables.
 
     Attributes:
-        train: trains what this rank can in the window, and returns its row; rank, window and the seconds of
-            the last sum are filled in.
+        train: trains as many units as this rank can in the window, and returns its row; rank and window are
+            filled in, and the seconds of the last sum are added to those of the row.
         note: returns a text for all other ranks, given the rows; `None` where the rows say that no rank has
             one.
         tensors: returns what this rank adds to the sums, given the rows and the texts. It is asked again
@@ -131,7 +131,7 @@ class Averaged:
     """The outcome of a window of averaging, the same on all ranks.
 
     Attributes:
-        rows: what the ranks that are alive reported.
+        rows: the reports of the ranks that are alive.
         tensors: the sums over these ranks.
         notes: their texts, by rank.
 
@@ -267,14 +267,16 @@ class ExactRunner:
     def average(self, work: AveragingWork) -> Averaged:
         """Train for one window, each rank for itself, and return the sums of what they add.
 
-        A rank that dies adds nothing: what it trained in this window is lost. All ranks call it.
+        A rank that dies adds nothing, and its units of this window are lost. All ranks call it.
 
         Raises:
             DesyncError: the ranks do not share one state any more.
             LeftOutError: the others went on without this rank.
             TeamError: too few ranks are left.
         """
-        row = replace(work.train(), rank=self.rank, window=self._window, sync=self._sync)
+        row = work.train()
+        sync = None if self._sync is None else self._sync + (row.sync or 0.0)
+        row = replace(row, rank=self.rank, window=self._window, sync=sync)
         window = _Window(0, self.members, {})
         while True:
             rows = self._team.gather(row)
@@ -298,9 +300,8 @@ class ExactRunner:
         notes = {}
         if note is not None:
             notes = dict(zip(self._team.members, self._team.gather_texts(note), strict=True))
-        own = work.tensors(rows, notes)
         began = time.perf_counter()
-        tensors = self._team.sum_up(own)
+        tensors = self._team.sum_up(work.tensors(rows, notes))
         self._sync = time.perf_counter() - began
         return Sums(
             tensors=tensors, notes=notes, held={}, busy={row.rank: row.busy for row in rows}

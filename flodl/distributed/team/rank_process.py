@@ -88,7 +88,7 @@ class RankProcess:
         ]
 
     def look(self) -> int | None:
-        """Return the status if the process has ended; what it left behind is ended then."""
+        """Return the status if the process has ended; its children are ended then."""
         if self.status is None and self._has_ended():
             if os.name == "posix":
                 signal_session(self._process.pid, signal.SIGKILL)

@@ -156,7 +156,7 @@ class Supervisor:
 
 @final
 class _Attempt:
-    """One start of all ranks; what happens on other hosts comes from the store.
+    """One start of all ranks; the store tells of other hosts.
 
     The store has `dead/<rank>` with the status of each rank that ended, `lost/<rank>` for one without which
     the others went on, the first error under `failed`, and `called off` after a signal.
@@ -236,7 +236,7 @@ class _Attempt:
             number = self._signals[self._passed_on]
             self._passed_on += 1
             self._keys.set(_CALLED_OFF, "")
-            # Asked twice, a rank ends at once; what ignores even that is ended the third time.
+            # Asked twice, a rank ends at once; one that ignores even that is ended the third time.
             self._send(number if self._passed_on < _FINAL else signal.SIGKILL)
 
     def _send(self, number: int) -> None:

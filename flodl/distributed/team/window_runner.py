@@ -40,7 +40,7 @@ def _no_note(rows: Sequence[ControlRow]) -> None:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowWork:
-    """What a window does, as plain callables.
+    """Work of a window, as plain callables.
 
     Attributes:
         train: trains one unit, given by its number.
@@ -80,7 +80,7 @@ class WindowRunner:
     Args:
         runner: the windows of the team, of any kind.
         planner: the decisions, equal on all ranks.
-        work: what a window does.
+        work: the work of a window.
 
     Attributes:
         planner: the decisions, with the ledger of the committed units.
@@ -116,6 +116,7 @@ class WindowRunner:
         self.planner = planner
         self._runner = runner
         self._work = work
+        self._beside = 0.0  # seconds that the last window took beside training and the sum
 
     def run(self) -> None:
         """Train every unit of the epoch once, and return when all members hold the same state.
@@ -147,9 +148,11 @@ class WindowRunner:
                 tensors=self._work.contribution,
             )
         )
+        start = time.perf_counter()
         self._work.commit(done)
         # The runner counts windows of other kinds too, such as evaluations.
         self.planner.decide([replace(row, window=plan.window, crc=0) for row in done.rows])
+        self._beside += time.perf_counter() - start
         return done
 
     def _train(self, plan: WindowPlan) -> ControlRow:
@@ -165,8 +168,12 @@ class WindowRunner:
                 break
             self._work.train(unit)
             done += 1
-        busy = time.perf_counter() - start
-        row = self._work.report(ControlRow(rank=rank, window=plan.window, done=done, busy=busy))
+        ended = time.perf_counter()
+        row = ControlRow(
+            rank=rank, window=plan.window, done=done, busy=ended - start, sync=self._beside
+        )
+        row = self._work.report(row)
+        self._beside = time.perf_counter() - ended
         return replace(row, crc=zlib.crc32(row.crc.to_bytes(8, "little"), crc))
 
 

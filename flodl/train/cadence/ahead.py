@@ -4,11 +4,12 @@ Example: a rank has the stretch 500 to 999 of an epoch, and two workers that are
 
     expect [(500, 1000)]      the workers get 500, 501, 502, 503
     read 500, 501, 502        each in order; for each the workers get one more
-    expect [(300, 650)]       cut again: what is under way, 503 to 506, is part of it and stays
+    expect [(300, 650)]       cut again: 503 to 506 are under way; they are part of it and stay
     read 300                  503 to 506 arrive first, and are held until they are read
 
-Stretches are long, so workers are rarely ahead in vain. What no longer belongs to the rank is dropped as it
-arrives. A torch loader ends its workers when they have nothing left to do; the next read begins new ones.
+Stretches are long, so workers are rarely ahead in vain. Batches that no longer belong to the rank are dropped
+as they arrive. A torch loader ends its workers when they have nothing left to do; the next read begins new
+ones.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from flodl.train.sync.sharing import Sharing, threads, threads_for
 if TYPE_CHECKING:
     import torch
 
-    from flodl.train.builder import RankOrder
+    from flodl.train.rank_order import RankOrder
 
 
 def train_alone(

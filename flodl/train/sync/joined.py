@@ -37,7 +37,7 @@ from flodl.train.sync.processes import require_equal_models
 from flodl.train.sync.sharing import threads, threads_for
 
 if TYPE_CHECKING:
-    from flodl.train.builder import RankOrder
+    from flodl.train.rank_order import RankOrder
     from flodl.train.trainer import Trainer
 
 

@@ -33,8 +33,8 @@ from flodl.train.sync.sharing import threads, threads_for
 from flodl.train.sync.telling import Teller, Told
 
 if TYPE_CHECKING:
-    from flodl.train.builder import RankOrder
     from flodl.train.protocols import MonitorLike
+    from flodl.train.rank_order import RankOrder
 
 # Where the parts of an order are, and what a user calls them.
 _PARTS: Final = {

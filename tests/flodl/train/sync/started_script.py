@@ -30,6 +30,8 @@ def tell(metrics):
 if __name__ == "__main__":
     # Model, data and numbers are those of the other tests.
     made = builder("all", epochs=EPOCHS).on("epoch", fail_once).metrics_fn(tell)
+    if "TEST_POLICY" in os.environ:
+        made.policy(os.environ["TEST_POLICY"])
     # Where nobody tells of a death, the others wait for its silence.
     made.patience(float(os.environ.get("TEST_PATIENCE", "20")))
     handle = made.run_dir(FOLDER / "run").resume("auto").run()

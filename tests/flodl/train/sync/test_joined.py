@@ -15,11 +15,11 @@ import pytest
 import torch
 from torch.distributed import DistError
 
-from flodl import DeviceError, EpochMetrics, RunDirectory, RunError, TrainedState, TrainingError
+from flodl import DeviceError, EpochMetrics, RunDirectory, RunError, TrainedState
 from flodl.distributed.place import place_of
 from flodl.distributed.team import LeftOutError, TeamError, joining
 from flodl.distributed.team.exact_runner import ExactRunner
-from flodl.train.builder import RankOrder
+from flodl.train.rank_order import RankOrder
 from flodl.train.sync import joined
 from flodl.train.sync.joined import device_of, require_fit
 from tests.flodl.train.sync import shared_jobs as jobs
@@ -40,10 +40,11 @@ def environment(**changes):
     return {**clean, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **changes}
 
 
-def torchrun(*words, **options):
+def torchrun(*words, policy="", **options):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    changes = {"TEST_POLICY": policy} if policy else {}
     return subprocess.run(
-        [*command, *map(str, words)], env=environment(), cwd=ROOT, capture_output=True, text=True,
+        [*command, *map(str, words)], env=environment(**changes), cwd=ROOT, capture_output=True, text=True,
         timeout=120, check=False, **options,
     )  # fmt: skip
 
@@ -73,6 +74,18 @@ def test_restart_of_torchrun_after_a_kill_continues_with_the_same_bits(alone, tm
     # The checkpoint of the first epoch was there: it was not trained again.
     epochs = [line[0] for line in (tmp_path / "epochs").read_text().splitlines()]
     assert epochs.count("0") == 1
+
+
+@pytest.mark.slow
+def test_restart_of_torchrun_by_cadence_ends_equal_on_all_ranks(tmp_path):
+    words = ("--nproc-per-node", 2, "--max-restarts", 2, SCRIPT, tmp_path, "raise")
+    done = torchrun(*words, policy="cadence")
+    assert done.returncode == 0, done.stderr
+    first, second = digests(tmp_path).values()
+    assert first == second
+    assert first.endswith(" 2")
+    epochs = [line[0] for line in (tmp_path / "epochs").read_text().splitlines()]
+    assert sorted(set(epochs)) == ["0", "1", "2", "3"]
 
 
 @pytest.mark.slow
@@ -163,7 +176,7 @@ def test_teller_tells_monitor_and_callbacks_on_the_first_rank_only():
     order = SimpleNamespace(parts={"monitor": monitor}, metrics_fns=[told.append])
     metrics = EpochMetrics(epoch=3, avg_loss=1.0)
     for is_first in (True, False):
-        teller = joined.FirstRankTeller(order, SimpleNamespace(is_first=is_first.__bool__))
+        teller = joined.FirstRankTeller(order, is_first.__bool__)
         teller(None, metrics)
         for reason in ("finished", "SIGTERM"):
             teller.end(TrainedState(parameters={}, buffers={}, stopped_by=reason))
@@ -212,11 +225,6 @@ def test_builder_in_one_of_two_processes_refuses_another_number(one_of_two):
 def test_builder_in_one_of_two_processes_without_devices_names_the_cure(one_of_two):
     with pytest.raises(DeviceError, match=r'add `\.devices\("all"\)`'):
         jobs.builder(None).run()
-
-
-def test_builder_in_one_of_two_processes_without_a_policy_asks_for_it(one_of_two):
-    with pytest.raises(TrainingError, match="2 devices need a policy"):
-        jobs.builder(None).devices("all").run()
 
 
 def test_builder_in_the_only_process_of_a_launcher_trains_without_a_store(monkeypatch):
