@@ -74,6 +74,13 @@ def test_readme_figures_of_survival_are_those_of_the_campaign():
 
 
 @pytest.mark.torch
+def test_readme_figures_of_unequal_devices_are_those_of_the_result():
+    rows = json.loads((RESULTS / "scale.json").read_text("utf-8"))["rows"]
+    shares = {row["run"]: row["share"] for row in rows if row["speeds"] == [0.010, 0.025]}
+    assert f"{shares['Cadence']:.1%}".replace("%", " %") + " of what both can train" in README
+    assert f"slower one, {shares['DDP']:.1%}".replace("%", " %") in README
+
+
 def test_readme_picture_is_what_its_block_draws(golden):
     code = README.split("```python\n")[1].partition("```")[0]
     names = {"__name__": "__main__"}
