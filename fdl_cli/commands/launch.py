@@ -108,7 +108,7 @@ def parse(
 ) -> LaunchOptions:
     """Start a script as several ranks: `fdl launch train.py --nproc 4 -- --lr 0.1`.
 
-    A script with `.devices("all")` and `.policy("sync")` trains one model in all of them. When a
+    A script with `.devices("all")` on its builder trains one model in all of them. When a
     rank dies of a signal, the others go on.
     """
     return LaunchOptions(
