@@ -21,8 +21,7 @@ from flodl.train.checkpointing import Checkpointing
 from flodl.train.hooks import Hooks, call
 from flodl.train.meters import Meter
 from flodl.train.nonfinite import non_finite
-from flodl.train.notices import Notices
-from flodl.train.progress import Progress
+from flodl.train.progress import Notices, Progress
 from flodl.train.protocols import (
     Batches,
     Evaluating,

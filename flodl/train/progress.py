@@ -1,4 +1,4 @@
-"""Progress on standard error: a moving line on a terminal, one line per epoch elsewhere."""
+"""Progress on standard error, and notices: a moving line on a terminal, one line per epoch elsewhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Protocol, TextIO, final
 
 from flodl import log
 from flodl.observe.duration import format_duration
+from flodl.train.protocols import MonitorLike
 from flodl.train.state import EpochMetrics
 
 _NOW_AND_THEN = 30.0  # seconds
@@ -181,3 +182,37 @@ def epoch_line(metrics: EpochMetrics, epochs: int, left: float) -> str:
     return (
         f"epoch {metrics.epoch + 1:{width}d}/{epochs}  {values}  lr {metrics.lr:.4g}  {took}{end}"
     )
+
+
+@final
+class Notices:
+    """Notices of a training, shown, kept, and sent to the monitor.
+
+    Each is of a kind: `step`, `resume`, `checkpoint`, `alert`, `stop`.
+    """
+
+    def __init__(self, progress: Progress, monitor: MonitorLike | None) -> None:
+        self.lines: list[str] = []
+        self._progress = progress
+        self._monitor = monitor
+
+    def add(self, kind: str, line: str) -> None:
+        """Show a line, keep it, and tell the monitor."""
+        self.lines.append(line)
+        self._progress.note(line)
+        if self._monitor is not None:
+            self._monitor.event(kind, line)
+
+    def report(self, kind: str) -> _Report:
+        """Return a function of the line alone."""
+        return _Report(self, kind)
+
+
+@final
+class _Report:
+    def __init__(self, notices: Notices, kind: str) -> None:
+        self._notices = notices
+        self._kind = kind
+
+    def __call__(self, line: str) -> None:
+        self._notices.add(self._kind, line)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flodl.train.protocols import Asking, MonitorLike
 
 if TYPE_CHECKING:
-    from flodl.train.notices import Notices
+    from flodl.train.progress import Notices
     from flodl.train.signals import Signals
     from flodl.train.training import Training
 

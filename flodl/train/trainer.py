@@ -20,9 +20,8 @@ from flodl.train.evaluation import EvalFn, Evaluation
 from flodl.train.hooks import Hook, Hooks
 from flodl.train.loop import Equipment, Loop
 from flodl.train.meters import meter_for
-from flodl.train.notices import Notices
 from flodl.train.outcome import Interrupted
-from flodl.train.progress import Progress, progress_for
+from flodl.train.progress import Notices, Progress, progress_for
 from flodl.train.protocols import Describing, Evaluating, MonitorLike, Source
 from flodl.train.schedules import Every, schedule_of
 from flodl.train.session import TrainingSession, set_up, set_up_head
