@@ -7,11 +7,10 @@ import time
 import pytest
 
 from flodl.distributed.team import WorkerError
-from tests.flodl.train.cadence import window_jobs
-from tests.flodl.train.cadence.window_jobs import Acting, MissedSum, builder, ends
+from tests.flodl.train.cadence.window_jobs import BATCHES, Acting, MissedSum, builder, ends
 
 CASES, EPOCHS = 60, 3
-STEPS = EPOCHS * window_jobs.BATCHES
+STEPS = EPOCHS * BATCHES
 
 
 def drawn(number):
@@ -87,7 +86,7 @@ def test_cadence_campaign_of_random_trainings(campaign, tmp_path):
             kills += bool(leg["half"])
             resumes += place > 0
         longest = max(longest, time.perf_counter() - start)
-        assert state.buffers["seen"].tolist() == [EPOCHS] * window_jobs.BATCHES, (number, case)
+        assert state.buffers["seen"].tolist() == [EPOCHS] * BATCHES, (number, case)
         assert state.steps == STEPS, (number, case)
         assert len(set(ends(folder).values())) == 1, (number, case)
         outcomes["with faults" if faults else "without a fault"] += 1
