@@ -30,7 +30,7 @@ def test_other_shapes_run_without_disturbing():
     assert step.mode == "compiled"  # a shape of its own
     step(batches(1)[0])
     assert step.mode == "compiled"
-    counts = {float(each["step"]) for each in step._recipe.optimizer.state.values()}
+    counts = {float(each["step"]) for each in step.recipe.optimizer.state.values()}
     assert counts == {5.0}
 
 
