@@ -291,7 +291,8 @@ def test_monitor_is_told_windows_and_deaths(tmp_path):
     assert last["team/size"] == 2.0
     assert {"loss", "team/anchor", "team/share", "rank0/busy", "rank2/wait"} <= last.keys()
     assert [kind for kind, _ in monitor.events] == ["rank"]
-    assert monitor.events[0][1].startswith("rank 1 died; 2 ranks go on (")
+    # The others may be through when the death is seen.
+    assert monitor.events[0][1].startswith("rank 1 died")
 
 
 def test_guard_shortens_the_windows_of_ranks_that_drift(tmp_path):
