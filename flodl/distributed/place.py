@@ -28,7 +28,7 @@ class Place:
         local_rank: number of this process among those of its host.
         is_local: whether all of them are known to be on one host.
         address: host and port of the store.
-        serves: whether the store is in this process, because nobody else has one.
+        serves: whether the store is in this process, because no other process has one.
         run: name of this start, apart from others that use the same store.
         attempt: how often the processes were started again.
         starter: who started them, for messages.

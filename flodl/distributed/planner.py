@@ -232,15 +232,6 @@ class WindowPlanner:
         self._open = (state["open"][0], state["open"][1])
         self.plan = None if state["plan"] is None else _plan_of(state["plan"])
 
-    def adopt(self, state: Mapping[str, Any]) -> None:
-        """Continue as the rank that returned a state: with its members, and so with its plan.
-
-        Raises:
-            ValueError: another version of flodl or another policy wrote the state.
-        """
-        self._members = tuple(state["members"])
-        self.load_state_dict(state)
-
     def _learn(self, plan: WindowPlan, rows: Sequence[ControlRow]) -> None:
         """Feed the guard, then El Che: a verdict on this window bounds the next anchor."""
         verdict = Verdict.STABLE

@@ -231,7 +231,7 @@ class TrainerBuilder:
             DeviceError: a device is not there.
         """
         self._asked = devices
-        # Where somebody else started the ranks, each looks for its own device in `run`.
+        # Where a launcher started the ranks, each looks for its own device in `run`.
         self._devices = named_devices(devices) if _place() is None else ()
         return self
 
@@ -516,7 +516,7 @@ def _needs_argument(factory: Callable[..., Any]) -> bool:
 
 
 def _place() -> Place | None:
-    """Return the place of this process among those that somebody else started, if any."""
+    """Return the place of this process among those that a launcher started, if any."""
     if "RANK" not in os.environ and "FLODL_STORE" not in os.environ:
         return None
     # Here, so that a training on one device does not import it.

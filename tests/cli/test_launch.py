@@ -15,6 +15,7 @@ from fdl_cli.commands import launch
 from fdl_cli.errors import EnvironmentLackingError, OperationFailedError
 from fdl_cli.system.user_python import UserPython
 from tests.flodl.train.sync import shared_jobs as jobs
+from tests.process_ends import is_gone
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
@@ -97,17 +98,6 @@ def start(folder):
         assert time.monotonic() < limit
         time.sleep(0.05)
     return process, [int(path.read_text()) for path in paths]
-
-
-def is_gone(pid):
-    limit = time.monotonic() + 10
-    while time.monotonic() < limit:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
 
 
 @pytest.mark.slow

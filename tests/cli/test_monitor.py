@@ -14,6 +14,7 @@ import pytest
 
 from fdl_cli.commands.monitor import CANNOT_WRITE, NO_RUNS, PORT_TAKEN
 from flodl.monitor.monitor import Monitor
+from tests.process_ends import is_gone
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -24,17 +25,6 @@ def runs(tmp_path):
         with Monitor(2, run=tmp_path / "runs" / name, quiet=True, resources=False) as monitor:
             monitor.log(0, 1.0, {"loss": 1.0})
     return tmp_path
-
-
-def ended(pid):
-    limit = time.monotonic() + 10
-    while time.monotonic() < limit:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_json_tells_where_the_page_is(fdl, runs):
@@ -51,7 +41,7 @@ def test_json_tells_where_the_page_is(fdl, runs):
         assert [each["metrics"] for each in history] == [{"loss": 1.0}]
     finally:
         os.kill(data["pid"], signal.SIGTERM)
-    assert ended(data["pid"])
+    assert is_gone(data["pid"])
 
 
 def test_the_foreground_prints_the_address_and_ends_with_ctrl_c(runs):
@@ -100,7 +90,7 @@ def test_monitor_killed_while_its_server_starts_leaves_none(runs):
         time.sleep(0.01)
     child.kill()
     child.communicate(timeout=60)  # returns when the server has closed its output, too
-    assert ended(int(server))
+    assert is_gone(int(server))
 
 
 def test_monitor_malformed_run_is_listed_beside_the_others(fdl, runs):
@@ -112,7 +102,7 @@ def test_monitor_malformed_run_is_listed_beside_the_others(fdl, runs):
     data = json.loads(done.stdout)["data"]
     os.kill(data["pid"], signal.SIGTERM)
     assert sorted(data["runs"]) == ["first", "second", "third"]
-    assert ended(data["pid"])
+    assert is_gone(data["pid"])
 
 
 def test_export_writes_one_page_with_everything(fdl, runs):

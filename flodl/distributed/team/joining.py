@@ -1,4 +1,4 @@
-"""A team whose ranks somebody else started: how one of them joins it, and leaves it.
+"""A team whose ranks a launcher started: how one of them joins it, and leaves it.
 
     torchrun, fdl launch   the agent has the store; its keys get a prefix of this start
     srun                   rank 0 has it, so that the end of rank 0 ends all
@@ -32,7 +32,7 @@ _numbers: Iterator[int] = itertools.count()
 
 
 def join(place: Place, device: str, *, patience: float = 30.0, min_ranks: int = 1) -> Team:
-    """Join the ranks that somebody else started, as one of them.
+    """Join the ranks that a launcher started, as one of them.
 
     Args:
         place: the place of this process among them.

@@ -283,7 +283,7 @@ class TeamHandle:
                 self._read_result(rank)
         running = [rank for rank, state in states.items() if state is RankState.RUNNING]
         if self._results:
-            # Members that are done hold the result: nobody waits for one that is stopped.
+            # Members that are done hold the result: one that is stopped is not waited for.
             self._stop([rank for rank in running if self._watch.is_silent(rank)])
         elif not running:
             raise self._all_dead(states)

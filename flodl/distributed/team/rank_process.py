@@ -133,6 +133,6 @@ class RankProcess:
 def _print(target: int, line: bytes) -> None:
     left = memoryview(line)
     with _printing, contextlib.suppress(BrokenPipeError):
-        # If nobody reads any more, the ranks must not stop because of that.
+        # If the reader is gone, the ranks must not stop because of that.
         while left:
             left = left[os.write(target, left) :]

@@ -286,7 +286,7 @@ class _Attempt:
             self._send(signal.SIGKILL)
 
     def _end_lost(self) -> None:
-        """End ranks that hang, when all others are through; nobody waits for one that is stopped."""
+        """End ranks that hang, when all others are through; one that is stopped is not waited for."""
         left = set(range(self._order.world_size)) - set(self._statuses)
         if 0 in self._statuses.values() and all(
             self._keys.check([f"{LOST}/{rank}"]) for rank in left

@@ -33,6 +33,10 @@ def _same(row: ControlRow) -> ControlRow:
     return row
 
 
+def _unplanned(plan: WindowPlan) -> None:
+    del plan
+
+
 def _no_note(rows: Sequence[ControlRow]) -> None:
     del rows
 
@@ -67,7 +71,7 @@ class WindowWork:
     train: Callable[[int], object]
     contribution: Callable[[Sequence[ControlRow], Mapping[int, str]], Sequence[Tensor]]
     commit: Callable[[Averaged], object]
-    begin: Callable[[WindowPlan], object] = id
+    begin: Callable[[WindowPlan], object] = _unplanned
     is_cut: Callable[[], bool] = bool
     report: Callable[[ControlRow], ControlRow] = _same
     note: Callable[[Sequence[ControlRow]], str | None] = _no_note

@@ -14,16 +14,15 @@ from flodl.step.step import make_step
 from flodl.train.cadence.ahead import AheadUnits
 from flodl.train.cadence.cadence_step import CadenceStep
 from flodl.train.cadence.weights import Outer
-from flodl.train.evaluation import Evaluation
 from flodl.train.sources import TorchSource
-from flodl.train.sync.sharing import SharedEvaluation, require_no_sync_norm
+from flodl.train.sync.sharing import RankMixin, require_no_sync_norm
 from flodl.train.sync.units import SequentialUnits, TorchUnits, Units, units_of
 
 if TYPE_CHECKING:
     import torch
 
     from flodl.step.recipe import Recipe
-    from flodl.train.protocols import Evaluating, Source
+    from flodl.train.protocols import Source
     from flodl.train.settings import Settings
 
 
@@ -45,7 +44,7 @@ class CadenceOptions:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Averaging:
+class Averaging(RankMixin):
     """The ranks of a training, as the trainer of one of them sees them.
 
     Attributes:
@@ -59,10 +58,6 @@ class Averaging:
     options: CadenceOptions
     seed: int
     is_locked: bool = True
-
-    def is_first(self) -> bool:
-        """Return True for the first rank that is alive, which writes for all."""
-        return self.summer.members[0] == self.summer.rank
 
     def step(
         self,
@@ -113,7 +108,3 @@ class Averaging:
             ema=recipe.ema,
             report=report,
         )
-
-    def evaluation(self, alone: Evaluation) -> Evaluating:
-        """Return an evaluation whose batches the ranks share."""
-        return SharedEvaluation(alone, self.summer, self.seed)

@@ -34,7 +34,7 @@ from flodl.distributed.planner import WindowPlanner
 from flodl.distributed.team.exact_runner import Averaged, ExactRunner
 from flodl.distributed.team.window_runner import WindowRunner, WindowWork
 from flodl.distributed.unit_ledger import count_units, take_units
-from flodl.errors import TrainingError
+from flodl.errors import NonFiniteError, TrainingError
 from flodl.graph.state import has_state
 from flodl.step.ema import Ema
 from flodl.step.step import TrainStep
@@ -43,6 +43,7 @@ from flodl.train.cadence.ahead import AheadUnits
 from flodl.train.cadence.optimizer_means import layout_of
 from flodl.train.cadence.rank_buffers import RankBuffers
 from flodl.train.cadence.weights import CommittedWeights, Outer, norm_of
+from flodl.train.nonfinite import finite
 from flodl.train.protocols import Take
 from flodl.train.settings import Settings
 from flodl.train.state import RankShare, WindowReport
@@ -379,6 +380,8 @@ class _Epoch:
         if done:
             self._deltas = step._weights.deltas()
             if math.isnan(norm_of(self._deltas)):
+                if step._settings.nan_guard:
+                    raise self._not_finite()
                 done = 0
                 self._leave_out()
         loss = self._loss / self._trained if done and self._trained else None
@@ -389,6 +392,20 @@ class _Epoch:
             drift=step._weights.drift,
             wish=wish,
             crc=self._fingerprint(),
+        )
+
+    def _not_finite(self) -> NonFiniteError:
+        """Return the error of weights that are not finite, where every loss was."""
+        step, training = self._step, self._training
+        names = [name for name, each in step._recipe.model.named_parameters() if not finite(each)]
+        return NonFiniteError(
+            f"rank {step._runner.rank}: the weights are not finite after step {training.step - 1} (epoch "
+            f"{training.epoch}), and all losses of the window are\n  the first parameter that is not finite "
+            f"is `{names[0]}`, of {len(names)}; lower the learning rate, or clip with .max_grad_norm(1.0)",
+            epoch=training.epoch,
+            step=training.step - 1,
+            position=training.position - 1,
+            culprits=tuple(names),
         )
 
     def _leave_out(self) -> None:

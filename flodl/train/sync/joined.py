@@ -258,7 +258,7 @@ def _told(team: Team, place: Place, error: BaseException) -> BaseException:
         elif isinstance(error, Exception):
             team.fail(f"{type(error).__name__}: {error}")
         else:
-            # Where nobody waits for this process, its end would show as silence only.
+            # Where no parent waits for this process, its end would show as silence only.
             team.give_up()
     team.close()
     return ended

@@ -192,7 +192,7 @@ class RunningTeam:
                 continue
             self._states[rank] = state
             if state in _LOST:
-                alive = sum(each is RankState.RUNNING for each in self._states.values())
+                alive = sum(each not in _LOST for each in self._states.values())
                 go_on = (
                     f"; {alive} {'rank goes' if alive == 1 else 'ranks go'} on" if alive else ""
                 )

@@ -29,9 +29,25 @@ if TYPE_CHECKING:
 _EVALUATION = 0x65766C  # separates the random numbers of an evaluation from those of an epoch
 
 
+class RankMixin:
+    """The parts of a rank that are the same for every policy, given `summer` and `seed`."""
+
+    __slots__ = ()
+    summer: UnitSummer
+    seed: int
+
+    def is_first(self) -> bool:
+        """Return True for the first rank that is alive, which writes for all."""
+        return self.summer.members[0] == self.summer.rank
+
+    def evaluation(self, alone: Evaluation) -> Evaluating:
+        """Return an evaluation whose batches the ranks share."""
+        return SharedEvaluation(alone, self.summer, self.seed)
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sharing:
+class Sharing(RankMixin):
     """The ranks of a training, as the trainer of one of them sees them.
 
     Attributes:
@@ -45,10 +61,6 @@ class Sharing:
     exact: Exactness
     seed: int
     is_locked: bool = False
-
-    def is_first(self) -> bool:
-        """Return True for the first rank that is alive, which writes for all."""
-        return self.summer.members[0] == self.summer.rank
 
     def step(
         self,
@@ -85,10 +97,6 @@ class Sharing:
             fused=settings.fused,
             report=report,
         )
-
-    def evaluation(self, alone: Evaluation) -> Evaluating:
-        """Return an evaluation whose batches the ranks share."""
-        return SharedEvaluation(alone, self.summer, self.seed)
 
 
 def threads_for(exact: Exactness) -> int | None:

@@ -1,4 +1,4 @@
-"""Teams whose ranks somebody else started, here in threads of one process."""
+"""Teams whose ranks a launcher started, here in threads of one process."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +22,7 @@ def no_stores(monkeypatch):
 
 @pytest.fixture
 def place():
-    """The place of rank 0 of two, whose store nobody has yet."""
+    """The place of rank 0 of two, whose store no process has yet."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -13,6 +13,7 @@ import pytest
 
 from flodl.distributed.team import TeamError, supervisor
 from flodl.distributed.team.supervisor import LaunchOrder, Supervisor, main
+from tests.process_ends import is_gone
 
 pytestmark = pytest.mark.torch
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
@@ -105,17 +106,6 @@ def test_what_a_rank_left_behind_is_ended_with_it(tmp_path):
     )
     assert Supervisor(order(program, 1)).run()["status"] == 0
     assert is_gone(int((tmp_path / "pid").read_text()))
-
-
-def is_gone(pid):
-    limit = time.monotonic() + 10
-    while time.monotonic() < limit:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.01)
-    return False
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,20 @@ def test_loss_that_is_not_finite_ends_all_and_names_the_rank(tmp_path):
         builder(tmp_path, 2, train=train).run().join()
 
 
+def test_weights_that_are_not_finite_end_all_and_name_the_parameter(tmp_path):
+    made = builder(tmp_path, 2).on("step", break_weights)
+    with pytest.raises(
+        WorkerError, match=r"rank 1: the weights are not finite after step"
+    ) as found:
+        made.run().join()
+    assert "`body.0.bias`, of 1" in str(found.value)
+
+
+def break_weights(training, loss):
+    if training.rank == 1:  # after the only update of the first window, so that no loss shows it
+        training.model.body[0].bias.data.fill_(math.inf)
+
+
 def test_rank_without_finite_weights_is_left_out_for_a_window_without_the_guard(tmp_path):
     train = Acting(tmp_path, {1: (4, "nan")})
     state = (
@@ -291,8 +305,7 @@ def test_monitor_is_told_windows_and_deaths(tmp_path):
     assert last["team/size"] == 2.0
     assert {"loss", "team/anchor", "team/share", "rank0/busy", "rank2/wait"} <= last.keys()
     assert [kind for kind, _ in monitor.events] == ["rank"]
-    # The others may be through when the death is seen.
-    assert monitor.events[0][1].startswith("rank 1 died")
+    assert monitor.events[0][1].startswith("rank 1 died; 2 ranks go on (")
 
 
 def test_guard_shortens_the_windows_of_ranks_that_drift(tmp_path):

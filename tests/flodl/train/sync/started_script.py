@@ -1,4 +1,4 @@
-"""A training for processes that somebody else starts: `started_script.py FOLDER [kill|raise] [EPOCHS]`."""
+"""A training for processes that a launcher starts: `started_script.py FOLDER [kill|raise] [EPOCHS]`."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ if __name__ == "__main__":
     made = builder("all", epochs=EPOCHS).on("epoch", fail_once).metrics_fn(tell)
     if "TEST_POLICY" in os.environ:
         made.policy(os.environ["TEST_POLICY"])
-    # Where nobody tells of a death, the others wait for its silence.
+    # Where no parent tells of a death, the others wait for its silence.
     made.patience(float(os.environ.get("TEST_PATIENCE", "20")))
     handle = made.run_dir(FOLDER / "run").resume("auto").run()
     state = handle.join()

@@ -90,7 +90,7 @@ def test_restart_of_torchrun_by_cadence_ends_equal_on_all_ranks(tmp_path):
 
 @pytest.mark.slow
 def test_tasks_of_slurm_go_on_without_one_that_died(alone, tmp_path):
-    """The survivor is rank 0, which has the store; nobody tells it of the death."""
+    """The survivor is rank 0, which has the store; no parent tells it of the death."""
     port = free_port()
     tasks = [
         subprocess.Popen(
