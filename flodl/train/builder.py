@@ -34,7 +34,7 @@ from flodl.train.stopping import NoBetter, StopRule, TrendRule
 
 if TYPE_CHECKING:
     from flodl.distributed import ElChe
-    from flodl.distributed.place import Place
+    from flodl.distributed.team.place import Place
     from flodl.runs.directory import RunDirectory
     from flodl.step.recipe import Precision, TrainFn
     from flodl.step.step import Mode as StepMode
@@ -520,6 +520,6 @@ def _place() -> Place | None:
     if "RANK" not in os.environ and "FLODL_STORE" not in os.environ:
         return None
     # Here, so that a training on one device does not import it.
-    from flodl.distributed.place import place_of
+    from flodl.distributed.team.place import place_of
 
     return place_of(os.environ)

@@ -33,9 +33,9 @@ def project(tmp_path):
     return tmp_path
 
 
-def test_help_lists_at_most_seventeen_commands(fdl):
+def test_help_lists_at_most_sixteen_commands(fdl):
     shown = fdl("--help").stdout
-    assert len(LISTED) <= 17
+    assert len(LISTED) <= 16
     assert {entry.name for entry in COMMANDS if f"\n  {entry.name} " in shown} == {
         entry.name for entry in LISTED
     }

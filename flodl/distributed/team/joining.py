@@ -19,8 +19,8 @@ from typing import Final
 
 from torch._C._distributed_c10d import TCPStore
 
-from flodl.distributed.place import Place
 from flodl.distributed.team.failures import TeamError
+from flodl.distributed.team.place import Place
 from flodl.distributed.team.scope import Scope
 from flodl.distributed.team.team import Team
 
@@ -44,7 +44,7 @@ def join(place: Place, device: str, *, patience: float = 30.0, min_ranks: int = 
         TeamError: a setting is impossible, or the store does not answer.
 
     Example:
-        >>> from flodl.distributed.place import place_of
+        >>> from flodl.distributed.team.place import place_of
         >>> from flodl.distributed.team.launcher import open_store
         >>> store, port = open_store()
         >>> place = place_of(
@@ -98,7 +98,7 @@ def start_of(place: Place) -> str:
     """Return the prefix of one start of the ranks; keys of an earlier one would lead to dead processes.
 
     Example:
-        >>> from flodl.distributed.place import place_of
+        >>> from flodl.distributed.team.place import place_of
         >>> start_of(place_of({"RANK": "0", "WORLD_SIZE": "1", "FLODL_STORE": "a:1"}))
         'flodl/0/try0'
     """

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from torch.distributed import DistError
 
-from flodl.distributed.place import Place
 from flodl.distributed.team.exact_runner import ExactRunner, ExactWork
 from flodl.distributed.team.failures import LeftOutError, TeamError
 from flodl.distributed.team.heartbeat import STORE_LOST
 from flodl.distributed.team.joining import join, leave
 from flodl.distributed.team.parcel import LEFT_OUT
+from flodl.distributed.team.place import Place
 from flodl.distributed.team.team import Team
 from flodl.errors import DeviceError, RunError
 from flodl.runs.directory import RunDirectory

@@ -17,7 +17,7 @@ package.__path__ = [sys.argv[1]]
 sys.modules["flodl"] = package
 import flodl.distributed
 print(sorted(name for name in sys.modules if name.split(".")[0] in ("torch", "numpy")
-             or name.startswith("flodl.") and not name.startswith(("flodl.distributed", "flodl.errors"))))
+             or name.startswith("flodl.") and not name.startswith("flodl.distributed")))
 """
 
 
@@ -44,7 +44,7 @@ def test_modules_import_only_the_standard_library_and_each_other():
                 f"{path.name}: {name}"
                 for name in names
                 if name.split(".")[0] not in sys.stdlib_module_names
-                and not name.startswith(("flodl.distributed", "flodl.errors"))
+                and not name.startswith("flodl.distributed")
             ]
     assert wrong == []
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from flodl.distributed import ControlRow
-from flodl.distributed.place import place_of
 from flodl.distributed.team import TeamError, joining
 from flodl.distributed.team.joining import join, leave
 from flodl.distributed.team.launcher import open_store
+from flodl.distributed.team.place import place_of
 
 pytestmark = pytest.mark.torch
 

@@ -16,9 +16,9 @@ import torch
 from torch.distributed import DistError
 
 from flodl import DeviceError, EpochMetrics, RunDirectory, RunError, TrainedState
-from flodl.distributed.place import place_of
 from flodl.distributed.team import LeftOutError, TeamError, joining
 from flodl.distributed.team.exact_runner import ExactRunner
+from flodl.distributed.team.place import place_of
 from flodl.train.rank_order import RankOrder
 from flodl.train.sync import joined
 from flodl.train.sync.joined import device_of, require_fit

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flodl.distributed.place import place_of
+from flodl.distributed.team.place import place_of
 from flodl.errors import DeviceError
 
 TORCHRUN = {
