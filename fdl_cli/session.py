@@ -10,7 +10,7 @@ from typing import TextIO, final
 
 from fdl_cli import __version__
 from fdl_cli.commands.global_options import GlobalOptions, Leading, asks_for_json, read_leading
-from fdl_cli.commands.registry import LISTED, CommandEntry, find, first_word, take_mode
+from fdl_cli.commands.registry import CURRENT, CommandEntry, find, first_word, take_mode
 from fdl_cli.console import Console, Terminal
 from fdl_cli.context import Context, directories, find_project_root
 from fdl_cli.errors import (
@@ -235,7 +235,7 @@ def _unknown_command(name: str, folder: Path) -> UsageError:
 
     from fdl_cli.manifest.discover import other_manifest_hint
 
-    near = difflib.get_close_matches(name, [item.name for item in LISTED], n=1)
+    near = difflib.get_close_matches(name, [item.name for item in CURRENT], n=1)
     guess = f"did you mean `fdl {near[0]}`?" if near else "see `fdl --help`"
     return UsageError(
         error_id="command-unknown",

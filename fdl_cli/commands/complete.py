@@ -6,7 +6,7 @@ from typing import Any
 
 from fdl_cli import __version__
 from fdl_cli.apiref.quick import quick_cache
-from fdl_cli.commands.registry import LISTED, find, first_word, take_mode
+from fdl_cli.commands.registry import CURRENT, find, first_word, take_mode
 from fdl_cli.completion.engine import (
     Candidate,
     CommandFacts,
@@ -92,7 +92,7 @@ def _values(path: str, wanted: str, environ: Mapping[str, str]) -> tuple[Candida
         return tuple(Candidate(name) for name in texts if not name.startswith("flodl."))
     if path == "help":
         topics = [Candidate("exit-codes", "the meaning of each exit code")]
-        return (*topics, *(Candidate(entry.name, entry.summary) for entry in LISTED))
+        return (*topics, *(Candidate(entry.name, entry.summary) for entry in CURRENT))
     if wanted == "--env":
         return _overlays()
     if path.startswith("skill ") and wanted == "name":
@@ -133,7 +133,7 @@ def _option(item: Any) -> OptionFacts:
 
 
 def _first_words(environ: Mapping[str, str]) -> tuple[Candidate, ...]:
-    builtin = tuple(Candidate(entry.name, entry.summary) for entry in LISTED)
+    builtin = tuple(Candidate(entry.name, entry.summary) for entry in CURRENT)
     return (*(each for each in _tasks(environ) if find(each.value) is None), *builtin)
 
 

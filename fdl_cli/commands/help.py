@@ -8,7 +8,7 @@ import typer
 
 from fdl_cli.commands.command import Command
 from fdl_cli.commands.overview import overview
-from fdl_cli.commands.registry import LISTED, find
+from fdl_cli.commands.registry import CURRENT, LISTED, find
 from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.errors import EXIT_CODES, ExitCode, NotFoundError
@@ -85,7 +85,7 @@ def _text(topic: str | None, width: int) -> str:
         from fdl_cli.commands.execution import command_help
 
         return command_help(entry)
-    names = [*TOPICS, *(item.name for item in LISTED)]
+    names = [*TOPICS, *(item.name for item in CURRENT)]
     near = difflib.get_close_matches(topic, names, n=1)
     raise NotFoundError(
         error_id="topic-unknown",

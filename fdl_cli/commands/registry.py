@@ -94,7 +94,9 @@ COMMANDS: Final[tuple[CommandEntry, ...]] = (
 )
 
 
-LISTED: Final[tuple[CommandEntry, ...]] = tuple(each for each in COMMANDS if not each.today)
+CURRENT: Final[tuple[CommandEntry, ...]] = tuple(each for each in COMMANDS if not each.today)
+# The last line of `fdl --help` names `fdl help`, which is no row of the list.
+LISTED: Final[tuple[CommandEntry, ...]] = tuple(each for each in CURRENT if each.name != "help")
 
 
 def find(name: str) -> CommandEntry | None:

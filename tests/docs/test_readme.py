@@ -79,6 +79,10 @@ def test_readme_figures_of_unequal_devices_are_those_of_the_result():
     shares = {row["run"]: row["share"] for row in rows if row["speeds"] == [0.010, 0.025]}
     assert f"{shares['Cadence']:.1%}".replace("%", " %") + " of what both can train" in README
     assert f"slower one, {shares['DDP']:.1%}".replace("%", " %") in README
+    page = (ROOT / "docs" / "how-to" / "many-devices.md").read_text("utf-8")
+    far = next(row["share"] for row in rows if row["speeds"] == [0.010, 0.100])
+    told = f"{shares['Cadence']:.0%} there, and {far:.0%} with ranks of 10 and 100 ms"
+    assert told.replace("%", " %") in page
 
 
 def test_readme_picture_is_what_its_block_draws(golden):
