@@ -116,7 +116,7 @@ class CadenceStep:
         self._resumed: Mapping[str, Any] = {}
         self._windows = 0
         self._fruitless = 0
-        self._losses = 0.0
+        self._loss_sum, self._batches = 0.0, 0  # of the epoch, on all ranks, before a resume too
         self._counts: dict[int, int] = {}
         self._busy: dict[int, float] = {}
         self._epoch: _Epoch | None = None
@@ -152,7 +152,10 @@ class CadenceStep:
         self._units.begin(training.epoch)
         self._weights.begin()  # a checkpoint may have changed them
         self._buffers.begin()
-        self._losses, self._counts, self._busy = 0.0, {}, {}
+        self._loss_sum, self._batches = self._resumed.get("epoch", (0.0, 0))
+        if not training.position:
+            self._loss_sum, self._batches = 0.0, 0
+        self._counts, self._busy = {}, {}
         self._began = time.perf_counter()
         batches = self._units.ready(0, sys.maxsize)
         if most is not None:
@@ -199,11 +202,11 @@ class CadenceStep:
 
     def epoch_means(self, own: Mapping[str, float]) -> dict[str, float]:
         """Return the means over all batches of the epoch; those of dead ranks count for the loss alone."""
-        weight = self._counts.get(self._runner.rank, 0)
+        # Where a resume found the epoch at its end, every rank has the means of the checkpoint.
+        weight = self._counts.get(self._runner.rank, 0) if self._counts else 1
         found = mean_of(self._runner, own, weight)
-        batches = sum(self._counts.values())
-        if batches:
-            found["loss"] = self._losses / batches
+        if self._batches:
+            found["loss"] = self._loss_sum / self._batches
         return found
 
     def shares(self) -> tuple[RankShare, ...]:
@@ -231,6 +234,7 @@ class CadenceStep:
                 "accumulate": self._settings.accumulate,
                 "complete": planner.ledger.is_complete,
                 "outer": self._weights.state_dict(),
+                "epoch": [self._loss_sum, self._batches],
             }
         return state
 
@@ -494,7 +498,8 @@ class _Epoch:
                 training.schedule.after_update()
         for row in rows:
             own = batches.get(row.rank, 0)
-            step._losses += own * (row.loss or 0.0)
+            step._loss_sum += own * (row.loss or 0.0)
+            step._batches += own
             step._counts[row.rank] = step._counts.get(row.rank, 0) + own
             step._busy[row.rank] = step._busy.get(row.rank, 0.0) + row.busy
         step._fruitless = 0 if total else step._fruitless + 1

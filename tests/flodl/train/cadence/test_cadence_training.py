@@ -118,6 +118,17 @@ def test_max_steps_end_after_exactly_so_many_batches_and_resume_trains_the_rest(
     require_each_batch_once(builder(tmp_path, 3).run_dir(run).resume("auto").run().join(), 2)
 
 
+def test_resume_at_the_last_batch_of_an_epoch_has_its_loss(tmp_path):
+    run = tmp_path / "run"
+    first = builder(tmp_path, 2).run_dir(run).max_steps(window_jobs.BATCHES).run().join()
+    assert (first.steps, first.history) == (window_jobs.BATCHES, ())
+    state = builder(tmp_path, 3).run_dir(run).resume("auto").run().join()
+    require_each_batch_once(state, 2)
+    assert [each.epoch for each in state.history] == [0, 1]
+    assert state.history[0].avg_loss > state.history[1].avg_loss > 0.0
+    assert state.history[0].scalars["number"] >= 0.0
+
+
 def test_accumulation_with_a_short_last_update_trains_each_batch_once(tmp_path):
     state = builder(tmp_path, 2).accumulate(7).run().join()
     require_each_batch_once(state, 2)
