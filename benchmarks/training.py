@@ -70,7 +70,7 @@ def ours(case: Case, size: str, device: str, notes: dict[str, Any]) -> dict[str,
     for name in OURS:
         model = case.make("flow", size, device)
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-        mode = "eager" if name == "flodl eager" else "compiled"
+        mode = "eager" if name == "flodl eager" else "graph" if device == "cuda" else "compiled"
         step = make_step(model, optimizer, loss_of, mode=mode)
         found[name] = lambda step=step: step(batch)
         notes[name] = lambda step=step: step.decision
