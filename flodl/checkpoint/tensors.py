@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -77,11 +77,14 @@ def copies_on_host(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tenso
 
 
 def as_bytes(tensor: torch.Tensor) -> memoryview:
-    """Return the memory of a contiguous host tensor; keep the tensor for as long as the view is used."""
+    """Return the memory of a contiguous host tensor; the view keeps the tensor alive."""
     size = tensor.numel() * tensor.element_size()
     if size == 0:
         return memoryview(b"")
-    return memoryview((ctypes.c_ubyte * size).from_address(tensor.data_ptr())).cast("B")
+    block: Any = (ctypes.c_ubyte * size).from_address(tensor.data_ptr())
+    # A tensor from a GPU is copied to the host, and the view is all that the caller keeps of the copy.
+    block.tensor = tensor
+    return memoryview(block).cast("B")
 
 
 def from_bytes(data: bytearray | memoryview, code: str, shape: Sequence[int]) -> torch.Tensor:

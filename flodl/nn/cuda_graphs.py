@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, final
 
 import torch
+from torch.utils import _pytree as pytree
 
 from flodl.errors import DeviceError
 
@@ -117,6 +118,10 @@ def cuda_graph_capture(
     return graph
 
 
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value
+
+
 @final
 class CapturedStep:
     """A training step as one replay: `captured(x, y)` copies the batch in, replays, and returns the loss.
@@ -140,7 +145,8 @@ class CapturedStep:
         self._outputs: Any = None
 
         def run() -> None:
-            self._outputs = step(*self._inputs)
+            # A loss that keeps its autograd graph would tie the recording to the stream of the warm-up.
+            self._outputs = pytree.tree_map(_detached, step(*self._inputs))
 
         self._graph = cuda_graph_capture(warmup, None, run)
 

@@ -130,12 +130,14 @@ def prove_graph(
         warnings.simplefilter("ignore")
         one, other = twin(recipe), twin(recipe)
         eager, warm = EagerStep(other), EagerStep(one)
+        start = torch.cuda.get_rng_state(device)
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(_WARM_STEPS):
                 warm(batches[0])
         torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.set_rng_state(start, device)  # both draw the same masks of dropout
         for _ in range(_WARM_STEPS):
             eager(batches[0])
         state = torch.cuda.get_rng_state(device)

@@ -1,12 +1,14 @@
 """The bytes: readable by safetensors, and nothing that was changed in them loads."""
 
 import contextlib
+import gc
 import io
 import json
 import random
 import struct
 import sys
 import tracemalloc
+import weakref
 
 import pytest
 import safetensors
@@ -20,6 +22,7 @@ from flodl.checkpoint.contents import open_contents
 from flodl.checkpoint.files import verify
 from flodl.checkpoint.format import Entry, checksums, decode_header, encode_header
 from flodl.checkpoint.store import load, load_checkpoint, save_checkpoint
+from flodl.checkpoint.tensors import as_bytes
 from flodl.errors import CheckpointError
 from tests.flodl.checkpoint.samples import every_dtype, net, same, saved
 
@@ -336,3 +339,14 @@ def test_checksums_without_xxhash_name_the_package(monkeypatch):
         checksums([b"x"])
     monkeypatch.undo()
     assert checksums([b"x"]) == checksums([b"x"])
+
+
+def test_view_of_bytes_keeps_its_tensor_alive():
+    tensor = torch.arange(6.0)
+    alive = weakref.ref(tensor)
+    view = as_bytes(tensor)
+    del tensor
+    gc.collect()
+    assert alive() is not None  # what comes from a GPU is a copy that only the view holds
+    del view
+    assert alive() is None

@@ -47,6 +47,7 @@ def test_a_set_that_does_not_fit_is_streamed():
 def test_the_device_fills_up_while_loading():
     x = torch.randn(2**18, 256)  # 256 MiB
     expected = [batch[0][0, 0].item() for batch in DataLoader(x, 2**14).epoch(0)]
+    torch.cuda.empty_cache()  # what the allocator keeps from earlier tests counts as free
     torch.cuda.set_per_process_memory_fraction(128 * 2**20 / torch.cuda.mem_get_info()[1])
     try:
         loader = DataLoader(x, 2**14, device="cuda", mode="resident", prefetch=2)
