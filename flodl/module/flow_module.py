@@ -274,7 +274,7 @@ def subflow(method: Method) -> Method:
 def _current(module: nn.Module, name: str) -> Any:
     own = vars(module)
     tables = (own.get("_parameters"), own.get("_buffers"), own.get("_modules"), own)
-    return next((table[name] for table in tables if table and name in table), None)
+    return next((table[name] for table in tables if table is not None and name in table), None)
 
 
 def _is_same_kind(before: Any, value: Any) -> bool:

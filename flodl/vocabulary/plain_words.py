@@ -279,7 +279,7 @@ def _are_stages(parts: tuple[Any, ...]) -> bool:
     """Return True if the arguments of `split` are stages rather than sizes."""
     if len(parts) == 1 and type(parts[0]) in (list, tuple):
         parts = tuple(parts[0])
-    return bool(parts) and all(_is_stage_of_split(each) for each in parts)
+    return len(parts) > 0 and all(_is_stage_of_split(each) for each in parts)
 
 
 def _is_stage_of_split(part: Any) -> bool:

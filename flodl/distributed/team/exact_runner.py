@@ -152,11 +152,13 @@ class UnitSummer(Protocol):
         rank: id of this rank.
         members: ids of the ranks of the next window.
         world_size: ranks that started.
+        on_cpu: whether all ranks compute on the CPU, where equal updates give equal bits.
     """
 
     rank: int
     members: tuple[int, ...]
     world_size: int
+    on_cpu: bool
 
     def add_up(self, count: int, work: ExactWork, /) -> Sums:
         """Train the units of a window, each on one rank, and return the sums over all of them."""
@@ -180,6 +182,7 @@ class LoneSummer:
     rank = 0
     members: tuple[int, ...] = (0,)
     world_size = 1
+    on_cpu = True
 
     def add_up(self, count: int, work: ExactWork) -> Sums:
         """Do all units and return their sums."""
@@ -222,6 +225,7 @@ class ExactRunner:
         self.rank = team.rank
         self.members = team.members
         self.world_size = len(team.members)
+        self.on_cpu = all(name == "cpu" for name in team.devices)
         self.el_che = el_che or ElChe()
         self._team = team
         self._window = 0

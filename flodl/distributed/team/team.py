@@ -55,6 +55,7 @@ class Team:
     Attributes:
         rank: id of this rank.
         device: name of its device.
+        devices: device of each rank that started, as far as this rank was told.
         members: ids of the ranks of this generation, ascending.
         generation: number of the generation, from 0.
         patience: seconds for which this rank waits for one that gives no sign of life.
@@ -88,6 +89,7 @@ class Team:
         scope = scope or Scope()
         self.rank = rank
         self.device = devices[rank]
+        self.devices = tuple(devices)
         self.members = tuple(range(len(devices)))
         self.generation = -1
         self.regroup_seconds = 0.0

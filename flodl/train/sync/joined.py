@@ -122,6 +122,7 @@ def _train(
 ) -> tuple[TrainedState, list[torch.device], Trainer]:
     runner = ExactRunner(team)
     agreed, devices = _agree(runner, order, device, held)
+    runner.on_cpu = all(each.type == "cpu" for each in devices)
     own = order.stripped()
     is_first = runner.members[0] == team.rank
     monitor = order.parts.get("monitor")

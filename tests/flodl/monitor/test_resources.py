@@ -31,7 +31,8 @@ def test_without_psutil_the_kernel_is_asked(monkeypatch):
     probe.sample()
     time.sleep(0.05)
     found = probe.sample()
-    assert set(found) == {"cpu", "ram_total", "ram_used", "process_ram"}
+    host = {name for name in found if not name.startswith("vram")}  # torch tells those of a GPU
+    assert host == {"cpu", "ram_total", "ram_used", "process_ram"}
     assert 0 <= found["cpu"] <= 100
 
 

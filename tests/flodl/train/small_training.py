@@ -30,6 +30,7 @@ def builder(data=BATCHES, model=make, optimizer=sgd, fn=train_step):
     return (
         Trainer.builder(model, optimizer, fn)
         .dataset(data)
+        .device("cpu")
         .seed(0)
         .step("eager")
         .fused(False)

@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.flodl.train.small_training import BATCHES, builder, equal
+from flodl import Trainer
+from tests.flodl.train.small_training import BATCHES, builder, equal, sgd, train_step
 from tests.flodl.train.sync import shared_jobs
 
 pytestmark = [pytest.mark.torch, pytest.mark.gpu]
@@ -47,7 +48,8 @@ def on_gpu(**more):
 
 
 def test_trainer_takes_the_gpu_by_default():
-    assert builder().run().devices() == (torch.device("cuda"),)
+    made = Trainer.builder(wide, sgd, train_step).dataset(BATCHES).progress(False)
+    assert made.run().devices() == (torch.device("cuda"),)
 
 
 def test_losses_on_gpu_equal_those_of_the_loop_by_hand():
@@ -134,3 +136,9 @@ def test_two_processes_of_torchrun_share_one_gpu(tmp_path, policy):
     first, second = ((tmp_path / f"digest-{rank}").read_text() for rank in (0, 1))
     assert first == second
     assert first.endswith(" 2")
+
+
+def test_cadence_records_the_steps_of_its_gpu():
+    made = shared_jobs.builder(None, model=shared_jobs.plain_net, epochs=30).accumulate(1)
+    state = made.policy("cadence").devices(["cuda:0", "cpu"]).step("auto").run().join()
+    assert state.history[-1].avg_loss < state.history[0].avg_loss / 2

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 import torch
+from torch.distributed import TCPStore
 
 from flodl.distributed.team import PeerLostError, Team, launch
 from flodl.distributed.team.exact_runner import ExactRunner, ExactWork, LoneSummer
@@ -119,3 +120,11 @@ def test_lone_summer_does_all_units_itself():
     sums = LoneSummer().add_up(3, work)
     assert (sums.tensors[0].tolist(), sums.notes, sums.busy) == ([0, 1, 2], {0: "told"}, {0: 1.5})
     assert sums.counts == {0: 3}
+
+
+@pytest.mark.parametrize(("device", "on_cpu"), [("cpu", True), ("cuda:0", False)])
+def test_runner_of_a_gpu_does_not_expect_equal_bits(device, on_cpu):
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    team = Team(("127.0.0.1", store.port), 0, [device])
+    assert ExactRunner(team).on_cpu is on_cpu
+    team.close()
