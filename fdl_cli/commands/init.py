@@ -9,7 +9,7 @@ from typing import Annotated, Literal, final
 import typer
 
 from fdl_cli.commands.command import Command
-from fdl_cli.commands.init_answers import python_notice, with_metadata
+from fdl_cli.commands.init_answers import license_notice, python_notice, with_metadata
 from fdl_cli.commands.init_port import ported_files
 from fdl_cli.commands.scaffold_report import FileReport, ScaffoldData, reports, show
 from fdl_cli.commands.scaffold_update import UpdateOptions, update_project
@@ -151,7 +151,8 @@ def run(context: Context, options: InitOptions) -> CommandResult[ScaffoldData]:
     root, name = _place(context.cwd, options.target or ".")
     answers = _answers(context, options, name)
     files = render(answers, context.directories.cache)
-    warnings = _renamed(context.cwd, options.target or ".", answers) + python_notice(answers)
+    warnings = _renamed(context.cwd, options.target or ".", answers)
+    warnings += python_notice(answers) + license_notice(answers)
     extra: tuple[ProjectFile, ...] = ()
     if options.script is not None:
         extra, notices = ported_files(context, answers, context.cwd / options.script)

@@ -8,6 +8,7 @@ from fdl_cli.context import Context
 from fdl_cli.errors import FdlError, Notice, UsageError
 from fdl_cli.scaffold.answers import Answers
 from fdl_cli.scaffold.metadata import (
+    LICENSE_TEXTS,
     PYTHONS,
     is_older,
     read_author,
@@ -63,6 +64,18 @@ def python_notice(answers: Answers) -> tuple[Notice, ...]:
         id="init-python-newer",
         message=f"the project needs Python {answers.python} or newer, and fdl runs on Python {own}",
         hint=f"set it up with `fdl setup --python {shutil.which(name) or f'/path/to/{name}'}`",
+    )
+    return (notice,)
+
+
+def license_notice(answers: Answers) -> tuple[Notice, ...]:
+    """Return a warning if the project has a licence without its text."""
+    if not answers.license or answers.license in LICENSE_TEXTS:
+        return ()
+    notice = Notice(
+        id="init-license-text",
+        message=f"fdl does not have the text of {answers.license}, so the project has no LICENSE file",
+        hint="save the text as `LICENSE` beside pyproject.toml",
     )
     return (notice,)
 

@@ -17,6 +17,18 @@ LICENSES: Final = (
     "LGPL-2.1-or-later", "LGPL-3.0-only", "LGPL-3.0-or-later", "AGPL-3.0-only", "AGPL-3.0-or-later",
     "EUPL-1.2", "BSL-1.0", "Zlib",
 )  # fmt: skip
+# Licences whose text is in `templates/licenses`, and its file there.
+LICENSE_TEXTS: Final = {
+    **{
+        name: name
+        for name in (
+            "MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0", "Unlicense",
+            "0BSD", "CC0-1.0",
+        )
+    },
+    "GPL-3.0-only": "GPL-3.0",
+    "GPL-3.0-or-later": "GPL-3.0",
+}  # fmt: skip
 _OWN_LICENSE: Final = re.compile(r"LicenseRef-[A-Za-z0-9.-]+")
 _AUTHOR: Final = re.compile(r"(?P<name>[^<>]*?)\s*(?:<(?P<email>[^<>\s@]+@[^<>\s@]+)>)?")
 
@@ -50,6 +62,18 @@ def read_author(text: str) -> str:
             hint='write it as `--author "Jane Doe <jane@example.org>"`',
         )
     return author
+
+
+def holder_of(author: str, name: str) -> str:
+    """Return who holds the copyright, for the text of a licence: the author, else those of the project.
+
+    Example:
+        >>> holder_of("Jane Doe <jane@example.org>", "p"), holder_of("", "p")
+        ('Jane Doe', 'the authors of p')
+    """
+    found = _AUTHOR.fullmatch(author)
+    given = (found["name"] or found["email"]) if found is not None else ""
+    return given or f"the authors of {name}"
 
 
 def author_table(author: str) -> str:

@@ -3,13 +3,22 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from fdl_cli import __version__
 from fdl_cli.assets import assets
 from fdl_cli.errors import EnvironmentLackingError
 from fdl_cli.scaffold.answers import Answers
-from fdl_cli.scaffold.metadata import CI_PYTHONS, author_table, is_older
+from fdl_cli.scaffold.metadata import (
+    CI_PYTHONS,
+    LICENSE_TEXTS,
+    author_table,
+    holder_of,
+    is_older,
+)
+
+if TYPE_CHECKING:
+    import jinja2
 
 # The Python of an image, unless the project needs a newer one.
 IMAGE_PYTHON: Final = "3.12"
@@ -40,9 +49,10 @@ def render(answers: Answers, cache: Path | None = None) -> tuple[ProjectFile, ..
 
     from fdl_cli.scaffold.compiled import CompiledTemplates
 
-    root = assets("templates") / "project"
+    templates = assets("templates")
+    root = templates / "project"
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(root),
+        loader=jinja2.FileSystemLoader([root, templates]),
         bytecode_cache=None if cache is None else CompiledTemplates(cache / "templates"),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
@@ -54,10 +64,12 @@ def render(answers: Answers, cache: Path | None = None) -> tuple[ProjectFile, ..
         for part in answers.parts:
             for path, source in _templates(root / part):
                 name = path.replace(PACKAGE_MARK, answers.package)
-                text = source.read_text(encoding="utf-8")
-                if any(mark in text for mark in _MARKS):
-                    text = environment.get_template(f"{part}/{path}").render(values)
+                text = _rendered(environment, f"{part}/{path}", source, values)
                 found[name] = ProjectFile(path=name, text=text)
+        if answers.license in LICENSE_TEXTS:
+            path = f"licenses/{LICENSE_TEXTS[answers.license]}"
+            text = _rendered(environment, path, templates / path, values)
+            found["LICENSE"] = ProjectFile(path="LICENSE", text=text)
     except (OSError, jinja2.TemplateError) as problem:
         raise EnvironmentLackingError(
             error_id="template-broken",
@@ -66,6 +78,15 @@ def render(answers: Answers, cache: Path | None = None) -> tuple[ProjectFile, ..
             file=str(root),
         ) from problem
     return tuple(found[name] for name in sorted(found))
+
+
+def _rendered(
+    environment: "jinja2.Environment", name: str, source: Path, values: dict[str, object]
+) -> str:
+    text = source.read_text(encoding="utf-8")
+    if any(mark in text for mark in _MARKS):
+        return environment.get_template(name).render(values)
+    return text
 
 
 def _templates(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -87,6 +108,7 @@ def _values(answers: Answers) -> dict[str, object]:
         "ported": answers.ported,
         "author": author_table(answers.author) if answers.author else "",
         "license": answers.license,
+        "holder": holder_of(answers.author, answers.name),
         "python": answers.python,
         "image": answers.python if is_older(IMAGE_PYTHON, answers.python) else IMAGE_PYTHON,
         "pythons": [each for each in CI_PYTHONS if not is_older(each, answers.python)]

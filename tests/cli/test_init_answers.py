@@ -111,9 +111,17 @@ def test_init_in_a_pipe_writes_the_options_and_asks_nothing(fdl, tmp_path):
     project = project_of(tmp_path / "p")
     assert project["authors"] == [{"name": "Jo"}]
     assert (project["license"], project["requires-python"]) == ("Apache-2.0", f">={OWN}")
+    assert "Apache License" in (tmp_path / "p" / "LICENSE").read_text("utf-8")
     assert fdl("init", "--update", "--check", cwd=tmp_path / "p").returncode == 0
     assert fdl("init", "q", "--vcs", "none").returncode == 0
     assert not {"authors", "license"} & project_of(tmp_path / "q").keys()
+
+
+def test_init_with_a_licence_whose_text_fdl_lacks_warns(fdl, tmp_path):
+    done = fdl("init", "p", "--vcs", "none", "--license", "EUPL-1.2")
+    assert done.returncode == 0
+    assert "warning[init-license-text]" in done.stderr
+    assert not (tmp_path / "p" / "LICENSE").exists()
 
 
 @pytest.mark.skipif(OWN not in PYTHONS[:-1], reason="no newer Python is supported")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fdl_cli.errors import ConfigError, UsageError
 from fdl_cli.scaffold.answers import Answers, make_answers, with_part
 from fdl_cli.scaffold.metadata import (
+    LICENSE_TEXTS,
     LICENSES,
     PYTHONS,
     author_table,
@@ -40,6 +41,31 @@ def test_licence_that_fdl_takes_is_taken_by_hatchling(name, tmp_path):
         key: document["project"][key] for key in ("name", "version", "license")
     }})  # fmt: skip
     assert metadata.core.license_expression == name
+
+
+@pytest.mark.parametrize("name", LICENSES)
+def test_licence_with_a_text_gives_the_project_a_license_file(name):
+    files = texts(license=name, author="Jane Doe <jane@example.org>")
+    assert ("LICENSE" in files) is (name in LICENSE_TEXTS)
+    if name in LICENSE_TEXTS:
+        title = files["LICENSE"].strip().splitlines()[0].strip()
+        assert title.isprintable()
+        assert title
+        assert "{{" not in files["LICENSE"]
+
+
+@pytest.mark.parametrize("name", ["MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "0BSD"])
+@pytest.mark.parametrize(
+    ("author", "holder"),
+    [
+        ("Jane Doe <jane@example.org>", "Jane Doe"),
+        ("<j@example.org>", "j@example.org"),
+        ("", "the authors of p"),
+    ],
+)
+def test_license_file_names_the_holder(name, author, holder):
+    lines = texts(license=name, author=author)["LICENSE"].splitlines()
+    assert f"Copyright (c) {holder}" in lines
 
 
 @given(st.from_regex(r"[^<>\x00-\x20\x7f]{1,20}( <[a-z.]{1,9}@[a-z.]{1,9}>)?", fullmatch=True))
