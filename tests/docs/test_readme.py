@@ -15,15 +15,6 @@ README = (ROOT / "README.md").read_text("utf-8")
 RESULTS = ROOT / "benchmarks" / "results"
 
 
-def row(name):
-    (found,) = re.findall(rf"^\| {name} \|.*$", README, re.MULTILINE)
-    return found
-
-
-def numbers(text):
-    return [float(each.replace(",", "")) for each in re.findall(r"\d[\d,]*(?:\.\d+)?", text)]
-
-
 @pytest.mark.slow
 @pytest.mark.torch
 def test_readme_proof_is_what_the_command_prints(tmp_path):
@@ -40,45 +31,10 @@ def test_readme_proof_is_what_the_command_prints(tmp_path):
     assert done.stdout.replace(f"{tmp_path}/", "") == shown
 
 
-def test_readme_figures_of_the_proof_are_those_of_the_result():
-    families = json.loads((RESULTS / "world.json").read_text("utf-8"))["families"]
-    told = row("a proof")
-    assert f"{len(families)} families" in told
-    listed = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
-    for number in ("13,302 changes", "12,364", "938"):
-        assert number in told
-        assert number in listed
-
-
-def test_readme_figures_of_coverage_are_those_of_the_result():
-    rows = json.loads((RESULTS / "profile_coverage.json").read_text("utf-8"))["rows"]
-    shown = numbers(row("a name, a time and a picture for every value").split("|")[2])
-    for kind, least, most in (("flow", *shown[:2]), ("plain", *shown[2:])):
-        shares = [100 * each[kind] for each in rows]
-        assert (least, most) == (round(min(shares), 1), round(max(shares), 1)), kind
-
-
-def test_readme_figures_of_speed_are_those_of_the_page():
-    page = (ROOT / "docs" / "benchmarks" / "performance.md").read_text("utf-8")
-    cpu = page.partition("### cpu")[2].partition("###")[0]
-    fused, plain = numbers(row("a faster training step").split("|")[2])
-    assert f"fused: geometric mean {fused:.2f}" in cpu
-    assert f"eager: geometric mean {plain:.2f}" in cpu
-
-
-def test_readme_figures_of_survival_are_those_of_the_campaign():
-    result = json.loads((RESULTS / "campaigns" / "exact.json").read_text("utf-8"))
-    cases, processes, deaths = numbers(row("training that survives").split("|")[2])
-    assert (cases, processes) == (result["cases"], 4)
-    assert deaths == result["worst"]["deaths"]
-
-
 @pytest.mark.torch
-def test_readme_figures_of_unequal_devices_are_those_of_the_result():
+def test_page_of_many_devices_has_the_shares_of_the_result():
     rows = json.loads((RESULTS / "scale.json").read_text("utf-8"))["rows"]
     shares = {row["run"]: row["share"] for row in rows if row["speeds"] == [0.010, 0.025]}
-    assert f"{shares['Cadence']:.1%}".replace("%", " %") + " of what both can train" in README
-    assert f"slower one, {shares['DDP']:.1%}".replace("%", " %") in README
     page = (ROOT / "docs" / "how-to" / "many-devices.md").read_text("utf-8")
     far = next(row["share"] for row in rows if row["speeds"] == [0.010, 0.100])
     told = f"{shares['Cadence']:.0%} there, and {far:.0%} with ranks of 10 and 100 ms"

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from docs._build.staging import DOCS, tutorial_files
+from tests.docs.links import in_menu
 from tests.docs.site_pages import dead_links, external_in_styles, is_external, read_site
 from tests.flodl.monitor.chromium import BROWSER, Chromium
 
@@ -22,28 +23,11 @@ WIDTHS = (1280, 390)
 THEMED = ("index.html", "tutorials/05_graph_builder.html", "reference/pytorch-map.html")
 
 
-def in_menu(entries):
-    """Yield the files that the menu of the site names."""
-    for entry in entries:
-        if isinstance(entry, str):
-            yield entry
-        else:
-            (value,) = entry.values()
-            yield from in_menu([value] if isinstance(value, str) else value)
-
-
 def pages_in_menu():
     configuration = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
     pages = list(in_menu(configuration["nav"]))
     assert len(pages) == len(set(pages)), "a page has two places"
     return set(pages)
-
-
-def test_menu_names_every_document_and_tutorial():
-    documents = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
-    documents |= {f"tutorials/{path.stem}.md" for path in tutorial_files()}
-    named = {path for path in pages_in_menu() if not path.startswith("reference/api/")}
-    assert named == documents
 
 
 @pytest.mark.slow

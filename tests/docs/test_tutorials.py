@@ -1,7 +1,6 @@
 """Tutorials: each runs, and shows what was shown when its text was written."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,10 @@ from docs._build.pages import notebook_of, page_of
 from docs._build.percent import parse_cells, read_tutorial
 from docs._build.running import Output, picture_of, run_cells
 from docs._build.staging import ROOT, site_links, tutorial_files
+from tests.docs.running import shown_in
 
 SHOWN = Path(__file__).parent / "shown"
 TUTORIALS = tutorial_files()
-
-
-def shown_in(page):
-    """Return the outputs of a page, without the text and the code between them."""
-    found = re.findall(r"^```text\n.*?^```$|^!\[.*?\]\(.*?\)$", page, re.MULTILINE | re.DOTALL)
-    return "\n\n".join(found) + "\n"
 
 
 @pytest.mark.slow
@@ -38,23 +32,6 @@ def test_tutorial_begins_with_a_title_and_ends_with_where_next(path):
     assert {cell.kind for cell in tutorial.cells} == {"markdown", "code"}
     # One idea per cell: a longer one does not fit a screen.
     assert [cell.line for cell in tutorial.cells if cell.text.count("\n") > 50] == []
-
-
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
-def test_tutorial_links_lead_somewhere(path):
-    text = "\n\n".join(cell.text for cell in read_tutorial(path).cells if cell.kind == "markdown")
-    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
-    assert targets
-    local = [target for target in targets if "://" not in target]
-    assert [target for target in local if not (path.parent / target).exists()] == []
-
-
-def test_list_of_tutorials_names_each_title():
-    text = (ROOT / "docs" / "tutorials" / "index.md").read_text(encoding="utf-8")
-    listed = dict(re.findall(r"^\| \[(.*?)\]\((.*?)\)", text, re.MULTILINE))
-    assert {name: title for title, name in listed.items()} == {
-        path.name: read_tutorial(path).title for path in TUTORIALS
-    }
 
 
 SOURCE = """\

@@ -1,0 +1,214 @@
+"""Checks of figures in documents against committed results, and of pictures against what draws them."""
+
+import contextlib
+import io
+import json
+import math
+import re
+
+import torch
+
+import flodl
+from benchmarks import profile_coverage, proofs, scale, trips
+from flodl import FlowModule
+from flodl.distributed.window_shapes import WindowShapes
+from flodl_verify.compare.results import SEVEN
+from tests.campaigns import campaigns
+from tests.docs.reading import ROOT, blocks, documents, name_of, prose, read
+
+RESULTS = ROOT / "benchmarks" / "results"
+WORDS = (
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+
+
+def result(name):
+    return json.loads(read(RESULTS / f"{name}.json"))
+
+
+def numbers(text):
+    return [float(each.replace(",", "")) for each in re.findall(r"\d[\d,]*(?:\.\d+)?", text)]
+
+
+def row(root, name):
+    (found,) = re.findall(rf"^\| {name} \|.*$", read(root / "README.md"), re.MULTILINE)
+    return found.split("|")[2]
+
+
+def wrong_readme(root):
+    """Find figures of the table in README that are not those of the results."""
+    world = result("world")
+    told = {kind: number for kind, number in world["total"].items() if kind != "not run"}
+    total, equal = sum(told.values()), told["equal"]
+    coverage = [
+        [100 * each[kind] for each in result("profile_coverage")["rows"]]
+        for kind in ("flow", "plain")
+    ]
+    cpu = read(root / "docs/benchmarks/performance.md").partition("### cpu")[2]
+    speeds = [
+        re.findall(rf"^{kind}: geometric mean ([\d.]+)", cpu, re.MULTILINE)
+        for kind in ("fused", "eager")
+    ]
+    exact = result("campaigns/exact")
+    shares = {
+        each["run"]: each["share"]
+        for each in result("scale")["rows"]
+        if each["speeds"] == [0.010, 0.025]
+    }
+    expected = {
+        "a proof": [total, len(world["families"]), equal, told["both raise"], told["silently different"]],
+        "a name, a time and a picture for every value": [
+            round(limit(each), 1) for each in coverage for limit in (min, max)
+        ],
+        "a faster training step": [float(each[0]) for each in speeds],
+        "training that survives": [exact["cases"], 4, exact["worst"]["deaths"]],
+        r"use of unequal devices \(alpha, on CPUs\)": [
+            10, 25, round(100 * shares["Cadence"], 1), round(100 * shares["DDP"], 1),
+        ],
+    }  # fmt: skip
+    return [
+        f"README.md: {name}: {numbers(row(root, name))} for {found}"
+        for name, found in expected.items()
+        if numbers(row(root, name)) != found
+    ]
+
+
+def wrong_benchmarks(root):
+    """Find tables of results that are not what the committed results give."""
+    scaled, counted, covered = result("scale"), result("trips"), result("profile_coverage")
+    scale_rows = [scale.Row(**each) for each in scaled["rows"]]
+    share_rows = [profile_coverage.Row(**each) for each in covered["rows"]]
+    proved = result("proofs")["families"]
+    listed = "benchmarks/README.md"
+    expected = [
+        (listed, "scale.json", scale.lines(scale_rows, scaled["costs"])),
+        (
+            listed,
+            "trips.json",
+            [*trips.HEAD, *(trips.row(*each) for each in counted["trips"].items())],
+        ),
+        (
+            listed,
+            "profile_coverage.json",
+            [*profile_coverage.HEAD, *map(profile_coverage.line, share_rows)],
+        ),
+        (
+            "docs/explanation/verification.md",
+            "proofs.json",
+            [*proofs.HEAD, *map(proofs.row, proved)],
+        ),
+    ]
+    return [
+        f"{page}: {name} has other figures"
+        for page, name, lines in expected
+        if "\n".join(lines) not in read(root / page)
+    ]
+
+
+def wrong_means(root):
+    """Find geometric means on the page of measurements that are not those of the column above them."""
+    path = root / "docs" / "benchmarks" / "performance.md"
+    found = []
+    for part in read(path).split("\n### ")[1:]:
+        rows = [line.strip("|").split("|") for line in part.splitlines() if line.startswith("|")]
+        head = [cell.strip() for cell in rows[0]]
+        for kind, mean, least in re.findall(
+            r"^(\w+): geometric mean ([\d.]+), least ([\d.]+)", part, re.MULTILINE
+        ):
+            column = [float(cells[head.index(kind)].split("±")[0]) for cells in rows[2:]]
+            real = math.exp(math.fsum(map(math.log, column)) / len(column))
+            if abs(real - float(mean)) > 0.011 or min(column) != float(least):
+                found.append(
+                    f"{name_of(root, path)}: {kind}: {mean}, {least}; {real:.2f}, {min(column)}"
+                )
+    return found
+
+
+def wrong_anchors_of_windows(root):
+    """Find rows of the table of anchors that `WindowShapes` does not compute."""
+    path = root / "docs" / "explanation" / "el-che.md"
+    rows = re.findall(r"^\| (\d+) \| (\d+), (\d+) \| ([\d.]+) % \|$", read(path), re.MULTILINE)
+    shapes = WindowShapes([0.010, 0.025], 0.002)
+    found = (
+        [] if [each[0] for each in rows] == list("1234") else [f"{name_of(root, path)}: anchors"]
+    )
+    for anchor, first, second, share in rows:
+        real = shapes.counts(int(anchor)), f"{shapes.efficiency(int(anchor)):.1%}"
+        if real != ([int(first), int(second)], f"{share}%"):
+            found.append(f"{name_of(root, path)}: anchor {anchor}: {real}")
+    return found
+
+
+def wrong_counts(root):
+    """Find counts in words that differ from what they count: rows of a table, names, or campaigns."""
+    speeds = (
+        read(root / "docs/benchmarks/performance.md")
+        .partition("### tiny")[2]
+        .partition("\neager:")[0]
+    )
+    added = {name for name in set(dir(FlowModule)) - set(dir(torch.nn.Module)) if name[0] != "_"}
+    mutated = [each for each in campaigns() if each.test.endswith("ten_thousand_mutations")]
+    counted = (
+        (
+            "docs/benchmarks/performance.md",
+            r"^(\w+) small networks",
+            len(re.findall(r"^\| [a-z]\w+ \| \d", speeds, re.MULTILINE)),
+        ),
+        (
+            "docs/benchmarks/performance.md",
+            r"^## The (\w+) models",
+            len(re.findall(r"^\| [a-z]\w+ \| \d", speeds, re.MULTILINE)),
+        ),
+        (
+            "README.md",
+            r"\((\w+) models, sizes for a CPU\)",
+            len(re.findall(r"^\| [a-z]\w+ \| \d", speeds, re.MULTILINE)),
+        ),
+        ("docs/explanation/verification.md", r"each of the first (\w+) checks", len(SEVEN)),
+        ("docs/project/decisions.md", r"adds (\w+) public names", len(added)),
+        ("SECURITY.md", r"seeded mutations each of ([^.]*)", len(mutated)),
+    )
+    found = []
+    for page, pattern, number in counted:
+        text = re.search(pattern, read(root / page), re.MULTILINE)
+        word = text[1].lower() if text else "nothing"
+        shown = WORDS.index(word) + 1 if word in WORDS else len(re.split(r",\s+|\s+and\s+", word))
+        if text is None or shown != number:
+            found.append(f"{page}: {word} for {number}")
+    return found
+
+
+def stale_pictures(root):
+    """Find pictures that the first block of their page no longer draws."""
+    names = {"__name__": "__main__"}
+    code = next(block.body for block in blocks(root / "README.md") if block.kind == "python")
+    torch.manual_seed(0)
+    # Hovering shows lines, counted from the start of the block.
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(code, "README.md", "exec"), names)
+    names["after"](names["x"])
+    drawn = flodl.view(names["after"]).svg()
+    picture = root / "docs" / "images" / "block.svg"
+    return (
+        [] if read(picture) == drawn else [f"{name_of(root, picture)}: is not what README draws"]
+    )
+
+
+def without_text(root):
+    """Find pictures in documents without words for those who cannot see them."""
+    return [
+        f"{name_of(root, path)}: {found}"
+        for path in documents(root)
+        for found in re.findall(r"!\[\]\([^)]*\)", prose(path))
+    ]
