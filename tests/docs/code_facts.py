@@ -18,10 +18,9 @@ LEAST_OF_A_TEMPLATE = 8
 @final
 @dataclass
 class CodeFacts:
-    """Names with their signatures, parameters with their defaults, and texts with places for values."""
+    """Names with their signatures, and texts with places for values."""
 
     signatures: dict[str, list[dict[str, str]]] = field(default_factory=dict)
-    defaults: dict[str, set[str]] = field(default_factory=dict)
     texts: set[str] = field(default_factory=set)
     templates: set[tuple[str, ...]] = field(default_factory=set)
 
@@ -29,18 +28,13 @@ class CodeFacts:
         """Take what one node of a syntax tree tells."""
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                self.sign(node.name, of_signature(node.args))
+                self.signatures.setdefault(node.name, []).append(of_signature(node.args))
             case ast.ClassDef():
-                self.sign(node.name, of_class(node))
+                self.signatures.setdefault(node.name, []).append(of_class(node))
             case ast.JoinedStr():
                 self.add_template(node)
             case ast.Constant(value=str()):
                 self.texts.add(node.value)
-
-    def sign(self, name, parameters):
-        self.signatures.setdefault(name, []).append(parameters)
-        for each, default in parameters.items():
-            self.defaults.setdefault(each, set()).add(default)
 
     def add_template(self, node):
         parts = [part.value if isinstance(part, ast.Constant) else "" for part in node.values]

@@ -49,9 +49,8 @@ def dead_paths(root):
     for path in documents(root):
         for line, span in spans(path):
             words = re.findall(r"(?<![\w/.$~<>-])(?:[\w.]+/)+[\w.-]*", span)
-            for word in words:
-                if not leads(root, path, word):
-                    found.append(f"{name_of(root, path)}:{line}: {word}")
+            page = f"{name_of(root, path)}:{line}"
+            found += [f"{page}: {word}" for word in words if not leads(root, path, word)]
     return found
 
 
@@ -100,12 +99,9 @@ def wrong_menu(root):
 
 def wrong_lists(root):
     """Find tutorials, examples and benchmarks that their lists leave out or name wrongly."""
-    listed = dict(
-        (target, title)
-        for title, target in re.findall(
-            r"^\| \[(.*?)\]\((.*?)\)", read(root / "docs" / "tutorials" / "index.md"), re.MULTILINE
-        )
-    )
+    page = read(root / "docs" / "tutorials" / "index.md")
+    rows = re.findall(r"^\| \[(.*?)\]\((.*?)\)", page, re.MULTILINE)
+    listed = {target: title for title, target in rows}
     titles = {path.name: read_tutorial(path).title for path in tutorials(root)}
     found = differences("docs/tutorials/index.md", listed.items(), titles.items())
     examples = {path.name for path in (root / "examples").glob("*.py")}

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import os
 import re
 import subprocess
@@ -130,7 +131,7 @@ def wrong_port(root, path):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         (folder / "net.py").write_text(script, encoding="utf-8")
-        for each, after in zip(found, found[1:], strict=False):
+        for each, after in itertools.pairwise(found):
             if (each.kind, after.kind) != ("sh", "text"):
                 continue
             words = [sys.executable, "-m", "fdl_cli", *each.body.split()[1:]]

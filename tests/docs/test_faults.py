@@ -1,10 +1,10 @@
 """Faults planted in a copy of the documents: the checks of the documents find each kind of fault.
 
-`faults.tsv` has one row for each kind: the file, the text to find there, the text in its place (`\n` is a new
-line), and the name of the check in `checks.py` that has to find it. Without a text to find, the file is removed.
-A row without a check has the reason:
+`faults.tsv` has one row for each kind: the file, the text to find there, the text in its place (`\\n` is a new
+line), and the name of the check in `checks.py` that has to find it. Without a text to find, the file is
+removed. A row without a check has the reason:
 
-    a dead anchor <tab> docs/reference/tasks.md <tab> training.md#verbosity <tab> training.md#loud <tab> links <tab>
+    a dead anchor <tab> docs/reference/tasks.md <tab> #verbosity <tab> #loudness <tab> links <tab>
 """
 
 import shutil
@@ -21,7 +21,15 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 HEAD = "kind\tfile\tfind\treplace\tcheck\treason"
 # Copied, since faults are planted there; all else of the checkout is linked.
-COPIED = ("README.md", "SECURITY.md", "benchmarks/README.md", "docs", "examples", "mkdocs.yml", "tests/docs/shown")
+COPIED = (
+    "README.md",
+    "SECURITY.md",
+    "benchmarks/README.md",
+    "docs",
+    "examples",
+    "mkdocs.yml",
+    "tests/docs/shown",
+)
 
 
 @final
@@ -72,7 +80,8 @@ def copy_of_documents(target):
     for folder in {parent for name in COPIED for parent in Path(name).parents}:
         for source in (ROOT / folder).iterdir():
             place = target / folder / source.name
-            if not source.name.startswith(".") and not place.exists():
+            hidden = source.name.startswith(".") and source.name != ".ci"
+            if not hidden and not place.exists():
                 place.symlink_to(source)
 
 
@@ -94,7 +103,9 @@ def plant(copied):
         if not fault.find:
             path.unlink()
             return
-        assert kept[path].count(fault.find) == 1, f"{fault.kind}: the text to find must be there once"
+        assert kept[path].count(fault.find) == 1, (
+            f"{fault.kind}: the text to find must be there once"
+        )
         path.write_text(kept[path].replace(fault.find, fault.replace), encoding="utf-8")
 
     yield plant

@@ -32,7 +32,8 @@ TORCH = (
     "torch.utils.data", "torch.distributed", "torch.cuda", "torch.amp", "torch.jit", "torch.fx",
     "torch.export", "torch.compiler", "torch.autograd", "torch.nn.Module", "torch.nn.utils", "torch.nn.init",
     "torch.backends.cudnn", "torch.nn.utils.parametrizations", "torch.cuda.CUDAGraph", "torch.nn.attention",
-    "torch.func", "torch.random", "statistics", "torch.multiprocessing", "torch.optim.Optimizer", "torch.fx.GraphModule",
+    "torch.func", "torch.random", "statistics", "torch.multiprocessing",
+    "torch.optim.Optimizer", "torch.fx.GraphModule",
 )  # fmt: skip
 # Read as text: one has parameters that no `dir` shows, the other needs a package that may be missing.
 TORCH_SOURCES = ("optim/lr_scheduler.py", "utils/tensorboard/writer.py")
@@ -132,14 +133,24 @@ def fits(keyword, known, is_signature):
     return bool(having)
 
 
+def defaults_of(text):
+    """Return the defaults of each parameter of the classes that a text names."""
+    found = {}
+    for name in set(re.findall(r"\b[A-Z]\w+", text)):
+        for parameters in read_code().signatures.get(name, ()):
+            for each, default in parameters.items():
+                found.setdefault(each, set()).add(default)
+    return found
+
+
 def wrong_defaults(root):
-    """Find `name=value` in a sentence about defaults that is the default of no parameter."""
+    """Find `name=value` in a sentence about defaults that no class which the page names has as a default."""
     found = []
     for path in written(root):
-        text = prose(path)
+        text, defaults = prose(path), defaults_of(read(path))
         for each in re.finditer(r"(?:[^.|]|\.(?=\w))*\bdefaults?\b(?:[^.|]|\.(?=\w))*", text):
             for name, value in re.findall(r"`(\w+)=([^`,]+)`", each[0]):
-                known = read_code().defaults.get(name, set())
+                known = defaults.get(name, set())
                 if known and not {value, value.replace('"', "'"), "None"} & known:
                     line = text.count("\n", 0, each.start()) + 1
                     found.append(f"{name_of(root, path)}:{line}: {name}={value} is no default")
