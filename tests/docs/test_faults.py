@@ -1,7 +1,7 @@
 """Faults planted in a copy of the documents: the checks of the documents find each kind of fault.
 
-`faults.tsv` has one row for each kind: the file, the text to find there, the text in its place (`\\n` is a new
-line), and the name of the check in `checks.py` that has to find it. Without a text to find, the file is
+`faults.tsv` has one row for each kind: the file, the text to find there, the text in its place (`\\n` is a
+new line), and the name of the check in `checks.py` that has to find it. Without a text to find, the file is
 removed. A row without a check has the reason:
 
     a dead anchor <tab> docs/reference/tasks.md <tab> #verbosity <tab> #loudness <tab> links <tab>
