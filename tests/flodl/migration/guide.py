@@ -1,26 +1,16 @@
 """The migration guide taken apart: its names, its rows, and its pairs of programs."""
 
 import functools
-import gc
-import math
 import random
 import re
-import resource
-import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
-from torch import nn, optim
 
 import flodl
 
 PATH = Path(__file__).parents[3] / "docs" / "reference" / "pytorch-map.md"
-TORCH = {
-    "torch": torch, "nn": nn, "F": F, "optim": optim, "random": random, "gc": gc, "math": math,
-    "resource": resource, "statistics": statistics,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,11 +76,9 @@ def flodl_names():
     return {name: vars(flodl)[name] for name in flodl.__all__}
 
 
-def namespace(side, folder):
-    """Return fresh names for one side: torch's on the left; on the right flodl's over them."""
-    names = {**TORCH, "folder": folder}
-    if side == "flodl":
-        names |= {name: value for name, value in flodl_names().items() if name not in TORCH}
+def namespace(side):
+    """Return fresh names for one side: those of the page's first block; on the right flodl's with them."""
+    names = {}
     exec(setup(), names)
     if side == "flodl":
         exec(setup("setup flodl"), names)

@@ -21,6 +21,12 @@ PROGRAMS = guide.programs()
 UNCHANGED = guide.unchanged()
 
 
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path, monkeypatch):
+    """The page writes into the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
 def assert_same(left, right):
     """Compare nests of tensors and plain values number by number, dtypes included."""
     if isinstance(left, torch.Tensor):
@@ -44,17 +50,17 @@ def test_the_guide_is_complete_as_read():
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{each.line} {each.flodl}" for each in ROWS])
-def test_rows(row, tmp_path):
+def test_rows(row):
     sides = []
     for side, code in (("torch", row.torch), ("flodl", row.flodl)):
-        names = guide.namespace(side, tmp_path)
+        names = guide.namespace(side)
         sides.append(eval(code, names))
     assert_same(*sides)
 
 
 @pytest.mark.parametrize("code", UNCHANGED)
-def test_unchanged_text_computes_the_same_on_both_sides(code, tmp_path):
-    sides = [eval(code, guide.namespace(side, tmp_path)) for side in ("torch", "flodl")]
+def test_unchanged_text_computes_the_same_on_both_sides(code):
+    sides = [eval(code, guide.namespace(side)) for side in ("torch", "flodl")]
     assert_same(*sides)
 
 
@@ -64,18 +70,18 @@ def test_rows_differ_in_their_two_texts():
 
 
 @pytest.mark.parametrize("pair", PROGRAMS, ids=[each.section for each in PROGRAMS])
-def test_programs(pair, tmp_path):
+def test_programs(pair):
     results = []
     for side, code in (("torch", pair.torch), ("flodl", pair.flodl)):
-        names = guide.namespace(side, tmp_path)
+        names = guide.namespace(side)
         exec(code, names)
         results.append(names["result"])
     assert_same(*results)
 
 
 def test_the_left_side_needs_no_flodl():
-    ours = set(guide.flodl_names()) - set(guide.TORCH) - set(vars(builtins))
-    local = set(guide.namespace("torch", None))
+    ours = set(guide.flodl_names()) - set(vars(builtins))
+    local = set(guide.namespace("torch"))
     for pair in (*ROWS, *PROGRAMS):
         tree = ast.parse(pair.torch)
         own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
