@@ -152,29 +152,15 @@ def wrong_anchors_of_windows(root):
 
 def wrong_counts(root):
     """Find counts in words that differ from what they count: rows of a table, names, or campaigns."""
-    speeds = (
-        read(root / "docs/benchmarks/performance.md")
-        .partition("### tiny")[2]
-        .partition("\neager:")[0]
-    )
+    page = "docs/benchmarks/performance.md"
+    speeds = read(root / page).partition("### tiny")[2].partition("\neager:")[0]
+    models = len(re.findall(r"^\| [a-z]\w+ \| \d", speeds, re.MULTILINE))
     added = {name for name in set(dir(FlowModule)) - set(dir(torch.nn.Module)) if name[0] != "_"}
     mutated = [each for each in campaigns() if each.test.endswith("ten_thousand_mutations")]
     counted = (
-        (
-            "docs/benchmarks/performance.md",
-            r"^(\w+) small networks",
-            len(re.findall(r"^\| [a-z]\w+ \| \d", speeds, re.MULTILINE)),
-        ),
-        (
-            "docs/benchmarks/performance.md",
-            r"^## The (\w+) models",
-            len(re.findall(r"^\| [a-z]\w+ \| \d", speeds, re.MULTILINE)),
-        ),
-        (
-            "README.md",
-            r"\((\w+) models, sizes for a CPU\)",
-            len(re.findall(r"^\| [a-z]\w+ \| \d", speeds, re.MULTILINE)),
-        ),
+        (page, r"^(\w+) small networks", models),
+        (page, r"^## The (\w+) models", models),
+        ("README.md", r"\((\w+) models, sizes for a CPU\)", models),
         ("docs/explanation/verification.md", r"each of the first (\w+) checks", len(SEVEN)),
         ("docs/project/decisions.md", r"adds (\w+) public names", len(added)),
         ("SECURITY.md", r"seeded mutations each of ([^.]*)", len(mutated)),
