@@ -26,8 +26,8 @@ SHARED = {
 }  # fmt: skip
 # The languages of blocks; a test reads or runs the blocks of each.
 LANGUAGES = {
-    "python", "py", "sh", "text", "json", "yaml", "console", "python torch", "python flodl", "python setup",
-    "python setup flodl",
+    "python", "py", "sh", "text", "json", "yaml", "console", "diff",
+    "python torch", "python flodl", "python setup", "python setup flodl",
 }  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def wrong_arguments(root):
         for line in lines_of(path):
             if not re.match(r"(\./|\.venv/bin/)?(fdl|python|pip|torchrun)\b", line):
                 continue
-            named = re.findall(r"(?<=\s)(?:benchmarks|examples|tests|docs|\.ci)/[\w/.]+", line)
+            named = re.findall(r"(?<=\s)(?:benchmarks|examples|tests|docs|\.ci)/[\w/.-]+", line)
             # `fdl run` and an example's port write such files.
             missing = [each for each in named if not (root / each).exists()]
             missing = [each for each in missing if not each.endswith("_flodl.py")]
