@@ -1,0 +1,130 @@
+"""Models of transformers as flow graphs: small random configurations, no network."""
+
+import copy
+import pickle
+import warnings
+
+import pytest
+import torch
+
+import flodl
+import flodl.hf
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+WHY = 'transformers is not installed: `pip install "transformers>=4.57,<5"`'
+SIZES = {
+    "vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "intermediate_size": 48, "num_labels": 3,
+}  # fmt: skip
+TOKENS = torch.arange(4, 18).view(2, 7)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    found = pytest.importorskip("transformers", reason=WHY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setenv("FLODL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield found
+
+
+@pytest.fixture
+def plain(library):
+    torch.manual_seed(0)
+    return library.BertForSequenceClassification(library.BertConfig(**SIZES)).eval()
+
+
+def switched(model):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="the porter keeps")
+        return flodl.hf.graph(model)
+
+
+def test_graph_bert_keeps_object_keys_and_values(plain):
+    expected, keys = plain(input_ids=TOKENS).logits, list(plain.state_dict())
+    weights = [id(each) for each in plain.parameters()]
+    model = switched(plain)
+    assert model is plain
+    assert list(model.state_dict()) == keys
+    assert [id(each) for each in model.parameters()] == weights
+    assert torch.equal(model(input_ids=TOKENS).logits, expected)
+    assert switched(model) is model
+
+
+def test_graph_train_mode_gives_equal_gradients(plain):
+    twin = switched(copy.deepcopy(plain))
+    for model in (plain.train(), twin.train()):
+        torch.manual_seed(3)
+        model(input_ids=TOKENS, labels=torch.tensor([0, 2])).loss.backward()
+    for one, other in zip(plain.parameters(), twin.parameters(), strict=True):
+        assert torch.equal(one.grad, other.grad)
+
+
+def test_graph_saved_model_loads_with_difference_zero(library, plain, tmp_path):
+    expected = plain(input_ids=TOKENS).logits
+    switched(plain).save_pretrained(tmp_path)
+    loaded = library.BertForSequenceClassification.from_pretrained(tmp_path).eval()
+    assert torch.equal(loaded(input_ids=TOKENS).logits, expected)
+    assert torch.equal(switched(loaded)(input_ids=TOKENS).logits, expected)
+
+
+def test_graph_model_copies_and_pickles(plain):
+    model = switched(plain)
+    expected = model(input_ids=TOKENS).logits
+    for made in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(made(input_ids=TOKENS).logits, expected)
+
+
+def test_graph_view_gives_the_value_of_a_hook(plain):
+    model, seen = switched(plain), []
+    view = flodl.view(model)
+    model.bert.pooler.register_forward_hook(lambda _m, _i, output: seen.append(output))
+    with view.capture("bert.pooler*") as cache:
+        model(input_ids=TOKENS)
+    assert any(
+        isinstance(value, torch.Tensor) and torch.equal(value, seen[0])
+        for value in dict(cache).values()
+    )
+
+
+def test_graph_gpt2_generates_the_same_tokens(library):
+    torch.manual_seed(0)
+    config = library.GPT2Config(
+        vocab_size=60,
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        bos_token_id=2,
+        eos_token_id=3,
+        pad_token_id=1,
+    )
+    model = library.GPT2LMHeadModel(config).eval()
+    expected = model.generate(TOKENS, max_new_tokens=5, do_sample=False)
+    assert torch.equal(
+        switched(model).generate(TOKENS, max_new_tokens=5, do_sample=False), expected
+    )
+
+
+def test_port_bert_is_proved_and_importable(library):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert flodl.hf.port("bert").BertModel.__module__ == "flodl.hf.ported.modeling_bert"
+
+
+def test_port_unknown_family_names_near_ones(library):
+    with pytest.raises(flodl.hf.HuggingFaceError, match=r"did you mean .*bert"):
+        flodl.hf.port("brt")
+
+
+def test_graph_other_module_is_refused_unchanged(library):
+    with pytest.raises(flodl.hf.HuggingFaceError, match="fdl port FILE"):
+        flodl.hf.graph(torch.nn.Linear(2, 2))
+
+
+def test_port_without_transformers_says_what_to_install(monkeypatch):
+    def missing(name):
+        raise flodl.hf.cache.importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(flodl.hf.cache.importlib.metadata, "version", missing)
+    with pytest.raises(flodl.hf.HuggingFaceError, match=r"pip install .transformers"):
+        flodl.hf.port("bert")
