@@ -96,5 +96,5 @@ def _tensors(found: Any) -> Iterator[torch.Tensor]:
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     return (
         one.dtype == other.dtype and one.shape == other.shape
-        and torch.equal(one.contiguous().view(torch.uint8), other.contiguous().view(torch.uint8))
+        and torch.equal(one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8))
     )  # fmt: skip
