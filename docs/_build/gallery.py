@@ -70,7 +70,7 @@ def page_of(name: str) -> Page:
         f"# {TITLES[name]}",
         f"{_summary(source)}\nThe script is [{path}](../../{path}), plain PyTorch.",
         "## Before and after",
-        f"`fdl port {path}` makes this change; what is not shown stays as it is:",
+        f"`fdl port {path}` makes this change; all else stays as it is:",
         f"```diff\n{change.rstrip()}\n```",
         "## The proof",
         "It runs original and port side by side, and tells what it compared:",

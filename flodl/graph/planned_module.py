@@ -96,6 +96,8 @@ class PlannedModule(nn.Module):
     # transformers evaluates the annotations of a class and its bases, so their names are imported here.
     _flodl_plans: dict[str, PlanCache]
     _flodl_memory: Memory
+    # False for a class that wrote its own forward below one with a flow: no call records that flow.
+    _flodl_runs_plans: bool = True
 
     @Offered
     def spec(self) -> GraphSpec:

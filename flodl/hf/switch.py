@@ -60,8 +60,11 @@ def graph(model: ModelT) -> ModelT:
         _register_outputs(each)
     if kept:
         warnings.warn(
-            f"the porter keeps {', '.join(kept)} of {type(model).__name__}: they run as before,"
-            " and their values have no names",
+            f"the porter keeps {', '.join(kept)} of {type(model).__name__}: "
+            "it runs as before, and its values have no names"
+            if len(kept) == 1
+            else f"the porter keeps {', '.join(kept)} of {type(model).__name__}: "
+            "they run as before, and their values have no names",
             stacklevel=2,
         )
     return model

@@ -110,6 +110,7 @@ class FlowModule(PlannedModule, metaclass=FlowMeta):
         """Generate `forward` from `flow`, and prepare every `@subflow` method."""
         super().__init_subclass__(**kwargs)
         cls._flodl_definitions = install_definitions(cls, FlowModule)
+        cls._flodl_runs_plans = _definition_of(cls) is not None
 
     # ---- recording ----------------------------------------------------------------------------
 
@@ -236,7 +237,11 @@ class FlowModule(PlannedModule, metaclass=FlowMeta):
 
 def main_definition(module: FlowModule) -> Definition | None:
     """Return the definition that `forward` runs, `None` where a subclass wrote its own forward."""
-    forward = type(module).forward
+    return _definition_of(type(module))
+
+
+def _definition_of(cls: type[FlowModule]) -> Definition | None:
+    forward = cls.forward
     marker = vars(forward).get("__flodl_definition__") if isfunction(forward) else None
     return marker if isinstance(marker, Definition) else None
 

@@ -1,6 +1,7 @@
 """Checks that run documents: the blocks of a page, the cells of a tutorial, and console transcripts."""
 
 import contextlib
+import importlib.util
 import io
 import itertools
 import os
@@ -55,6 +56,12 @@ def run_block(block, page, namespace):
     with contextlib.redirect_stdout(printed):
         exec(code, namespace)
     return printed.getvalue()
+
+
+def missing_for(path):
+    """Return the libraries that a page needs, by `<!-- needs: NAME -->`, and that are not here."""
+    needed = re.findall(r"^<!-- needs: (\w+) -->$", read(path), re.MULTILINE)
+    return [name for name in needed if importlib.util.find_spec(name) is None]
 
 
 def wrong_page(root, path):

@@ -175,6 +175,31 @@ def test_names_are_the_authors():
     assert view.names("nothing.*") == ()
 
 
+class Doubled(FlowModule):
+    def flow(self, x):
+        return x.through(torch.relu) * 2
+
+
+class Kept(Doubled):
+    def forward(self, x):
+        return super().forward(x) if x.sum() > 0 else x
+
+
+class Holding(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.part = Kept()
+
+    def flow(self, x):
+        return x.through(self.part) + 1
+
+
+def test_names_of_a_model_with_a_forward_below_a_flow_are_those_of_the_rest():
+    net = Holding()
+    net(-torch.ones(2))
+    assert {"part", "part_1"} & {each.name for each in flodl.view(net).names()}
+
+
 def test_plans_have_their_text_again_after_the_block():
     net = Net()
     x = torch.randn(2, 3, 4)
