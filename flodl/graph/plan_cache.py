@@ -23,6 +23,10 @@ _NOT_PORTABLE = (
     "the values of {name} cannot be seen in its first call with such inputs, because its plan holds "
     "objects of its own: call it once before"
 )
+_NOT_HELD = (
+    "a copy of {name} takes other ways than the model itself with the same inputs, so its values cannot be "
+    "seen in a first call: call it once before, with inputs like these"
+)
 # Threads that record together change one cache; a thread that only runs its plans takes no lock.
 _lock = threading.RLock()
 _STALE = "(AttributeError, LookupError, TypeError, ValueError)"
@@ -56,6 +60,7 @@ class PlanCache:
         self.programs: tuple[CompiledPlan, ...] = ()
         self.names: frozenset[str] = frozenset()
         self.watch = Watch()
+        self._copied_for: Any = None  # the module that a copy has just recorded for
         self.dispatch: Callable[..., Any] = record
         self.dispatch_plainly: Callable[..., Any] = record
 
@@ -157,7 +162,13 @@ class PlanCache:
             raise GraphError(_NOT_PORTABLE.format(name=type(module).__name__))
         for program in new:
             self.add(program)
-        return self.dispatch(module, *inputs)
+        if self._copied_for is module:
+            raise GraphError(_NOT_HELD.format(name=type(module).__name__))
+        self._copied_for = module
+        try:
+            return self.dispatch(module, *inputs)
+        finally:
+            self._copied_for = None
 
     def _bridge_by_copy(
         self, left: SideExit, module: Any, inputs: tuple[Any, ...], form: int

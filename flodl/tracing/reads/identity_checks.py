@@ -13,8 +13,9 @@ where an operand is a parameter.
 
 from __future__ import annotations
 
+import inspect
 import re
-from types import CodeType
+from types import BuiltinMethodType, CodeType, MethodType, MethodWrapperType
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from flodl.bytecode.decode import instructions
@@ -61,13 +62,27 @@ class Comparisons:
         names = frozenset[str]().union(*(each for each in asked if each is not None))
         places = sorted(
             place
-            for key, (_, place) in known.items()
+            for key, (value, place) in known.items()
             if place[0] not in _MADE
+            and not _is_made_anew(value, place, known)
             and (None in asked or names & {*self._read_as.get(key, ()), _last_key(place)})
         )
         if len(places) < 2:
             return ""
         return f"len({{{', '.join(f'id({place})' for place in places)}}}) == {len(places)}"
+
+
+def _is_made_anew(value: object, place: str, known: Mapping[int, tuple[object, str]]) -> bool:
+    """Return True for a bound method that each access makes anew, such as `self.weight.size`.
+
+    Two of them may get one address, one after the other, so that a guard on their ids holds by chance.
+    """
+    if not isinstance(value, (MethodType, BuiltinMethodType, MethodWrapperType)):
+        return False
+    owner = known.get(id(value.__self__))
+    if owner is None or place != f"{owner[1]}.{value.__name__}":
+        return False
+    return inspect.getattr_static(value.__self__, value.__name__, None) is not value
 
 
 def _last_key(place: str) -> str:
