@@ -128,13 +128,23 @@ def require(module: nn.Module, patterns: Iterable[str]) -> None:
 
 
 def require_recorded(module: nn.Module) -> None:
-    """Refuse a model whose flows are not recorded yet.
+    """Refuse a model whose flows are not recorded yet; parts that no recorded flow calls do not count.
 
     Raises:
         NotRecordedError: the names of its values are not known.
     """
-    for path, flow in flows_in(module):
-        if not flow._flodl_runs_plans or any(True for _ in specs_in(flow)):
+    flows = dict(flows_in(module))
+    specs = {path: tuple(specs_in(flow)) for path, flow in flows.items()}
+    called = {
+        joined(path, node.target)
+        for path, known in specs.items()
+        for spec in known
+        for node in spec.nodes
+        if node.kind == "module"
+    }
+    has_run = any(specs.values())
+    for path, flow in flows.items():
+        if specs[path] or not flow._flodl_runs_plans or (has_run and path and path not in called):
             continue
         shown = f"`{path}` ({type(flow).__name__})" if path else type(flow).__name__
         message = f"the flow of {shown} has not run yet, so its values have no names: "

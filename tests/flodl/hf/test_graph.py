@@ -1,8 +1,10 @@
 """Models of transformers as flow graphs: small random configurations, no network."""
 
 import copy
+import json
 import pickle
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ import flodl
 import flodl.hf
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
+ROOT = Path(__file__).parents[3]
 WHY = 'transformers is not installed: `pip install "transformers>=4.57,<5"`'
 SIZES = {
     "vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -128,3 +131,12 @@ def test_port_without_transformers_says_what_to_install(monkeypatch):
     monkeypatch.setattr(flodl.hf.cache.importlib.metadata, "version", missing)
     with pytest.raises(flodl.hf.HuggingFaceError, match=r"pip install .transformers"):
         flodl.hf.port("bert")
+
+
+def test_families_of_the_documents_are_those_that_were_measured_equal():
+    rows = json.loads((ROOT / "benchmarks" / "results" / "hf.json").read_text("utf-8"))["rows"]
+    checks = ("keys", "eval", "train", "gradients", "value")
+    equal = [row["family"] for row in rows if all(row.get(name) for name in checks)]
+    page = (ROOT / "docs" / "how-to" / "hugging-face.md").read_text("utf-8")
+    text = f"{len(equal)} of {len(rows)} families are equal in all of it: {', '.join(equal)}."
+    assert text in " ".join(page.split())

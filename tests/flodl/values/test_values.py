@@ -189,6 +189,7 @@ class Holding(FlowModule):
     def __init__(self):
         super().__init__()
         self.part = Kept()
+        self.unused = Doubled()
 
     def flow(self, x):
         return x.through(self.part) + 1
