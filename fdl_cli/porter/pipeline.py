@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import final
 
-from fdl_cli.porter.emit.training import with_training
+from fdl_cli.porter.emit.training import with_policy, with_training
 from fdl_cli.porter.emit.write import Written, write
 from fdl_cli.porter.ir.edits import ClassPlan, PortPlan
 from fdl_cli.porter.ir.findings import Reason
@@ -17,6 +17,7 @@ from fdl_cli.porter.lower.script import analyse
 from fdl_cli.porter.parse.reader import SourceFile, read
 from fdl_cli.porter.plan.decide import decide, only
 from fdl_cli.porter.trainer.loops import training_loops
+from fdl_cli.porter.trainer.team_loops import team_port
 
 
 @final
@@ -82,8 +83,12 @@ def move_training(made: Draft, level: TrainingLevel) -> Draft:
     if level == "keep":
         return made
     source = read(made.data)
-    loops = training_loops(source)
-    text = with_training(source, loops, import_place(source), level)
+    team = team_port(source) if level == "builder" else None
+    loops = training_loops(source) if team is None else team.loops
+    target = source if team is None else team.source
+    text = with_training(target, loops, import_place(target), level)
+    if team is not None and team.moved:
+        text = with_policy(text)
     bom = codecs.BOM_UTF8 if made.data.startswith(codecs.BOM_UTF8) else b""
     data = bom + text.removeprefix("\ufeff").encode(source.module.encoding.removesuffix("-sig"))
     try:

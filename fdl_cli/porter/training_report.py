@@ -8,6 +8,7 @@ from fdl_cli.porter.ir.findings import Reason, ScriptFinding, TrainingFinding
 from fdl_cli.porter.ir.training import LoopIR, TrainingLevel
 from fdl_cli.porter.pipeline import Draft
 from fdl_cli.porter.trainer.loops import training_loops
+from fdl_cli.porter.trainer.team_loops import team_port
 
 _ACTIONS: Final[dict[TrainingLevel, str]] = {
     "keep": "kept",
@@ -40,7 +41,8 @@ def loop_findings(
     proved = script is not None and script.status == "equal"
     findings: list[TrainingFinding] = []
     taken: dict[int, str] = {}
-    for loop in training_loops(made.source):
+    team = team_port(made.source) if wanted == "builder" else None
+    for loop in training_loops(made.source) if team is None else team.original:
         now = next(moved, None)
         reached: TrainingLevel = "keep" if now is None else now.reached(made.level)
         action = _ACTIONS[reached]

@@ -9,6 +9,7 @@ from types import ModuleType
 
 from flodl_verify.sandbox.attempt import Failure, attempt
 from flodl_verify.sandbox.isolated_import import IMPORT_SEED
+from flodl_verify.sandbox.one_process import be_one_process, starts_processes
 from flodl_verify.sandbox.seeds import seed_all
 
 
@@ -24,7 +25,10 @@ def run_main(file: Path, name: str, shown: Path, text: bytes | None = None) -> F
     sys.modules["__main__"] = module
     sys.argv = [str(shown)]
     seed_all(IMPORT_SEED)
-    code = attempt(lambda: compile(file.read_bytes() if text is None else text, str(file), "exec"))
+    content = file.read_bytes() if text is None else text
+    if starts_processes(content):
+        be_one_process()
+    code = attempt(lambda: compile(content, str(file), "exec"))
     if isinstance(code, Failure):
         return code
     # Names of Python that the program replaces are its own; those of this module are a copy.

@@ -41,6 +41,20 @@ def with_training(
     return "".join([*pieces, source.text[at:]])
 
 
+def with_policy(text: str) -> str:
+    """Return a text with builders for several devices together with the imports that they need."""
+    found = _IMPORT.search(text)
+    assert found is not None
+    newline = "\r\n" if "\r\n" in text else "\n"
+    needed = f"{newline}from flodl.distributed import ApplyPolicy"
+    text = text[: found.end()] + needed + text[found.end() :]
+    if re.search(r"^import os$|^import os[ ,]|^import .*, os$", text, re.MULTILINE):
+        return text
+    first = re.search(r"^(?!from __future__)(import|from) ", text, re.MULTILINE)
+    assert first is not None
+    return f"{text[: first.start()]}import os{newline}{text[first.start() :]}"
+
+
 def _used_names(source: SourceFile) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(source.tree):

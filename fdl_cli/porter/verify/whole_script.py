@@ -51,7 +51,10 @@ def prove_script(request: ScriptRequest) -> ScriptOutcome:
     second = _run(request, request.ported, search, limit * SLACK)
     difference = _difference(first, second)
     if not difference:
-        return _outcome("equal", _equal_words(first, second), first, started)
+        words = _equal_words(first, second)
+        if b"init_process_group" in request.original.read_bytes():
+            words += "; both ran as one process, several were not compared"
+        return _outcome("equal", words, first, started)
     again = _run(request, request.original, request.search_path, limit)
     if _difference(first, again):
         text = "the script does not repeat itself under one seed"
