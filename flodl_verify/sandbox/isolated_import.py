@@ -22,6 +22,7 @@ from typing import Literal, final
 from flodl_verify.sandbox.attempt import Failure, OutOfTimeError, attempt, describe, time_limit
 from flodl_verify.sandbox.containment import StopRunError, stop_at_first_backward
 from flodl_verify.sandbox.definitions import define_rest
+from flodl_verify.sandbox.one_process import be_one_process, starts_processes
 from flodl_verify.sandbox.placeholders import PLACEHOLDERS
 from flodl_verify.sandbox.seeds import seed_all
 
@@ -275,6 +276,8 @@ class _MainLoader(importlib.machinery.SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's top level until its first backward pass, its end, or the time limit."""
+        if starts_processes(self._file.read_bytes() if self._text is None else self._text):
+            be_one_process()
         argv = sys.argv
         sys.argv = [str(self._file)]
         try:

@@ -196,8 +196,8 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "FDL428",
-        "the training runs in several processes",
-        "`Trainer` trains in one; the loop works as it is",
+        "the training runs in several processes, in a way that no builder has",
+        "take the named part out, and port again; the script works as it is",
     ),
     (
         "FDL429",

@@ -76,7 +76,7 @@ class _Plain:
     def edits(self) -> Iterator[_Edit]:
         """Yield the pieces of text to exchange."""
         for node in ast.walk(self._source.tree):
-            if isinstance(node, ast.stmt):
+            if isinstance(node, ast.stmt | ast.Module):
                 yield from self._statement(node)
             elif isinstance(node, ast.Call):
                 yield from self._call(node)
@@ -94,7 +94,7 @@ class _Plain:
             at = self._source.span(first).start
             yield at, at, f"import os{self._source.newline}"
 
-    def _statement(self, node: ast.stmt) -> Iterator[_Edit]:
+    def _statement(self, node: ast.AST) -> Iterator[_Edit]:
         for block in _blocks(node):
             for each in block:
                 if isinstance(each, ast.Expr) and self._is_gone(each.value):
@@ -120,7 +120,7 @@ class _Plain:
         return any(
             block == [node]
             for each in ast.walk(self._source.tree)
-            if isinstance(each, ast.stmt)
+            if isinstance(each, ast.stmt | ast.Module)
             for block in _blocks(each)
         )
 
@@ -173,7 +173,7 @@ class _Plain:
         yield start, end, ""
 
 
-def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
+def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
     for field in ("body", "orelse", "finalbody"):
         block = vars(node).get(field)
         if isinstance(block, list) and block:
