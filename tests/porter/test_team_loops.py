@@ -77,6 +77,21 @@ def test_team_script_with_uncertain_module_attribute_names_its_line():
     assert "other.module" in text.splitlines()[found.line - 1]
 
 
+def test_team_script_with_import_in_a_function_names_the_start_of_processes():
+    text = TORCHRUN.replace("import torch.distributed as dist\n", "")
+    text = text.replace("def main():\n", "def main():\n    import torch.distributed as dist\n\n")
+    assert "import it at the top" in reason(text).message
+
+
+def test_ranks_inside_removed_parts_go_away_with_them():
+    ranks = "num_replicas=dist.get_world_size(), rank=dist.get_rank()"
+    text = TORCHRUN.replace("DistributedSampler(data)", f"DistributedSampler(data, {ranks})")
+    device = "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"
+    text = text.replace("    torch.manual_seed(0)", f"    {device}\n    torch.manual_seed(0)")
+    text = text.replace("DDP(net)", "DDP(net, device_ids=[int(os.environ['LOCAL_RANK'])])")
+    assert moved(text).text == SCRIPTS[-1].with_suffix(".golden").read_text(encoding="utf-8")
+
+
 def one_process(path, folder):
     """Run the file as the only process of a launcher: its output and its weights."""
     environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}

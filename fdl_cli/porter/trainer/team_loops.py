@@ -14,7 +14,12 @@ from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.training import BuiltIR, LoopIR
 from fdl_cli.porter.parse.reader import SourceFile
 from fdl_cli.porter.trainer.loops import training_loops
-from fdl_cli.porter.trainer.team_script import epoch_loops, is_team_script, plain_script
+from fdl_cli.porter.trainer.team_script import (
+    epoch_loops,
+    is_team_script,
+    plain_script,
+    refuse_hidden,
+)
 from fdl_cli.porter.trainer.training_step import NotMovedError, is_method
 
 _CALLS: Final = (
@@ -45,6 +50,7 @@ def team_port(source: SourceFile) -> TeamPort | None:
         return None
     found = training_loops(source)
     try:
+        refuse_hidden(source)
         epochs = epoch_loops(source)
         _refuse_steps(source, found)
         plain = plain_script(source)

@@ -32,8 +32,24 @@ def is_team_script(source: SourceFile) -> bool:
     """Return True if a script joins the other processes of a training by itself."""
     if "init_process_group" not in source.text:
         return False
+    return any(_begins(call) for call in _calls(source.tree))
+
+
+def refuse_hidden(source: SourceFile) -> None:
+    """Refuse a start of processes whose import is not seen.
+
+    Raises:
+        NotMovedError: it is not torch's, or imported inside a function.
+    """
     names = collect(source.tree)
-    return any(names.dotted(call.func) == _INIT for call in _calls(source.tree))
+    for call in _calls(source.tree):
+        if _begins(call) and names.dotted(call.func) != _INIT:
+            message = "`init_process_group` is no import of the module; import it at the top"
+            raise NotMovedError("FDL428", message, call)
+
+
+def _begins(call: ast.Call) -> bool:
+    return ast.unparse(call.func).rpartition(".")[2] == "init_process_group"
 
 
 def plain_script(source: SourceFile) -> SourceFile:
@@ -53,13 +69,17 @@ def _calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 def _apply(source: SourceFile, edits: Iterator[_Edit]) -> SourceFile:
     text = source.text
-    last = len(text) + 1
-    for start, end, new in sorted(set(edits), reverse=True):
-        if end > last:  # the outer edit has the text of the inner one
-            raise NotMovedError(
-                "FDL428", "two parts of its start of processes share an expression"
-            )
-        text, last = text[:start] + new + text[end:], start
+    end_before = 0
+    kept: list[_Edit] = []
+    # The widest of those that start together comes first; what lies inside of it is gone with it.
+    for start, end, new in sorted(set(edits), key=lambda edit: (edit[0], -edit[1])):
+        if start >= end_before:
+            kept.append((start, end, new))
+            end_before = end
+        elif end > end_before:
+            raise NotMovedError("FDL428", "two parts of its start of processes overlap")
+    for start, end, new in reversed(kept):
+        text = text[:start] + new + text[end:]
     return read(text.encode())
 
 
@@ -106,8 +126,10 @@ class _Plain:
                 if ast.unparse(target) == ast.unparse(model):
                     yield self._without(node, alone=self._is_only(node))
                 else:
-                    span = self._source.span(call)
-                    yield span.start, span.end, self._source.slice(self._source.span(model))
+                    # The expression of the model may have a piece to exchange too.
+                    span, inner = self._source.span(call), self._source.span(model)
+                    yield span.start, inner.start, ""
+                    yield inner.end, span.end, ""
             case _:
                 pass
 
@@ -146,9 +168,8 @@ class _Plain:
                 for item in call.keywords
                 if item.arg not in {"num_replicas", "rank"}
             ]
-            given = [self._source.slice(self._source.span(call.args[0])), "num_replicas=1"]
-            text = ", ".join([*given, "rank=0", *kept])
-            yield span.start, span.end, f"{ast.unparse(call.func)}({text})"
+            text = ", ".join(["", "num_replicas=1", "rank=0", *kept])
+            yield self._source.span(call.args[0]).end, span.end, f"{text})"
 
     def _read(self, node: ast.Subscript) -> Iterator[_Edit]:
         """Let a read of the environment have the value of one process where there is no launcher."""
