@@ -32,6 +32,7 @@ from fdl_cli.porter.relative_imports import (
     with_absolute_imports,
 )
 from fdl_cli.porter.star_imports import brought_by_stars
+from fdl_cli.porter.trainer.team_script import is_team_script
 
 # Longer chains of `from .x import Y` than this are a circle.
 _MAX_HOPS = 16
@@ -134,7 +135,8 @@ class Project:
     def lower_training(self, path: Path) -> None:
         """Move the training loops of a file less far."""
         member = self._members[path]
-        member.level = LOWER[member.level]
+        # A session of `Trainer.setup` has one process: a script for several stays.
+        member.level = "keep" if is_team_script(member.source) else LOWER[member.level]
         self._forget(path)
 
     def trains(self, path: Path) -> bool:

@@ -10,6 +10,7 @@ import torch
 
 from fdl_cli.porter.ir.evidence import ScriptRequest
 from fdl_cli.porter.pipeline import draft, move_training, understand
+from fdl_cli.porter.project import Project
 from fdl_cli.porter.verify.whole_script import prove_script
 from tests.porter.training_runs import run_script
 
@@ -81,6 +82,15 @@ def test_team_script_with_import_in_a_function_names_the_start_of_processes():
     text = TORCHRUN.replace("import torch.distributed as dist\n", "")
     text = text.replace("def main():\n", "def main():\n    import torch.distributed as dist\n\n")
     assert "import it at the top" in reason(text).message
+
+
+def test_team_script_that_trained_differently_stays_as_it_is():
+    path = FOLDER / "torchrun.py"
+    project = Project({path: TORCHRUN.encode()}, training="builder")
+    project.move_training(path)
+    assert "Trainer.builder(" in project.draft(path).text
+    project.lower_training(path)
+    assert project.draft(path).text == TORCHRUN
 
 
 def test_ranks_inside_removed_parts_go_away_with_them():
