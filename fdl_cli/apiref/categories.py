@@ -45,6 +45,7 @@ CATEGORIES: Final[tuple[tuple[str, str], ...]] = (
     ("Training", "flodl.step"),
     ("Training", "flodl.runs"),
     ("Many devices", "flodl.distributed"),
+    ("Hugging Face", "flodl.hf"),
     ("Values and their parts", "flodl.pytree"),
     ("Errors", "flodl.errors"),
 )
