@@ -74,7 +74,10 @@ def captured(plain: Any, twin: Any, values: dict[str, Any]) -> bool:
     seen: dict[str, torch.Tensor] = {}
 
     def hook(name: str) -> Any:
-        return lambda _module, _inputs, output: seen.setdefault(name, output)
+        def see(_module: Any, _inputs: Any, output: torch.Tensor) -> None:
+            seen.setdefault(name, output)  # a hook that returned it would replace a later output
+
+        return see
 
     handles = [
         each.register_forward_hook(hook(name))
