@@ -140,3 +140,5 @@ def test_families_of_the_documents_are_those_that_were_measured_equal():
     page = (ROOT / "docs" / "how-to" / "hugging-face.md").read_text("utf-8")
     text = f"{len(equal)} of {len(rows)} families are equal in all of it: {', '.join(equal)}."
     assert text in " ".join(page.split())
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"{len(equal)} of {len(rows)} families of transformers keep their bits" in readme
