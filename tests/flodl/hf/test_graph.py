@@ -11,10 +11,10 @@ import torch
 
 import flodl
 import flodl.hf
+from tests.flodl.hf.tiny import WHY, gpt2
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
-WHY = 'transformers is not installed: `pip install "transformers>=4.57,<5"`'
 SIZES = {
     "vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
     "intermediate_size": 48, "num_labels": 3,
@@ -91,17 +91,7 @@ def test_graph_view_gives_the_value_of_a_hook(plain):
 
 
 def test_graph_gpt2_generates_the_same_tokens(library):
-    torch.manual_seed(0)
-    config = library.GPT2Config(
-        vocab_size=60,
-        n_embd=32,
-        n_layer=2,
-        n_head=4,
-        bos_token_id=2,
-        eos_token_id=3,
-        pad_token_id=1,
-    )
-    model = library.GPT2LMHeadModel(config).eval()
+    model = gpt2(library).eval()
     expected = model.generate(TOKENS, max_new_tokens=5, do_sample=False)
     assert torch.equal(
         switched(model).generate(TOKENS, max_new_tokens=5, do_sample=False), expected

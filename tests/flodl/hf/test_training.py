@@ -7,26 +7,16 @@ import pytest
 import torch
 
 import flodl.hf
+from tests.flodl.hf.tiny import WHY, gpt2
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
-WHY = 'transformers is not installed: `pip install "transformers>=4.57,<5"`'
 
 
 @pytest.fixture
 def pair(tmp_path_factory):
     library = pytest.importorskip("transformers", reason=WHY)
     library.logging.set_verbosity_error()
-    torch.manual_seed(0)
-    config = library.GPT2Config(
-        vocab_size=60,
-        n_embd=32,
-        n_layer=2,
-        n_head=4,
-        bos_token_id=2,
-        eos_token_id=3,
-        pad_token_id=1,
-    )
-    plain = library.GPT2LMHeadModel(config)
+    plain = gpt2(library)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         patch.setenv("FLODL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield plain, flodl.hf.graph(copy.deepcopy(plain))
