@@ -47,7 +47,7 @@ def test_team_script_moved_again_stays():
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ('"gloo"', '"nccl"', "its processes need GPUs"),
+        ("sampler.set_epoch(epoch)", "data.set_epoch(epoch)", "`data.set_epoch` may be of no"),
         ("DDP(net)", "DDP(nn.SyncBatchNorm.convert_sync_batchnorm(net))", "`SyncBatchNorm` needs"),
         ("    for epoch", "    model.register_comm_hook(None, print)\n    for epoch", "a hook changes"),
         ("    for epoch", "    model.no_sync()\n    for epoch", "`no_sync`; use `.accumulate(n)`"),
@@ -146,6 +146,42 @@ def test_proof_of_a_team_script_says_that_it_is_of_one_process(tmp_path):
     outcome = prove_script(request)
     assert outcome.status == "equal", outcome.detail
     assert "both ran as one process, several were not compared" in outcome.detail
+
+
+GPU_LINES = {
+    'dist.init_process_group("gloo")': 'dist.init_process_group("nccl")',
+    "    rank = dist.get_rank()\n": (
+        "    rank = dist.get_rank()\n"
+        '    local = int(os.environ["LOCAL_RANK"])\n'
+        "    torch.cuda.set_device(local)\n"
+        '    device = torch.device("cuda", local)\n'
+    ),
+    "nn.Linear(16, 1))": "nn.Linear(16, 1)).to(device)",
+    "DDP(net)": "DDP(net, device_ids=[local])",
+    "            optimizer.zero_grad()\n": (
+        "            inputs, targets = inputs.to(device), targets.to(device)\n"
+        "            optimizer.zero_grad()\n"
+    ),
+}
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_team_script_for_gpus_is_proved_on_the_cpu(tmp_path):
+    text = TORCHRUN
+    for before, after in GPU_LINES.items():
+        assert before in text
+        text = text.replace(before, after, 1)
+    original, port = tmp_path / "train.py", tmp_path / "port.py"
+    original.write_text(text)
+    port.write_text(moved(text).text)
+    assert '.devices("all")' in port.read_text()
+    request = ScriptRequest(
+        original=original, ported=port, python=sys.executable, timeout_s=180.0, workdir=tmp_path,
+        search_path=(),
+    )  # fmt: skip
+    outcome = prove_script(request)
+    assert outcome.status == "equal", outcome.detail
 
 
 @pytest.mark.torch

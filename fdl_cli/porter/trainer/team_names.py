@@ -51,6 +51,7 @@ def refuse_foreign(tree: ast.Module, names: Names) -> None:
     if not any(names.dotted(call.func) in SAMPLERS for call in calls):
         message = "its batches come from no `DistributedSampler`; give the `DataLoader` one"
         raise _refusal(message, calls[0])
+    _refuse_other_epochs(tree, names, calls)
     wrapped = wrapped_names(tree, names)
     for call in calls:
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in _METHODS:
@@ -75,21 +76,11 @@ def _refuse_call(dotted: str, call: ast.Call) -> None:
         raise _refusal("weights are divided by FSDP; every process of a builder has all", call)
     if dotted.startswith(("accelerate.", "horovod.", "torch_xla.")):
         raise _refusal(f"`{dotted}` is no part of torch", call)
-    if dotted == "torch.distributed.init_process_group" and _wants_nccl(call):
-        raise _refusal(
-            'its processes need GPUs (nccl); write "nccl" if torch.cuda.is_available() else "gloo"',
-            call,
-        )
     if dotted.startswith("torch.distributed.") and dotted.rpartition(".")[2] not in _MOVED:
         what = dotted.rpartition(".")[2]
         raise _refusal(
             f"its processes exchange values with `{what}`; a builder has the losses of all", call
         )
-
-
-def _wants_nccl(call: ast.Call) -> bool:
-    given = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "backend")]
-    return any(isinstance(value, ast.Constant) and value.value == "nccl" for value in given)
 
 
 def _refuse_wrapping(tree: ast.Module, call: ast.Call) -> None:
@@ -116,6 +107,17 @@ def _refuse_order(call: ast.Call, calls: list[ast.Call]) -> None:
         )
 
 
+def _refuse_other_epochs(tree: ast.Module, names: Names, calls: list[ast.Call]) -> None:
+    """Refuse `set_epoch` of something else: that of the sampler goes away, and this would go with it."""
+    samplers = _names_of(tree, names, SAMPLERS)
+    for call in calls:
+        if not is_method(call, "set_epoch"):
+            continue
+        owner = ast.unparse(receiver(call))
+        if owner not in samplers and not owner.endswith(".sampler"):
+            raise _refusal(f"`{owner}.set_epoch` may be of no `DistributedSampler`", call)
+
+
 def _refuse_environment(tree: ast.Module, names: Names) -> None:
     for node in ast.walk(tree):
         if (
@@ -131,12 +133,16 @@ def _refuse_environment(tree: ast.Module, names: Names) -> None:
 
 def wrapped_names(tree: ast.Module, names: Names) -> frozenset[str]:
     """Return the names that hold a wrapped model: assigned, or parameters of functions that get it."""
+    return _names_of(tree, names, DDP)
+
+
+def _names_of(tree: ast.Module, names: Names, kinds: frozenset[str]) -> frozenset[str]:
     found = {
         ast.unparse(target)
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Call)
-        and names.dotted(node.value.func) in DDP
+        and names.dotted(node.value.func) in kinds
         for target in node.targets
     }
     while True:
