@@ -345,10 +345,11 @@ def test_the_layout_of_a_drawing_is_the_same_every_time():
     assert lay_out(assemble(part, View())) == lay_out(assemble(part, View()))
 
 
-def test_the_picture_in_the_documents_is_what_its_code_draws(golden, tmp_path):
+def test_the_picture_in_the_documents_is_what_its_code_draws(golden, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     docs = Path(__file__).parents[3] / "docs"
     code = (docs / "how-to" / "pictures.md").read_text(encoding="utf-8").split("```python\n")[1]
-    names = {"__name__": "__main__", "folder": tmp_path}
+    names = {"__name__": "__main__"}
     # The lines that hovering shows are counted from the start of the example.
     exec(compile(code.partition("```")[0], "transformer.py", "exec"), names)
     drawn = (tmp_path / "transformer.svg").read_text(encoding="utf-8")
