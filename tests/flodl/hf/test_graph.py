@@ -11,7 +11,7 @@ import torch
 
 import flodl
 import flodl.hf
-from tests.flodl.hf.tiny import WHY, gpt2
+from tests.flodl.hf.tiny import gpt2, transformers
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
@@ -24,7 +24,7 @@ TOKENS = torch.arange(4, 18).view(2, 7)
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    found = pytest.importorskip("transformers", reason=WHY)
+    found = transformers()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setenv("FLODL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))

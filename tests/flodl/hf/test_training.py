@@ -7,14 +7,14 @@ import pytest
 import torch
 
 import flodl.hf
-from tests.flodl.hf.tiny import WHY, gpt2
+from tests.flodl.hf.tiny import gpt2, transformers
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture
 def pair(tmp_path_factory):
-    library = pytest.importorskip("transformers", reason=WHY)
+    library = transformers()
     library.logging.set_verbosity_error()
     plain = gpt2(library)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
