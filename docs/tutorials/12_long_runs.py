@@ -144,14 +144,14 @@ print(len(first.state_dict()), "tensors are equal bit for bit")
 # ## A polite end
 #
 # Batch systems send SIGTERM before they take a machine away. The trainer then finishes the step, writes a checkpoint,
-# and ends with the exit code `128 + signal`, so you lose nothing:
+# and ends with the exit code `128 + signal`, so you lose nothing. The checkpoint has the reason `SIGTERM`, unless one of
+# the same step was there already:
 
 # %%
 process = start("runs/stopped")
-wait_for_checkpoints("runs/stopped", 1)
+wait_for_checkpoints("runs/stopped", 2)
 process.terminate()
 print("exit code", process.wait(), "and SIGTERM is", int(signal.SIGTERM))
-print(RunDirectory.open("runs/stopped").checkpoints.entries()[-1].reason)
 
 # %% [markdown]
 # ## A damaged checkpoint
