@@ -60,7 +60,8 @@ class PlanCache:
         self.programs: tuple[CompiledPlan, ...] = ()
         self.names: frozenset[str] = frozenset()
         self.watch = Watch()
-        self._copied_for: Any = None  # the module that a copy has just recorded for
+        # The calls that a copy has recorded a plan for. One that comes here again would come without end.
+        self._copied: set[tuple[int, ...]] = set()
         self.dispatch: Callable[..., Any] = record
         self.dispatch_plainly: Callable[..., Any] = record
 
@@ -162,13 +163,14 @@ class PlanCache:
             raise GraphError(_NOT_PORTABLE.format(name=type(module).__name__))
         for program in new:
             self.add(program)
-        if self._copied_for is module:
+        call = (threading.get_ident(), id(module), *map(id, inputs))
+        if call in self._copied:
             raise GraphError(_NOT_HELD.format(name=type(module).__name__))
-        self._copied_for = module
+        self._copied.add(call)
         try:
             return self.dispatch(module, *inputs)
         finally:
-            self._copied_for = None
+            self._copied.discard(call)
 
     def _bridge_by_copy(
         self, left: SideExit, module: Any, inputs: tuple[Any, ...], form: int

@@ -10,7 +10,7 @@ from torch import nn
 
 import flodl
 from flodl import Flow, FlowBuilder, FlowModule
-from flodl.errors import NotRecordedError, UnknownNameError
+from flodl.errors import GraphError, NotRecordedError, UnknownNameError
 
 pytestmark = pytest.mark.torch
 
@@ -399,3 +399,45 @@ def test_value_that_nothing_reads_is_seen():
     assert cache["high"].tolist() == [2, 3]
     with flodl.view(net).intervene({"low": cache["high"]}):
         assert net(torch.arange(4.0)).tolist() == [4, 6]
+
+
+class Shifting:
+    """A setting whose copies have another value."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __deepcopy__(self, memo):
+        return Shifting(self.value + 1)
+
+
+class Shifted(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.setting = Shifting(2)
+
+    def flow(self, x):
+        if x.shape[0] > 1 and self.setting.value == 2:  # a shape is known in a call only
+            return x.through(torch.tanh)
+        return x.through(torch.relu)
+
+
+def test_capture_of_a_module_whose_copies_differ_says_so():
+    net = Shifted()
+    with flodl.view(net).capture("**"), pytest.raises(GraphError, match="a copy of Shifted takes"):
+        net(torch.ones(2))
+
+
+class Halving(FlowModule):
+    """Calls itself with inputs of another shape, which need another plan."""
+
+    def flow(self, x):
+        return self(x[: x.shape[0] // 2]).through(torch.tanh) if x.shape[0] > 1 else x + 1
+
+
+def test_capture_of_a_module_that_calls_itself_records_each_call():
+    net, x = Halving(), torch.ones(4)
+    with flodl.view(net).capture("**") as cache:
+        found = net(x)
+    assert torch.equal(found, Halving()(x))
+    assert cache
