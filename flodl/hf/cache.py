@@ -1,8 +1,8 @@
 """Ported model files in the user's cache folder.
 
 `transformers.models.bert.modeling_bert` -> `<cache>/hf/<key>/modeling_bert.py` and `modeling_bert.json`.
-The key names transformers, flodl and Python.  The JSON holds the digest of the original
-and the state of each class; another digest ports the file again.
+The key names transformers, flodl and Python.  The JSON holds a digest of the original and of the
+porter, and the state of each class; another digest ports the file again.
 
 The porter is part of the tool, which the runtime must not import: a child process runs
 `python -m fdl_cli port`.
@@ -19,6 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, final
@@ -85,13 +86,24 @@ def ported(module: str) -> tuple[ModuleType, dict[str, Any]]:
         raise HuggingFaceError(f"{module} has no source file, so there is nothing to port")
     name = module.rpartition(".")[2]
     folder = cache_folder()
-    digest = hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+    digest = hashlib.sha256(_porter_state() + Path(spec.origin).read_bytes()).hexdigest()
     record = stored(folder, name)
     if record.get("digest") != digest or not (folder / f"{name}.py").is_file():
         record = {"digest": digest, "classes": _port(Path(spec.origin), folder, name)}
         store(folder, name, record)
         importlib.invalidate_caches()
     return importlib.import_module(f"flodl.hf.ported.{name}"), record
+
+
+@cache
+def _porter_state() -> bytes:
+    """Return what changes with the porter: in a checkout it changes under one version."""
+    tool = importlib.util.find_spec("fdl_cli")
+    if tool is None or tool.origin is None:
+        raise HuggingFaceError("flodl.hf needs the porter, fdl_cli, which is not installed")
+    files = sorted((Path(tool.origin).parent / "porter").rglob("*.py"))
+    facts = [(each.name, each.stat().st_size, each.stat().st_mtime_ns) for each in files]
+    return repr(facts).encode()
 
 
 def stored(folder: Path, name: str) -> dict[str, Any]:

@@ -104,6 +104,16 @@ def test_port_bert_is_proved_and_importable(library):
         assert flodl.hf.port("bert").BertModel.__module__ == "flodl.hf.ported.modeling_bert"
 
 
+def test_port_is_made_again_after_a_change_of_the_porter(library, monkeypatch):
+    made = []
+    original = flodl.hf.cache._port
+    monkeypatch.setattr(flodl.hf.cache, "_port", lambda *a: made.append(a) or original(*a))
+    for state, count in ((b"one", 1), (b"one", 1), (b"two", 2)):
+        monkeypatch.setattr(flodl.hf.cache, "_porter_state", lambda state=state: state)
+        flodl.hf.cache.ported("transformers.models.vit.modeling_vit")
+        assert len(made) == count
+
+
 def test_port_unknown_family_names_near_ones(library):
     with pytest.raises(flodl.hf.HuggingFaceError, match=r"did you mean .*bert"):
         flodl.hf.port("brt")
