@@ -175,7 +175,7 @@ def main() -> None:
         rows.append(measured_apart(name))
         print(line(rows[-1]), flush=True)
     if options.json:
-        if options.family and options.json.exists():  # measured anew, beside the rest
+        if options.family and options.json.exists():  # these rows replace those of before
             old = json.loads(options.json.read_text("utf-8"))["rows"]
             rows = sorted(
                 [*rows, *(each for each in old if each["family"] not in options.family)],

@@ -18,7 +18,7 @@ from docs._build.percent import read_tutorial
 from docs._build.running import run_tutorial
 from tests.docs.reading import ROOT, blocks, name_of, read
 
-# What is measured anew in each run cannot be shown.
+# A time differs in each run, so it cannot be shown.
 MEASURED = re.compile(r"\b\d[\d.]*(?:ms|s)\b")
 
 

@@ -1,4 +1,4 @@
-"""Guards on identity: objects stay different ones, and what each access makes anew has no identity."""
+"""Guards on identity: objects stay different ones, and a method that each access binds has no identity."""
 
 import torch
 
@@ -25,7 +25,7 @@ def test_guard_of_two_objects_keeps_them_apart():
     assert guard == "len({id(self.a), id(self.b)}) == 2"
 
 
-def test_guard_leaves_out_methods_that_each_access_makes_anew():
+def test_guard_leaves_out_methods_that_each_access_binds():
     weight, holder = torch.ones(1), Holder()
     methods = [weight.size, weight.is_floating_point, holder.method]
     places = ["self.w.size", "self.w.is_floating_point", "self.h.method"]

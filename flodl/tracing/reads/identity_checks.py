@@ -64,7 +64,7 @@ class Comparisons:
             place
             for key, (value, place) in known.items()
             if place[0] not in _MADE
-            and not _is_made_anew(value, place, known)
+            and not _is_bound_on_access(value, place, known)
             and (None in asked or names & {*self._read_as.get(key, ()), _last_key(place)})
         )
         if len(places) < 2:
@@ -72,8 +72,10 @@ class Comparisons:
         return f"len({{{', '.join(f'id({place})' for place in places)}}}) == {len(places)}"
 
 
-def _is_made_anew(value: object, place: str, known: Mapping[int, tuple[object, str]]) -> bool:
-    """Return True for a bound method that each access makes anew, such as `self.weight.size`.
+def _is_bound_on_access(
+    value: object, place: str, known: Mapping[int, tuple[object, str]]
+) -> bool:
+    """Return True for a bound method that each access makes, such as `self.weight.size`.
 
     Two of them may get one address, one after the other, so that a guard on their ids holds by chance.
     """
