@@ -134,16 +134,20 @@ def test_team_script_and_its_port_on_one_process_have_the_same_bits(path, tmp_pa
     assert str(found) == wanted.strip()
 
 
+def proof_of(original, port, folder):
+    request = ScriptRequest(
+        original=original, ported=port, python=sys.executable, timeout_s=180.0, workdir=folder,
+        search_path=(),
+    )  # fmt: skip
+    return prove_script(request)
+
+
 @pytest.mark.torch
 @pytest.mark.slow
 def test_proof_of_a_team_script_says_that_it_is_of_one_process(tmp_path):
     original, port = FOLDER / "torchrun.py", tmp_path / "port.py"
     port.write_text(moved(TORCHRUN).text)
-    request = ScriptRequest(
-        original=original, ported=port, python=sys.executable, timeout_s=180.0, workdir=tmp_path,
-        search_path=(),
-    )  # fmt: skip
-    outcome = prove_script(request)
+    outcome = proof_of(original, port, tmp_path)
     assert outcome.status == "equal", outcome.detail
     assert "both ran as one process, several were not compared" in outcome.detail
 
@@ -176,11 +180,7 @@ def test_team_script_for_gpus_is_proved_on_the_cpu(tmp_path):
     original.write_text(text)
     port.write_text(moved(text).text)
     assert '.devices("all")' in port.read_text()
-    request = ScriptRequest(
-        original=original, ported=port, python=sys.executable, timeout_s=180.0, workdir=tmp_path,
-        search_path=(),
-    )  # fmt: skip
-    outcome = prove_script(request)
+    outcome = proof_of(original, port, tmp_path)
     assert outcome.status == "equal", outcome.detail
 
 

@@ -155,7 +155,7 @@ def test_differences_name_parts_that_only_one_side_has():
     assert found == ("- 4: Tanh() is in the file, not in the model",)
 
 
-@pytest.mark.skipif("bias" not in str(nn.LayerNorm(4)), reason="needs torch 2.12 or newer")
+@pytest.mark.skipif("bias" not in str(nn.LayerNorm(4)), reason="LayerNorm prints no bias here")
 def test_a_setting_that_newer_torch_added_is_no_difference():
     now = topology_of(nn.LayerNorm(4))
     (form,) = now.modules

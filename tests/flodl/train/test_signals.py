@@ -67,7 +67,8 @@ def test_between_steps(tmp_path, number):
     assert caught.value.state.steps == 7
     assert caught.value.state.stopped_by == signal.Signals(number).name
     assert signal.getsignal(number) == before
-    assert RunDirectory.open(tmp_path / "r").checkpoints.latest().step == 7
+    last = RunDirectory.open(tmp_path / "r").checkpoints.latest()
+    assert (last.step, last.reason) == (7, signal.Signals(number).name)
     assert same(whole, builder(tmp_path / "r").run().join())
 
 
