@@ -184,6 +184,15 @@ def test_team_script_for_gpus_is_proved_on_the_cpu(tmp_path):
     assert outcome.status == "equal", outcome.detail
 
 
+def run_by_two(folder):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run(
+        [*command, "--nproc-per-node", "2", "train.py"], cwd=folder, env=environment,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
@@ -194,12 +203,11 @@ def test_team_script_and_its_port_on_two_processes_have_the_same_weights(path, t
         folder = tmp_path / name
         folder.mkdir()
         (folder / "train.py").write_text(text)
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-        done = subprocess.run(
-            [*command, "--nproc-per-node", "2", "train.py"], cwd=folder, env=environment,
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        done = run_by_two(folder)
+        if name == "original" and "terminate called" in done.stderr:
+            done = run_by_two(
+                folder
+            )  # one run of some sixty: torch aborts a process that is through
         assert done.returncode == 0, done.stderr
         weights.append(torch.load(folder / "weights.pt"))
     before, after = weights
