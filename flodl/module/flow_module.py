@@ -30,6 +30,7 @@ from flodl.tracing.flow_value import NeedsValueError, unwrap
 from flodl.tracing.fx_interop import is_symbolic, run_symbolically
 from flodl.tracing.patching import intercept_calls
 from flodl.tracing.pytrees import leaves, map_leaves
+from flodl.tracing.readings import error_of_proxy
 from flodl.tracing.reads.process_state import traced_process_state
 from flodl.tracing.reads.sources import traced_reads
 from flodl.tracing.tracer import Tracer
@@ -500,6 +501,9 @@ def _record(
         except Exception as error:
             if any(unwrap(leaf) is not leaf for leaf in leaves(error.args)):
                 error.args = map_leaves(error.args, unwrap)
+            refused = error_of_proxy(error)
+            if refused is not None:
+                raise refused from error
             raise
     spec = _with_children(tracer.finish(output, module.training), module)
     program = CompiledPlan(

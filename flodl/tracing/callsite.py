@@ -17,7 +17,8 @@ from flodl.ir.graph import NOWHERE, Site
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-_INTERNAL = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent), "<frozen")
+_TORCH: Final = str(Path(torch.__file__).parent)
+_INTERNAL = (str(Path(__file__).parents[1]), _TORCH, "<frozen")
 # The file name of generated forwards. Operations of a layer of torch are attributed to its
 # forward, and not to the caller of that; but a forward that became a step was written above it.
 GENERATED: Final = "<flodl forward>"
@@ -43,6 +44,11 @@ def user_frame(depth: int = 2) -> FrameType | None:
 def is_user_frame(frame: FrameType) -> bool:
     """Return True if a frame runs code that belongs neither to flodl nor to torch."""
     return not _is_internal(frame.f_code.co_filename)
+
+
+def is_torch_frame(frame: FrameType) -> bool:
+    """Return True if a frame runs code of torch."""
+    return frame.f_code.co_filename.startswith(_TORCH)
 
 
 def site_of(frame: FrameType | None) -> Site:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from flodl.errors import FlowError
+from flodl.tracing.callsite import is_torch_frame, is_user_frame, site_of
 from flodl.tracing.flow_value import flow_node, flow_value, is_flow
 from flodl.tracing.pytrees import map_leaves
 
@@ -64,4 +69,23 @@ def tensor_question(site: Site, what: str) -> str:
         f"{site}: the flow asks for {what} of a tensor, which only a run can know; choose between values "
         "with torch.where, between branches with switch, or keep the part as a callable: "
         "x.through(function). x.through(bool) or x.through(int) asks at every call and goes on by the answer"
+    )
+
+
+def error_of_proxy(error: Exception) -> FlowError | None:
+    """Return the error for a proxy that reached C code of torch, which takes tensors alone; else None.
+
+    `Reverse.apply(x)` of an `autograd.Function`, say, and `checkpoint(self.layer, x)` hand `x` to
+    C without asking `__torch_function__`, and pybind11 answers with a list of signatures.
+    """
+    if not isinstance(error, TypeError) or re.search(r"\bFlow\b", str(error)) is None:
+        return None
+    passed = list(traceback.walk_tb(error.__traceback__))
+    users = [index for index, (frame, _) in enumerate(passed) if is_user_frame(frame)]
+    if not users or not is_torch_frame(passed[-1][0]):
+        return None
+    frame, line = passed[users[-1]]
+    return FlowError(
+        f"{replace(site_of(frame), line=line)}: a function of torch that is called here takes tensors alone, "
+        "and `flow` has proxies; run the call as one step: x.through(function) or call(function, x)"
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from flodl import Add, Cat, Flow, FlowError, FlowModule
 
@@ -44,6 +46,53 @@ def test_questions_about_tensor_values_are_refused_with_their_line(ask, what):
         module(torch.ones(3))
     assert str(caught.value).startswith(str(THIS))
     assert "x.through(function)" in str(caught.value)
+
+
+class Reverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -gradient
+
+
+@pytest.mark.parametrize(
+    ("function", "stage"),
+    [
+        (Reverse.apply, Reverse.apply),
+        (
+            lambda x: checkpoint(torch.tanh, x, use_reentrant=False),
+            partial(checkpoint, torch.tanh, use_reentrant=False),
+        ),
+    ],
+    ids=["autograd.Function", "checkpoint"],
+)
+def test_flow_hands_proxy_to_c_code_error_names_line_and_step(function, stage):
+    class Handing(FlowModule):
+        def flow(self, x):
+            return function(x)
+
+    class Staged(FlowModule):
+        def flow(self, x):
+            return x.through(stage)
+
+    with pytest.raises(FlowError, match="takes tensors alone") as caught:
+        Handing()(torch.ones(3))
+    assert str(caught.value).startswith(str(THIS))
+    assert isinstance(caught.value.__cause__, TypeError)
+    torch.testing.assert_close(Staged()(torch.ones(3)), function(torch.ones(3)))
+
+
+def test_flow_raises_an_error_of_its_own_type_error_stays():
+    class Wrong(FlowModule):
+        def flow(self, x):
+            message = "a Flow is no number"
+            raise TypeError(message)
+
+    with pytest.raises(TypeError, match="is no number"):
+        Wrong()(torch.ones(3))
 
 
 def test_gradient_modes_are_refused():
