@@ -1,5 +1,6 @@
 """The migration guide taken apart: its names, its rows, and its pairs of programs."""
 
+import ast
 import functools
 import random
 import re
@@ -22,6 +23,11 @@ class Pair:
     torch: str
     flodl: str
 
+    @property
+    def key(self):
+        """Return the name of the test of a row."""
+        return f"{self.line} {'; '.join(self.flodl.splitlines())}"
+
 
 def _number(text, place):
     return text.count("\n", 0, place) + 1
@@ -42,10 +48,34 @@ def rows():
     for number, line in enumerate(text().splitlines(), 1):
         if line.startswith("## "):
             section = line[3:]
-        match = re.fullmatch(r"\| `(.+)` \| `(.+)` \|", line)
+        match = re.fullmatch(r"\| (`.+`) \| (`.+`) \|", line)
         if match:
-            found.append(Pair(number, section, *match.groups()))
+            found.append(Pair(number, section, *map(_lines_of, match.groups())))
     return found
+
+
+def _lines_of(cell):
+    """Return the code of a cell: one line for each `...`, with `<br>` between them."""
+    return "\n".join(each[1:-1] for each in cell.split("<br>"))
+
+
+# What a row compares that ends with an assignment.
+_VALUES = {
+    "optimizer": "fit(optimizer)",
+    "schedule": "rates(schedule)",
+    "plateau": "plateau_rates(plateau)",
+}
+
+
+def value_of(code, names):
+    """Run the lines of a cell in some names, and return the value of the last one."""
+    *before, last = ast.parse(code).body
+    if isinstance(last, ast.Assign):
+        before.append(last)
+        (target,) = last.targets
+        last = ast.parse(_VALUES[target.id]).body[0]
+    exec(compile(ast.Module(before, []), str(PATH), "exec"), names)
+    return eval(compile(ast.Expression(last.value), str(PATH), "eval"), names)
 
 
 def unchanged():

@@ -186,11 +186,7 @@ def selection(row):
         return ["::".join(row.place)]
     word = re.compile(rf"(?<!\w){re.escape(row.word)}(?!\w)")
     file = "tests/flodl/migration/test_guide.py"
-    chosen = [
-        f"{file}::test_rows[{each.line} {each.flodl}]"
-        for each in guide.rows()
-        if word.search(each.flodl)
-    ]
+    chosen = [f"{file}::test_rows[{each.key}]" for each in guide.rows() if word.search(each.flodl)]
     chosen += [
         f"{file}::test_programs[{each.section}]"
         for each in guide.programs()
