@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 from docs._build.api_pages import write_api_pages
+from docs._build.error_pages import write_error_pages
+from docs._build.reason_pages import write_reason_pages
 from docs._build.running import ROOT
 from docs._build.staging import stage
 
@@ -16,6 +18,8 @@ def prepare(folder: Path) -> Path:
     staged = folder / "build" / "docs"
     stage(staged)
     write_api_pages(staged / "reference" / "api")
+    write_reason_pages(staged / "reference")
+    write_error_pages(staged / "reference")
     return staged
 
 

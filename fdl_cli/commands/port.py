@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, final
 import typer
 
 from fdl_cli.commands.command import Command
-from fdl_cli.console import Console
+from fdl_cli.console import Console, page_address
 from fdl_cli.context import Context
 from fdl_cli.porter.ir.port_data import FileData, PortData
 from fdl_cli.result import CommandResult
@@ -355,6 +355,7 @@ def show(result: CommandResult[PortData], console: Console) -> None:
         console.line(f"{item.code}  {item.title}")
         console.line(f"        about: {item.scope}")
         console.line(f"        to do: {item.advice}")
+        console.line(f"        page: {page_address(f'codes/{item.code}')}")
     for file in result.data.files:
         if file.diff is not None:
             console.write(file.diff)

@@ -7,3 +7,4 @@ from fdl_cli.console.output import Console as Console
 from fdl_cli.console.output import Progress as Progress
 from fdl_cli.console.output import Style as Style
 from fdl_cli.console.output import Terminal as Terminal
+from fdl_cli.console.output import page_address as page_address

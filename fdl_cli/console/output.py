@@ -22,6 +22,16 @@ _ANSI: Final[dict[Style, str]] = {
 _RESET: Final = "\x1b[0m"
 
 
+def page_address(page: str) -> str:
+    """Return the address of a page of the reference, such as `codes/FDL305`.
+
+    Example:
+        >>> page_address("codes/FDL305")
+        'https://flodl.github.io/flodl/reference/codes/FDL305.html'
+    """
+    return f"https://flodl.github.io/flodl/reference/{page}.html"
+
+
 class Progress(Protocol):
     """The progress of one piece of work; `total` may be learnt late."""
 
@@ -127,7 +137,8 @@ class Console:
     def error(self, error: FdlError) -> None:
         """Show an expected failure: the error, its place, its cause, and the command to type next."""
         where = f"{error.location}: " if error.location else ""
-        self._err(f"{self._mark(f'error[{error.error_id}]:', 'error')} {where}{error.message}")
+        name = self._linked(f"error[{error.error_id}]", f"errors/{error.error_id}")
+        self._err(f"{self._mark(f'{name}:', 'error')} {where}{error.message}")
         for cause in error.causes:
             self._err(f"  cause: {cause}")
         if error.hint:
@@ -229,6 +240,15 @@ class Console:
 
     def _err(self, text: str, style: Style | None = None) -> None:
         self.err.write((self._mark(text, style) if style else text) + "\n")
+
+    def _linked(self, text: str, page: str) -> str:
+        """Return text that is a link to a page of the reference, where the terminal has colour.
+
+        The sequence is OSC 8: https://gist.github.com/egmontkob/eb114294efbcd5adb1944c9f3cb5feda.
+        """
+        if not self._color_err:
+            return text
+        return f"\x1b]8;;{page_address(page)}\x1b\\{text}\x1b]8;;\x1b\\"
 
     def _mark(self, text: str, style: Style) -> str:
         return f"{_ANSI[style]}{text}{_RESET}" if self._color_err else text

@@ -99,11 +99,15 @@ def address(site):
 
 
 def names_of_pages(site):
-    """Return the pages to look at; those of the API are alike, so the list and the longest stand for all."""
+    """Return the pages to look at; of those that are made alike, the list and the longest stand for all."""
     pages = [path for path in read_site(site) if path.name != "404.html"]
-    alike = {path for path in pages if path.parent.name == "api" and path.name != "index.html"}
-    longest = max(alike, key=lambda path: path.stat().st_size)
-    return [path.relative_to(site).as_posix() for path in pages if path not in alike - {longest}]
+    for folder in ("api", "codes", "errors"):
+        alike = {
+            path for path in pages if path.parent.name == folder and path.name != "index.html"
+        }
+        longest = max(alike, key=lambda path: path.stat().st_size)
+        pages = [path for path in pages if path not in alike - {longest}]
+    return [path.relative_to(site).as_posix() for path in pages]
 
 
 def opened(browser, url):

@@ -1,0 +1,101 @@
+"""Pages of the reference that are made from the sources: errors of `fdl` and reason codes of the porter."""
+
+import ast
+import io
+import re
+
+import pytest
+
+from docs._build.error_pages import (
+    TROUBLES,
+    error_page,
+    raised_errors,
+    text_of,
+    write_error_pages,
+)
+from docs._build.reason_pages import examples, lines_around, write_reason_pages
+from docs._build.running import ROOT
+from fdl_cli.console import Console, Terminal
+from fdl_cli.errors import OperationFailedError
+from fdl_cli.porter.knowledge.reasons import REASONS
+
+# Places that pass an id on, or make it from parts; the pages show the ids where they come from.
+PASSED_ON = 6
+
+
+def test_error_pages_have_each_constant_id_of_the_sources(tmp_path):
+    write_error_pages(tmp_path)
+    written = re.compile(r'error_id="([a-z]+(?:-[a-z]+)*)"')
+    ids = {
+        name
+        for path in (ROOT / "fdl_cli").rglob("*.py")
+        for name in written.findall(path.read_text("utf-8"))
+    }
+    pages = {path.stem for path in (tmp_path / "errors").iterdir()}
+    assert len(ids) > 160
+    assert sorted(ids - pages) == []
+    assert {name for name, _ in TROUBLES.values()} <= pages
+    listed = (tmp_path / "errors.md").read_text("utf-8")
+    assert [name for name in pages if f"](errors/{name}.md)" not in listed] == []
+
+
+def test_error_ids_that_are_no_constants_are_few_and_known():
+    passed = [
+        f"{path.name}:{node.lineno}"
+        for path in (ROOT / "fdl_cli").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.keyword)
+        and node.arg == "error_id"
+        and not isinstance(node.value, ast.Constant)
+    ]
+    assert len(passed) <= PASSED_ON + 1, passed
+
+
+def test_error_page_shows_message_hint_and_exit_code():
+    raised = [each for each in raised_errors() if each.id == "disk-full"]
+    page = error_page("disk-full", raised)
+    assert "error[disk-full]: cannot write WHERE: REASON\n  hint: free some space" in page
+    assert "Exit code 5" in page
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ('"plain"', "plain"),
+        ('f"no `{self.names[0]}` in {len(found)} files"', "no `NAMES` in ... files"),
+        ('"one" if x else "two"', "one; or: two"),
+        ('f"a" + tail', "aTAIL"),
+    ],
+)
+def test_text_of_an_expression_has_words_for_what_a_run_fills_in(code, text):
+    assert text_of(ast.parse(code, mode="eval").body) == text
+
+
+def test_reason_pages_have_each_code_and_most_of_the_flow_an_example(tmp_path):
+    write_reason_pages(tmp_path)
+    assert {path.stem for path in (tmp_path / "codes").iterdir()} == set(REASONS)
+    shown = examples()
+    flow = [code for code in REASONS if code < "FDL4"]
+    assert len([code for code in flow if code in shown]) >= len(flow) - 4
+    assert "    try:\n" in (tmp_path / "codes" / "FDL304.md").read_text("utf-8")
+
+
+def test_lines_around_a_line_are_those_of_the_innermost_function():
+    source = "class A:\n    @staticmethod\n    def f(x):\n        return x\n\nprint(A)\n"
+    assert lines_around(source, 4) == "@staticmethod\ndef f(x):\n    return x"
+    assert lines_around(source, 6) == "print(A)"
+
+
+def shown_of(error, *, color):
+    streams = {"out": io.StringIO(), "err": io.StringIO(), "stdin": io.StringIO()}
+    Console(Terminal(**streams, color_err=color)).error(error)
+    return streams["err"].getvalue()
+
+
+def test_error_in_a_terminal_with_colour_links_to_its_page(tmp_path):
+    write_error_pages(tmp_path)
+    error = OperationFailedError(error_id="disk-full", message="no space", hint="free some")
+    (address,) = re.findall("\x1b]8;;(https[^\x1b]+)\x1b", shown_of(error, color=True))
+    assert address.endswith("/reference/errors/disk-full.html")
+    assert (tmp_path / "errors" / "disk-full.md").is_file()
+    assert shown_of(error, color=False) == "error[disk-full]: no space\n  hint: free some\n"
