@@ -92,6 +92,9 @@ def ported(module: str) -> tuple[ModuleType, dict[str, Any]]:
         record = {"digest": digest, "classes": _port(Path(spec.origin), folder, name)}
         store(folder, name, record)
         importlib.invalidate_caches()
+    places = importlib.import_module("flodl.hf.ported").__path__
+    if str(folder) not in places:  # FLODL_CACHE_DIR is another one since the package was imported
+        places.insert(0, str(folder))
     return importlib.import_module(f"flodl.hf.ported.{name}"), record
 
 
