@@ -26,7 +26,7 @@ from typing import Any, final
 
 from flodl.errors import FlodlError
 
-INSTALL = 'pip install "transformers>=4.57,<5"'
+INSTALL = "pip install 'flodl[hf,torch]'"
 
 
 @final

@@ -17,6 +17,7 @@ from docs._build.pages import page_of
 from docs._build.percent import read_tutorial
 from docs._build.running import run_tutorial
 from tests.docs.reading import ROOT, blocks, name_of, read
+from tests.hugging_face import transformers
 
 # A time differs in each run, so it cannot be shown.
 MEASURED = re.compile(r"\b\d[\d.]*(?:ms|s)\b")
@@ -60,9 +61,12 @@ def run_block(block, page, namespace):
 
 def missing_for(path):
     """Return the libraries that a page needs, by `<!-- needs: NAME -->`, and that are not here."""
-    needed = re.findall(r"^<!-- needs: (\w+) -->$", read(path), re.MULTILINE)
     # Another test may have left a module of that name; what an installer recorded is really here.
-    return [name for name in needed if name not in installed_names()]
+    return [name for name in needed_by(path) if name not in installed_names()]
+
+
+def needed_by(path):
+    return re.findall(r"^<!-- needs: (\w+) -->$", read(path), re.MULTILINE)
 
 
 def installed_names():
@@ -71,6 +75,8 @@ def installed_names():
 
 def wrong_page(root, path):
     """Run a page in an empty folder, with the random numbers of a new process."""
+    if "transformers" in needed_by(path):
+        transformers()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         torch.manual_seed(0)
         return wrong_blocks(root, path)

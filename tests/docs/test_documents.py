@@ -23,9 +23,7 @@ def test_check_of_the_documents_finds_nothing(name):
 def test_python_blocks_run_and_print_what_follows(path):
     missing = missing_for(path)
     if missing:
-        pytest.skip(
-            f"the page needs {', '.join(missing)}, which is no part of the locked environment"
-        )
+        pytest.skip(f"the page needs {', '.join(missing)}, which is not installed")
     assert PAGE_CHECKS["blocks"](ROOT, path) == []
 
 

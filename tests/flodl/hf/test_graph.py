@@ -3,6 +3,8 @@
 import copy
 import json
 import pickle
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import torch
 
 import flodl
 import flodl.hf
-from tests.flodl.hf.tiny import gpt2, transformers
+from tests.flodl.hf.tiny import gpt2
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
@@ -20,15 +22,6 @@ SIZES = {
     "intermediate_size": 48, "num_labels": 3,
 }  # fmt: skip
 TOKENS = torch.arange(4, 18).view(2, 7)
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    found = transformers()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HF_HUB_OFFLINE", "1")
-        patch.setenv("FLODL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield found
 
 
 @pytest.fixture
@@ -114,6 +107,13 @@ def test_port_is_made_again_after_a_change_of_the_porter(library, monkeypatch):
         assert len(made) == count
 
 
+def test_port_after_a_change_of_the_cache_folder_is_found_there(library, monkeypatch, tmp_path):
+    flodl.hf.cache.ported("transformers.models.vit.modeling_vit")
+    monkeypatch.setenv("FLODL_CACHE_DIR", str(tmp_path))
+    module, _ = flodl.hf.cache.ported("transformers.models.splinter.modeling_splinter")
+    assert module.__file__.startswith(str(tmp_path))
+
+
 def test_port_unknown_family_names_near_ones(library):
     with pytest.raises(flodl.hf.HuggingFaceError, match=r"did you mean .*bert"):
         flodl.hf.port("brt")
@@ -124,12 +124,19 @@ def test_graph_other_module_is_refused_unchanged(library):
         flodl.hf.graph(torch.nn.Linear(2, 2))
 
 
+def test_import_of_flodl_does_not_import_transformers():
+    code = (
+        "import sys, flodl, flodl.hf; assert not {'transformers', 'tokenizers'} & {*sys.modules}"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
 def test_port_without_transformers_says_what_to_install(monkeypatch):
     def missing(name):
         raise flodl.hf.cache.importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(flodl.hf.cache.importlib.metadata, "version", missing)
-    with pytest.raises(flodl.hf.HuggingFaceError, match=r"pip install .transformers"):
+    with pytest.raises(flodl.hf.HuggingFaceError, match=r"pip install .flodl\[hf,torch\]"):
         flodl.hf.port("bert")
 
 

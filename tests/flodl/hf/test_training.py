@@ -7,19 +7,16 @@ import pytest
 import torch
 
 import flodl.hf
-from tests.flodl.hf.tiny import gpt2, transformers
+from tests.flodl.hf.tiny import gpt2
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture
-def pair(tmp_path_factory):
-    library = transformers()
-    library.logging.set_verbosity_error()
+def pair(library):
     plain = gpt2(library)
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        patch.setenv("FLODL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield plain, flodl.hf.graph(copy.deepcopy(plain))
+    with warnings.catch_warnings():
+        return plain, flodl.hf.graph(copy.deepcopy(plain))
 
 
 def tokens():

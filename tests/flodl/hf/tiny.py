@@ -1,21 +1,6 @@
 """Small random models of transformers."""
 
-import importlib
-import importlib.metadata
-
-import pytest
 import torch
-
-WHY = 'transformers is not installed: `pip install "transformers>=4.57,<5"`'
-
-
-def transformers():
-    """Return the library, or skip; a module that another test left under its name does not count."""
-    try:
-        importlib.metadata.version("transformers")
-    except importlib.metadata.PackageNotFoundError:
-        pytest.skip(WHY)
-    return importlib.import_module("transformers")
 
 
 def gpt2(library):
