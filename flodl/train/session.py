@@ -34,10 +34,10 @@ _ASKED_EVERY = 32
 
 @runtime_checkable
 class HasGraph(Protocol):
-    """A task head around a graph."""
+    """A task head around a model."""
 
-    def graph(self) -> PlannedModule:
-        """Return the graph inside."""
+    def graph(self) -> nn.Module:
+        """Return the model inside."""
         ...
 
 
@@ -331,16 +331,17 @@ def set_up_head(
     """Make the session of `Trainer.setup_head`: the head is trained, the graphs inside have the step.
 
     A class of transformers, such as `BertForSequenceClassification`, is a head without a graph: its step is
-    `session.step()`.
+    `session.step()`.  A `flodl.hf.Head` is no module, and its model is trained.
     """
     inner = head.graph() if isinstance(head, HasGraph) else None
     graph = inner if isinstance(inner, PlannedModule) else None
-    if not isinstance(head, nn.Module) and graph is None:
+    trained = head if isinstance(head, nn.Module) else inner
+    if not isinstance(trained, nn.Module):
         raise TrainingError(
             f"setup_head prepares a module, or an object whose graph() is one; this is a "
             f"{type(head).__name__}"
         )
-    session = set_up(head if isinstance(head, nn.Module) else graph, factories, options)
+    session = set_up(trained, factories, options)
     for each in graphs_below(session.model) if graph is None else (graph,):
         attach_training(each, session)
     return session
