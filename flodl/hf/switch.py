@@ -6,6 +6,7 @@ classes of the modules change, so weights, buffers, ties, hooks, the configurati
 
 from __future__ import annotations
 
+import importlib
 import sys
 import warnings
 from typing import Any, TypeVar
@@ -50,6 +51,7 @@ def graph(model: ModelT) -> ModelT:
             f"{type(model).__name__} of {type(model).__module__} has no part from a model file of"
             " transformers; for a model of your own type: fdl port FILE"
         )
+    _tell_beforehand(found)
     # All classes are looked up before the first one changes: an error leaves the model as it was.
     classes = {kind: _counterpart(kind) for kind in {type(each) for each in found}}
     kept = sorted(kind.__name__ for kind, (_, status) in classes.items() if status == "kept")
@@ -72,6 +74,22 @@ def graph(model: ModelT) -> ModelT:
 
 def _is_of_transformers(kind: type) -> bool:
     return kind.__module__.startswith("transformers.models.") and ".modeling_" in kind.__module__
+
+
+def _tell_beforehand(modules: list[nn.Module]) -> None:
+    """Let transformers note that it told which loss it takes.
+
+    It tells that at the first loss alone.  In a flow, the second one would then be another program.
+    """
+    base: Any = importlib.import_module("transformers").PreTrainedModel
+    log: Any = importlib.import_module("transformers.utils.logging")
+    before = log.get_verbosity()
+    log.set_verbosity_error()  # most models have no loss, and then it would be noise
+    try:
+        for each in modules:
+            _ = each.loss_function if isinstance(each, base) else None
+    finally:
+        log.set_verbosity(before)
 
 
 def _counterpart(kind: type) -> tuple[type, str]:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -89,6 +90,21 @@ def test_graph_gpt2_generates_the_same_tokens(library):
     assert torch.equal(
         switched(model).generate(TOKENS, max_new_tokens=5, do_sample=False), expected
     )
+
+
+def test_graph_gpt2_gives_losses_while_transformers_tells_what_it_takes(ports):
+    # In another process: in this one, transformers may have told it before.
+    code = (
+        "from tests.hugging_face import transformers; library = transformers();"
+        "import flodl.hf; from tests.flodl.hf.tiny import gpt2; import torch;"
+        "model = flodl.hf.graph(gpt2(library)); x = torch.ones(2, 5, dtype=torch.long);"
+        "print([model(input_ids=x, labels=x).loss.dim() for _ in range(3)])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "FLODL_CACHE_DIR": str(ports)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "[0, 0, 0]\n", done.stderr
 
 
 def test_port_bert_is_proved_and_importable(library):
