@@ -6,6 +6,7 @@ As a program it runs the cells of one file and writes what they showed as JSON:
 
 import ast
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -109,10 +110,21 @@ def picture_of(value: Any) -> str:
     return (value._repr_svg_() or "") if isinstance(value, Drawn) else ""
 
 
+def _hide_torchvision_that_does_not_start() -> None:
+    """Hide a torchvision for another build of torch: transformers would import it with each model."""
+    try:
+        importlib.import_module("torchvision")
+    except (ImportError, RuntimeError):
+        sys.modules["torchvision"] = None  # type: ignore[assignment]
+
+
 def main() -> None:
     """Run the cells of the file that the command line names."""
     name, result = sys.argv[1:]
-    cells = parse_cells(Path(name).read_text(encoding="utf-8"))
+    text = Path(name).read_text(encoding="utf-8")
+    if "transformers" in text:
+        _hide_torchvision_that_does_not_start()
+    cells = parse_cells(text)
     outputs = run_cells(name, cells)
     Path(result).write_text(json.dumps([asdict(each) for each in outputs]), encoding="utf-8")
 
