@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from flodl import RankShare, WindowReport
 from flodl.train.cadence.rank_buffers import RankBuffers
 from flodl.train.cadence.weights import CommittedWeights, Outer
 
@@ -182,6 +183,12 @@ def test_counter_of_a_rank_that_trains_on_has_its_own_batches_and_the_committed_
     model.seen += 7
     buffers.undo()
     assert model.seen.tolist() == [8, 2]
+
+
+def test_share_of_a_window_that_was_trained_before_the_last_one_ended_is_no_more_than_whole():
+    ranks = (RankShare(rank=0, batches=10, busy=0.1), RankShare(rank=1, batches=4, busy=0.1))
+    assert WindowReport(step=14, seconds=0.001, loss=0.5, per_rank=ranks).share_of_ideal == 1.0
+    assert WindowReport(step=14, seconds=0.2, loss=0.5, per_rank=ranks).share_of_ideal == 0.5
 
 
 def test_captured_steps_find_weights_and_buffers_at_their_addresses():
