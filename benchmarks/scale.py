@@ -1,13 +1,13 @@
 """Training on several devices: share of the ideal on ranks of unequal speed, and what a window costs.
 
-Run: `python benchmarks/scale.py [--json FILE]` (about three minutes, one thread for each rank)
+Run: `python benchmarks/scale.py [--json FILE]` (about four minutes, one thread for each rank)
 
 A unit is a real step of a 1 MB model; then its rank waits until the time of its speed is over. The ideal is
 the sum of the speeds of all ranks, from the first batch of an epoch to its end. `DistributedDataParallel`
 and PostLocalSGD of torch train under the same emulator in the same run: they give each rank as many batches,
 so they can reach 57 % at 10 and 25 ms; another figure means that the machine is busy, or the emulator wrong.
 Policy Sync gives the numbers of one device, so an update of T batches bounds its share: its bar is the best
-division of T without any cost. The bars of policy Cadence are those that it has to reach.
+division of T without any cost. The bars of policies Cadence and Async are those that they have to reach.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from flodl import Trainer
-from flodl.distributed import ElChe, divide
+from flodl.distributed import ApplyPolicy, ElChe, divide
 from flodl.distributed.team import Team, launch
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,6 +47,14 @@ CADENCE = {
     (0.010, 0.100): 0.91,
     (0.010, 0.015, 0.025): 0.93,
 }
+ASYNC = {
+    (0.010, 0.025): 0.96,
+    (0.010, 0.010): 0.95,
+    (0.005, 0.025): 0.96,
+    (0.010, 0.100): 0.95,
+    (0.010, 0.015, 0.025): 0.96,
+}
+BARS = {ApplyPolicy.CADENCE: CADENCE, ApplyPolicy.ASYNC: ASYNC}
 SLOWER, SLOWS_AFTER, SLOWED_BAR = 10.0, 2.0, 0.80
 REAL_RATIO, REAL_BAR = 2.5, 0.85
 _GAP, _LATE = 1e-3, 3e-4  # seconds
@@ -197,13 +205,13 @@ def sync_row(accumulate: int, updates: int) -> Row:
     )
 
 
-def cadence_row(speeds: tuple[float, ...], bar: float, seconds: float) -> Row:
-    """Return the share of policy Cadence, first window included."""
+def averaging_row(policy: ApplyPolicy, speeds: tuple[float, ...], seconds: float) -> Row:
+    """Return the share of policy Cadence or Async, first window included."""
     train = Emulated(speeds)
     made = training(train, int(seconds * _ideal(speeds)), len(speeds), epochs=1)
-    metrics = made.on("step", train.wait).policy("cadence").run().join().history[-1]
+    metrics = made.on("step", train.wait).policy(policy).run().join().history[-1]
     share = metrics.steps / metrics.seconds / _ideal(speeds)
-    return Row(run="Cadence", speeds=speeds, share=share, bar=bar)
+    return Row(run=policy.capitalize(), speeds=speeds, share=share, bar=BARS[policy][speeds])
 
 
 def slowed_row(seconds: float) -> Row:
@@ -347,7 +355,11 @@ def main() -> None:
     measured = _measured()
     rows = [ddp_row(4 * options.updates), ddp_row(4 * options.updates, is_local=True)]
     rows += [sync_row(each, options.updates) for each in UPDATES]
-    rows += [cadence_row(speeds, bar, options.seconds) for speeds, bar in CADENCE.items()]
+    rows += [
+        averaging_row(policy, speeds, options.seconds)
+        for policy, bars in BARS.items()
+        for speeds in bars
+    ]
     rows += [slowed_row(options.seconds), real_row(options.seconds)]
     found = costs(20 * options.updates)
     print("\n".join(lines(rows, found)))

@@ -12,6 +12,10 @@ Each rank reads one *stretch* of consecutive units, so that it can load data ahe
 all that remains: when members change, when half of it is trained, and when one runs out. Policy Sync has
 no stretches: its window is the next `accumulate` units, in total over all ranks.
 
+Policy Async trains window w+1 before window w is committed. Stretches make that possible: a rank reads on in
+its own one, and needs to know nothing of the others. `follow` plans such a window, or says that the parts
+have to be cut again first.
+
 The planner holds the whole state of the decision. It reads no clock, sends nothing, and draws no random
 number, so ranks that decide from the same rows stay equal without a coordinator.
 """
@@ -21,6 +25,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, final
 
 from flodl.distributed.control import ApplyPolicy, ControlRow, WindowPlan
@@ -41,6 +46,8 @@ _VERSION: Final = 1
 # A rank that completed at most this part of its count was cut off: its speed changed. So did that of a
 # rank whose only unit ended long after the window.
 _CUT_OFF: Final = 0.75
+# Between two windows, the state of one is a state of the other.
+_AVERAGING: Final = (ApplyPolicy.CADENCE, ApplyPolicy.ASYNC)
 
 
 @final
@@ -80,8 +87,8 @@ class WindowPlanner:
     """
 
     __slots__ = (
-        "_held", "_members", "_open", "_recut_at", "_stretches", "_waiting", "_window", "accumulate",
-        "el_che", "guard", "ledger", "plan", "policy",
+        "_ahead", "_held", "_members", "_open", "_recut_at", "_stretches", "_waiting", "_window",
+        "accumulate", "el_che", "guard", "ledger", "plan", "policy",
     )  # fmt: skip
 
     def __init__(
@@ -108,6 +115,7 @@ class WindowPlanner:
         self._recut_at = 0
         self._open: Units = (0, 0)
         self._held: dict[int, list[Units]] = {}
+        self._ahead: WindowPlan | None = None
         self.plan = self._next_plan()
 
     def start_epoch(self, total: int) -> WindowPlan | None:
@@ -160,8 +168,53 @@ class WindowPlanner:
         self._window += 1
         self._members = tuple(sorted({*self._members, *self._waiting}))
         self._waiting = ()
-        self.plan = self._next_plan()
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            self.plan = self._next_plan()
+        else:  # it is trained already, from what the stretches have left now
+            rest = tuple(tuple(self._stretches[rank]) for rank in ahead.members)
+            self.plan = replace(ahead, units=rest)
         return self.plan
+
+    def follow(self) -> WindowPlan | None:
+        """Return the plan of the window after the open one, before that one is committed (policy Async).
+
+        Only a rank itself knows how many units of the open window it trained: it leaves so many out at the
+        begin of its ranges. `decide` then commits the open window, and `plan` is the one returned here.
+
+        Returns:
+            `None` where the open window has to be committed first: the parts of the epoch have to be cut
+            again, as too little is left, half is trained, a rank died, or no time is known yet.
+
+        Example:
+            >>> from flodl.distributed import ApplyPolicy, ControlRow, WindowPlanner
+            >>> planner = WindowPlanner(1000, range(2), policy=ApplyPolicy.ASYNC)
+            >>> planner.follow() is None  # nothing is measured
+            True
+            >>> rows = [(0, 0.010), (1, 0.025)]
+            >>> plan = planner.decide([
+            ...     ControlRow(rank=rank, window=0, done=1, busy=busy, sync=0.002) for rank, busy in rows
+            ... ])
+            >>> plan.window, plan.counts, planner.follow().window
+            (1, (10, 4), 2)
+        """
+        plan, stretches = self.plan, self._stretches
+        if self.policy is not ApplyPolicy.ASYNC or plan is None or not stretches:
+            return None
+        if plan.members != self._members or not self.el_che.window:
+            return None
+        counts = self.el_che.plan(self._members)
+        needed = map(operator.add, plan.counts, counts)
+        if self.ledger.left <= self._recut_at or not all(
+            _holds(stretches[rank], count)
+            for rank, count in zip(self._members, needed, strict=True)
+        ):
+            return None
+        parts = [stretches[rank] for rank in self._members]
+        seconds = None if self.el_che.is_by_count else self.el_che.window
+        ahead = self._plan_of(counts, parts, seconds)
+        self._ahead = replace(ahead, window=plan.window + 1)
+        return self._ahead
 
     def stretch(self, rank: int) -> list[Units]:
         """Return the units that a rank trains next, as far as it is known; it may be cut again.
@@ -202,7 +255,7 @@ class WindowPlanner:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state that `state_dict` returned.
+        """Continue from a state that `state_dict` returned; policies Cadence and Async share one.
 
         With the members of the state, the run continues exactly. With others, what is committed and
         learned is kept, and the rest of the epoch is divided among the present members.
@@ -211,7 +264,8 @@ class WindowPlanner:
             ValueError: another version of flodl or another policy wrote the state.
         """
         found = (state.get("version"), state.get("policy"))
-        if found != (_VERSION, str(self.policy)):
+        alike = _AVERAGING if self.policy in _AVERAGING else (self.policy,)
+        if found[0] != _VERSION or found[1] not in alike:
             raise ValueError(
                 f"the state is of version {found[0]} and policy {found[1]}, not {_VERSION} and "
                 f"{self.policy}; resume with the flodl and the policy that wrote it"
@@ -221,7 +275,7 @@ class WindowPlanner:
         self.el_che.load_state_dict(state["el_che"])
         if self.guard is not None and state["guard"] is not None:
             self.guard.load_state_dict(state["guard"])
-        self._stretches, self._held = {}, {}
+        self._stretches, self._held, self._ahead = {}, {}, None
         if tuple(state["members"]) != self._members:
             self.plan = self._next_plan()
             return

@@ -240,9 +240,10 @@ class TrainerBuilder:
 
         Args:
             policy: `ApplyPolicy.Cadence`: each device trains alone for a window of time, then the weights
-                are averaged; little waiting, also on unequal devices. `ApplyPolicy.Sync`: an update has the
-                batches of `accumulate` in total, so that the numbers are those of one device, whatever the
-                devices, their number and their speeds.
+                are averaged; little waiting, also on unequal devices. `ApplyPolicy.Async`: the same, and
+                each device trains the next window while the last one is averaged. `ApplyPolicy.Sync`: an
+                update has the batches of `accumulate` in total, so that the numbers are those of one
+                device, whatever the devices, their number and their speeds.
             exact: for Sync: `"sum"` (the default) is equal up to rounding. `"bits"` adds up in an order that
                 depends on batches only: the same bits on 1, 2 or 8 devices of one kind, also if ranks die
                 in between.
@@ -250,10 +251,10 @@ class TrainerBuilder:
         Raises:
             TrainingError: another policy, or another kind of equality.
         """
-        if str(policy) not in ("sync", "cadence"):
+        if str(policy) not in ("sync", "cadence", "async"):
             raise TrainingError(
-                f"policy {str(policy)!r} is not built; there are "
-                '.policy("cadence"), which averages, and .policy("sync"), which is exact'
+                f'there is no policy {str(policy)!r}; use .policy("cadence"), which averages, '
+                '.policy("async"), which trains on meanwhile, or .policy("sync"), which is exact'
             )
         if exact is not None and str(policy) != "sync":
             raise TrainingError(
@@ -265,12 +266,12 @@ class TrainerBuilder:
         return self
 
     def el_che(self, el_che: ElChe) -> Self:
-        """Set how policy Cadence chooses its windows: limits, speed hints, fixed shares."""
+        """Set how policies Cadence and Async choose their windows: limits, speed hints, fixed shares."""
         self._cadence["el_che"] = el_che
         return self
 
     def outer(self, lr: float, momentum: float = 0.9) -> Self:
-        """Let policy Cadence move the weights by an optimizer of averages (DiLoCo), not by their mean.
+        """Let an optimizer of averages (DiLoCo) move the weights of policy Cadence or Async, not their mean.
 
         Args:
             lr: how far along the mean; 0.7 is that of the paper.
@@ -287,7 +288,7 @@ class TrainerBuilder:
         return self
 
     def guard(self, threshold: float) -> Self:
-        """Let policy Cadence shorten its windows where devices drift apart by more than this part.
+        """Let policies Cadence and Async shorten windows where devices drift apart by more than this part.
 
         Args:
             threshold: distance of a device from the mean, relative to the mean; 0.05 without a choice.
@@ -301,7 +302,7 @@ class TrainerBuilder:
         return self
 
     def no_divergence_guard(self) -> Self:
-        """Let policy Cadence choose its windows by their cost alone."""
+        """Let policies Cadence and Async choose their windows by their cost alone."""
         self._cadence["guard"] = None
         return self
 

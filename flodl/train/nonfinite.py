@@ -55,6 +55,20 @@ def non_finite(
     )
 
 
+def weights_not_finite(training: Training, model: nn.Module, *, rank: int) -> NonFiniteError:
+    """Return the error of a rank whose weights are not finite, where every loss of its window was."""
+    names = [name for name, each in model.named_parameters() if not finite(each)]
+    return NonFiniteError(
+        f"rank {rank}: the weights are not finite after step {training.step - 1} (epoch {training.epoch}), "
+        f"and all losses of the window are\n  the first parameter that is not finite is `{names[0]}`, of "
+        f"{len(names)}; lower the learning rate, or clip with .max_grad_norm(1.0)",
+        epoch=training.epoch,
+        step=training.step - 1,
+        position=training.position - 1,
+        culprits=tuple(names),
+    )
+
+
 def finite(value: Tensor) -> bool:
     """Return whether no number is infinite or not a number."""
     if not (value.is_floating_point() or value.is_complex()):

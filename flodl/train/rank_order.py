@@ -27,7 +27,7 @@ class RankOrder:
 
     Attributes:
         builder: the decisions.
-        exact: how equal to one device the numbers of policy Sync are; `None` for policy Cadence.
+        exact: how equal to one device the numbers of policy Sync are; `None` for policies Cadence and Async.
     """
 
     builder: TrainerBuilder
@@ -58,6 +58,7 @@ class RankOrder:
 
     def sharing(self, runner: ExactRunner) -> Sharing | Averaging:
         """Return the share of one rank."""
+        from flodl.distributed.control import ApplyPolicy
         from flodl.train.cadence.averaging import Averaging, CadenceOptions
         from flodl.train.cadence.weights import Outer
         from flodl.train.sync.sharing import Sharing
@@ -66,6 +67,8 @@ class RankOrder:
         if self.exact is not None:
             return Sharing(summer=runner, exact=self.exact, seed=seed, is_locked=True)
         chosen = dict(self.builder._cadence)
+        if self.builder._policy:
+            chosen["policy"] = ApplyPolicy(self.builder._policy)
         if "outer" in chosen:
             chosen["outer"] = Outer(*chosen["outer"])
         return Averaging(summer=runner, options=CadenceOptions(**chosen), seed=seed)

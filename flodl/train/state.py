@@ -46,7 +46,8 @@ class WindowReport:
 
     Attributes:
         step: batches in total after it.
-        seconds: how long it took.
+        seconds: time since the end of the window before. With policy Async, windows overlap: it may be
+            shorter than the window was trained.
         loss: the mean loss over its batches; NaN without one.
         per_rank: the part of each rank that is alive.
         sync: seconds of the last sum over the ranks, 0 if it was not measured.
@@ -73,7 +74,9 @@ class WindowReport:
     @property
     def share_of_ideal(self) -> float:
         """Part of the batches that the ranks could have trained if none had waited; 0 if unknown."""
-        return _share(self.per_rank, self.seconds)
+        # A window takes at least the time of its busiest rank, also if it began before the last one ended.
+        longest = max([each.busy for each in self.per_rank], default=0.0)
+        return _share(self.per_rank, max(self.seconds, longest))
 
     def numbers(self) -> dict[str, float]:
         """Return the values that a monitor shows, by name."""

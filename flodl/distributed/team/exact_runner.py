@@ -26,6 +26,7 @@ from torch import Tensor
 from flodl.distributed.control import ControlRow
 from flodl.distributed.el_che import ElChe
 from flodl.distributed.partition import divide
+from flodl.distributed.team.background import Background
 from flodl.distributed.team.failures import PeerLostError
 from flodl.distributed.team.team import Team, require_agreement
 from flodl.distributed.unit_ledger import (
@@ -99,11 +100,9 @@ class Sums:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AveragingWork:
-    """The work of a window in which each rank trains for itself, as plain callables.
+    """The part of one rank in the sums of a window that it trained for itself, as plain callables.
 
     Attributes:
-        train: trains as many units as this rank can in the window, and returns its row; rank and window are
-            filled in, and the seconds of the last sum are added to those of the row.
         note: returns a text for all other ranks, given the rows; `None` where the rows say that no rank has
             one.
         tensors: returns what this rank adds to the sums, given the rows and the texts. It is asked again
@@ -112,15 +111,13 @@ class AveragingWork:
     Example:
         >>> import torch
         >>> work = AveragingWork(
-        ...     train=lambda: ControlRow(rank=0, window=0, done=2, busy=0.1),
         ...     note=lambda rows: None,
         ...     tensors=lambda rows, notes: [torch.ones(1) * sum(row.done for row in rows)],
         ... )
-        >>> work.tensors([work.train()], {})
+        >>> work.tensors([ControlRow(rank=0, window=0, done=2, busy=0.1)], {})
         [tensor([2.])]
     """
 
-    train: Callable[[], ControlRow]
     note: Callable[[Sequence[ControlRow]], str | None]
     tensors: Callable[[Sequence[ControlRow], Mapping[int, str]], Sequence[Tensor]]
 
@@ -232,6 +229,7 @@ class ExactRunner:
         self._idle: dict[int, int] = {}  # windows since a rank trained a unit
         self._last: _Committed | None = None
         self._sync: float | None = None  # seconds of the last sum of an averaging
+        self._under_way: Background[_Committed] | None = None
 
     def add_up(self, count: int, work: ExactWork) -> Sums:
         """Train the units of a window, each on one rank, and return the sums over all of them.
@@ -268,19 +266,54 @@ class ExactRunner:
                 continue
             return self._commit(_Committed(history=window.history, sums=sums))
 
-    def average(self, work: AveragingWork) -> Averaged:
-        """Train for one window, each rank for itself, and return the sums of what they add.
+    def average(self, row: ControlRow, work: AveragingWork) -> Averaged:
+        """Report a window that this rank trained for itself; return the sums of what the ranks add.
 
         A rank that dies adds nothing, and its units of this window are lost. All ranks call it.
+
+        Args:
+            row: the report; rank and window are filled in, and the seconds of the last sum are added to
+                those of the row.
+            work: what this rank adds.
 
         Raises:
             DesyncError: the ranks do not share one state any more.
             LeftOutError: the others went on without this rank.
             TeamError: too few ranks are left.
         """
-        row = work.train()
+        return self._averaged(self._exchange(self._stamped(row), work))
+
+    def start(self, row: ControlRow, work: AveragingWork) -> None:
+        """Begin what `average` does, in the background; until `finish`, the ranks may do nothing else here.
+
+        Gathering, regrouping after a death, and handing over are those of `average`, so both may meet: a
+        rank that repeats a sum in `finish`, and one that has just begun it.
+
+        Args:
+            row: as for `average`.
+            work: as for `average`; its callables are called in a thread.
+        """
+        stamped = self._stamped(row)
+        self._under_way = Background(lambda: self._exchange(stamped, work))
+
+    def finish(self) -> Averaged:
+        """Wait for what `start` began, and return the sums.
+
+        Raises:
+            DesyncError: the ranks do not share one state any more.
+            LeftOutError: the others went on without this rank.
+            TeamError: too few ranks are left.
+        """
+        assert self._under_way is not None
+        under_way, self._under_way = self._under_way, None
+        return self._averaged(under_way.take())
+
+    def _stamped(self, row: ControlRow) -> ControlRow:
         sync = None if self._sync is None else self._sync + (row.sync or 0.0)
-        row = replace(row, rank=self.rank, window=self._window, sync=sync)
+        return replace(row, rank=self.rank, window=self._window, sync=sync)
+
+    def _exchange(self, row: ControlRow, work: AveragingWork) -> _Committed:
+        """Gather the rows of a window and add up, until it succeeds; nothing is committed yet."""
         window = _Window(0, self.members, {})
         while True:
             rows = self._team.gather(row)
@@ -290,12 +323,13 @@ class ExactRunner:
                     ended = self._hand_over(window, rows, newest)
                     if ended is None:
                         continue
-                    break
+                    return ended
                 require_agreement(rows)
-                ended = _Committed(history=[rows], sums=self._averages(rows, work))
+                return _Committed(history=[rows], sums=self._averages(rows, work))
             except PeerLostError:
                 continue
-            break
+
+    def _averaged(self, ended: _Committed) -> Averaged:
         sums = self._commit(ended)
         return Averaged(rows=ended.history[-1], tensors=sums.tensors, notes=sums.notes)
 

@@ -10,6 +10,16 @@ Example: three ranks end window 7; rank 1 dies between its report and the sum.
 Half-commit: rank 0 got the whole sum and trains window 8, while rank 2 saw the sum fail. When they gather
 again, the rows show windows 8 and 7; rank 0 hands over the rows and sums of window 7, and rank 2 commits
 them as all others did.
+
+Policy Async adds up in the background. One window is under way at most, so what is above holds unchanged:
+
+    all       window 7 is trained: its sum begins, and window 8 is trained meanwhile
+    all       window 8 is trained: commit 7, then begin the sum of 8, train 9, and so on
+    drained   where parts are cut again, a rank died, stops or saves: window 8 is trained and 7 committed,
+              then 8 is added up while nothing else happens; now all ranks are equal
+
+A rank begins the sum of window 8 after it committed window 7, and that sum needs the reports of all. So no
+rank is ahead of another by more than one window, and what one has, it can hand over.
 """
 
 from __future__ import annotations
@@ -27,6 +37,7 @@ from flodl.distributed.control import ApplyPolicy, ControlRow, WindowPlan
 from flodl.distributed.planner import WindowPlanner
 from flodl.distributed.team.exact_runner import Averaged, AveragingWork, ExactRunner
 from flodl.distributed.team.failures import TeamError
+from flodl.distributed.unit_ledger import take_units
 
 
 def _same(row: ControlRow) -> ControlRow:
@@ -55,6 +66,11 @@ class WindowWork:
         is_cut: returns True if this rank ends its window now.
         report: fills in a row: loss, drift, wish, and a checksum of what all ranks share.
         note: returns a text for all ranks, given the rows; `None` where the rows say that no rank has one.
+            It is left out where the next window is trained meanwhile.
+        may_overlap: returns True if the next window may be trained while the sum of the last one is under
+            way; the same on all ranks.
+        hand_in: is told that the sum of the reported window begins, and whether the next window is trained
+            meanwhile. From then on, `contribution` and `commit` are about that window.
 
     Example:
         >>> import torch
@@ -75,6 +91,8 @@ class WindowWork:
     is_cut: Callable[[], bool] = bool
     report: Callable[[ControlRow], ControlRow] = _same
     note: Callable[[Sequence[ControlRow]], str | None] = _no_note
+    may_overlap: Callable[[], bool] = bool
+    hand_in: Callable[[bool], object] = bool
 
 
 @final
@@ -90,7 +108,7 @@ class WindowRunner:
         planner: the decisions, with the ledger of the committed units.
 
     Raises:
-        TeamError: the policy is not Cadence, the only one that is built.
+        TeamError: the policy is Sync, which has no windows of averaging.
 
     Example:
         One rank adds up the numbers of six units.
@@ -112,15 +130,19 @@ class WindowRunner:
     """
 
     def __init__(self, runner: ExactRunner, planner: WindowPlanner, work: WindowWork) -> None:
-        if planner.policy is not ApplyPolicy.CADENCE:
+        if planner.policy is ApplyPolicy.SYNC:
             raise TeamError(
-                f"WindowRunner runs policy cadence; {planner.policy} is not built yet: make the planner "
-                "with policy=ApplyPolicy.CADENCE"
+                "WindowRunner averages, and policy sync adds up exactly: make the planner with "
+                "policy=ApplyPolicy.CADENCE or ApplyPolicy.ASYNC"
             )
         self.planner = planner
         self._runner = runner
         self._work = work
         self._beside = 0.0  # seconds that the last window took beside training and the sum
+        self._trained: ControlRow | None = None  # the report of a window that is not handed in yet
+        self._begins: float | None = (
+            None  # when the next window begins, where windows follow each other
+        )
 
     def run(self) -> None:
         """Train every unit of the epoch once, and return when all members hold the same state.
@@ -135,7 +157,9 @@ class WindowRunner:
         self._runner.part()
 
     def window(self) -> Averaged | None:
-        """Train one window, and commit it; return its outcome, or `None` if the epoch is complete.
+        """Commit one window; return its outcome, or `None` if the epoch is complete.
+
+        With policy Async, the window after it is trained before, where that is possible.
 
         Raises:
             DesyncError: the members do not share one state any more.
@@ -145,13 +169,24 @@ class WindowRunner:
         plan = self.planner.plan
         if plan is None:
             return None
-        done = self._runner.average(
-            AveragingWork(
-                train=lambda: self._train(plan),
-                note=self._work.note,
-                tensors=self._work.contribution,
-            )
-        )
+        row = self._trained or self._train(plan)
+        self._trained = None
+        ahead = self.planner.follow() if self._work.may_overlap() else None
+        self._work.hand_in(ahead is not None)
+        if ahead is None:
+            self._begins = None
+            work = AveragingWork(note=self._work.note, tensors=self._work.contribution)
+            return self._close(plan, self._runner.average(row, work))
+        self._runner.start(row, AveragingWork(note=_no_note, tensors=self._work.contribution))
+        self._trained = self._train(ahead, row.done)
+        waits = time.perf_counter()
+        done = self._runner.finish()
+        if self._begins is not None:  # the others are late, so this rank is not
+            self._begins += time.perf_counter() - waits
+        return self._close(plan, done)
+
+    def _close(self, plan: WindowPlan, done: Averaged) -> Averaged:
+        """Make the outcome of a window part of the state, and plan the next one."""
         start = time.perf_counter()
         self._work.commit(done)
         # The runner counts windows of other kinds too, such as evaluations.
@@ -159,16 +194,27 @@ class WindowRunner:
         self._beside += time.perf_counter() - start
         return done
 
-    def _train(self, plan: WindowPlan) -> ControlRow:
+    def _train(self, plan: WindowPlan, skipped: int = 0) -> ControlRow:
+        """Train the units of a window, and return the report.
+
+        Args:
+            plan: the window.
+            skipped: units at the begin of the ranges that belong to the window under way.
+        """
         rank = self._runner.rank
         position = plan.members.index(rank)
         self._work.begin(plan)
         crc = zlib.crc32(json.dumps(self.planner.state_dict()).encode())
         start = time.perf_counter()
+        begins = self._begin_of(plan, start)
         done = 0
-        for unit in _units(plan, position):
-            elapsed = time.perf_counter() - start
-            if not plan.has_time(position, done, elapsed) or (done and self._work.is_cut()):
+        for unit in _units(plan, position, skipped):
+            # A rank that is late trains one unit all the same: it cannot fall behind for ever.
+            may_end = done or plan.seconds is None
+            elapsed = time.perf_counter() - begins
+            if may_end and not plan.has_time(position, done, elapsed):
+                break
+            if done and self._work.is_cut():
                 break
             self._work.train(unit)
             done += 1
@@ -180,7 +226,21 @@ class WindowRunner:
         self._beside = time.perf_counter() - ended
         return replace(row, crc=zlib.crc32(row.crc.to_bytes(8, "little"), crc))
 
+    def _begin_of(self, plan: WindowPlan, now: float) -> float:
+        """Return when a window begins: at the end of the one before, also if this rank was early or late.
 
-def _units(plan: WindowPlan, position: int) -> Iterator[int]:
-    for start, stop in plan.units[position]:
+        So a rank that lost time trains less in the next window, and is on time again.
+        """
+        begins = now
+        if plan.seconds is None:
+            self._begins = None
+        else:
+            if self._begins is not None:
+                begins = max(self._begins, now - plan.seconds)
+            self._begins = begins + plan.seconds
+        return begins
+
+
+def _units(plan: WindowPlan, position: int, skipped: int) -> Iterator[int]:
+    for start, stop in take_units(plan.units[position], skipped)[1]:
         yield from range(start, stop)

@@ -1,4 +1,4 @@
-"""The share of one rank in a training by policy Cadence: which parts of a trainer change, and how."""
+"""The share of one rank in a training by policy Cadence or Async: which parts of a trainer change."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
+from flodl.distributed.control import ApplyPolicy
 from flodl.distributed.divergence import ConvergenceGuard
 from flodl.distributed.el_che import ElChe
 from flodl.distributed.team.exact_runner import ExactRunner
@@ -29,14 +30,16 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CadenceOptions:
-    """The choices of a training by policy Cadence.
+    """The choices of a training by policy Cadence or Async.
 
     Attributes:
+        policy: which of them.
         el_che: the choice of the windows.
         guard: threshold of the convergence guard; `None` switches it off.
         outer: the optimizer of averages; `None` for the plain mean.
     """
 
+    policy: ApplyPolicy = ApplyPolicy.CADENCE
     el_che: ElChe = field(default_factory=ElChe)
     guard: float | None = 0.05
     outer: Outer | None = None
@@ -79,9 +82,9 @@ class Averaging(RankMixin):
             units = AheadUnits(source.loader, device)
         if isinstance(units, SequentialUnits):
             raise TrainingError(
-                "policy cadence lets each rank train a part of the epoch, and this data can only be read "
-                "from its beginning: give a data set, a list of batches or a map-style DataLoader; or use "
-                '.policy("sync"), with which every rank reads all'
+                f"policy {self.options.policy} lets each rank train a part of the epoch, and this data can "
+                "only be read from its beginning: give a data set, a list of batches or a map-style "
+                'DataLoader; or use .policy("sync"), with which every rank reads all'
             )
         local = make_step(
             recipe.model,
@@ -101,6 +104,7 @@ class Averaging(RankMixin):
             self.summer,
             units,
             settings,
+            policy=self.options.policy,
             seed=self.seed,
             el_che=self.options.el_che,
             guard=None if guard is None else ConvergenceGuard(guard),

@@ -1,4 +1,4 @@
-"""The training step of policy Cadence: ranks train alone for a window, then share one set of weights.
+"""The training step of policies Cadence and Async: ranks train alone for a window, then share their weights.
 
 Example: `.accumulate(2)`, an epoch of 1,000 batches, ranks of 10 and 25 ms for an update of two batches. A
 *unit* is one update, so the epoch has 500 units.
@@ -10,6 +10,9 @@ Example: `.accumulate(2)`, an epoch of 1,000 batches, ranks of 10 and 25 ms for 
 
 A stop or a checkpoint is a wish in the row of a rank, so all ranks decide on it in the same window; the
 optimizer states are averaged in it.
+
+Policy Async trains window 2 while window 1 is averaged, from the committed weights plus what this rank did in
+window 1 (`weights.py`). A wish in the rows of window 1 lets window 2 end as above, with nothing under way.
 """
 
 from __future__ import annotations
@@ -27,14 +30,14 @@ import torch
 from torch import Tensor
 
 from flodl.checkpoint.tensors import as_bytes, on_host
-from flodl.distributed.control import ControlRow, WindowPlan
+from flodl.distributed.control import ApplyPolicy, ControlRow, WindowPlan
 from flodl.distributed.divergence import ConvergenceGuard
 from flodl.distributed.el_che import ElChe
 from flodl.distributed.planner import WindowPlanner
 from flodl.distributed.team.exact_runner import Averaged, ExactRunner
 from flodl.distributed.team.window_runner import WindowRunner, WindowWork
 from flodl.distributed.unit_ledger import count_units, take_units
-from flodl.errors import NonFiniteError, TrainingError
+from flodl.errors import TrainingError
 from flodl.graph.state import has_state
 from flodl.step.ema import Ema
 from flodl.step.step import TrainStep
@@ -42,8 +45,9 @@ from flodl.train.cadence import optimizer_means
 from flodl.train.cadence.ahead import AheadUnits
 from flodl.train.cadence.optimizer_means import layout_of
 from flodl.train.cadence.rank_buffers import RankBuffers
+from flodl.train.cadence.rank_window import RankWindow
 from flodl.train.cadence.weights import CommittedWeights, Outer, norm_of
-from flodl.train.nonfinite import finite
+from flodl.train.nonfinite import weights_not_finite
 from flodl.train.protocols import Take
 from flodl.train.settings import Settings
 from flodl.train.state import RankShare, WindowReport
@@ -67,6 +71,7 @@ class CadenceStep:
         runner: the windows of the team.
         units: the batches by place.
         settings: those of the training.
+        policy: Cadence or Async.
         seed: seed of the generators of every batch.
         el_che: the choice of the windows.
         guard: the convergence guard, if there is one.
@@ -89,6 +94,7 @@ class CadenceStep:
         units: Units,
         settings: Settings,
         *,
+        policy: ApplyPolicy,
         seed: int,
         el_che: ElChe,
         guard: ConvergenceGuard | None,
@@ -106,6 +112,7 @@ class CadenceStep:
         self._runner = runner
         self._units = units
         self._settings = settings
+        self._policy = policy
         self._seed = seed
         self._el_che = el_che
         self._guard = guard
@@ -131,7 +138,9 @@ class CadenceStep:
     def decision(self) -> str:
         """How steps run, in one line."""
         ranks = self._runner.world_size
-        return f"{self._local.decision}, on each of {ranks} ranks; weights averaged by cadence"
+        return (
+            f"{self._local.decision}, on each of {ranks} ranks; weights averaged by {self._policy}"
+        )
 
     @property
     def at_boundary(self) -> bool:
@@ -169,7 +178,7 @@ class CadenceStep:
             )
 
     def run(self, training: Training, most: int | None, take: Take) -> bool:
-        """Train a window, and commit it; return False if the epoch is over.
+        """Commit a window, and train what that needs; return False if the epoch is over.
 
         Raises:
             TrainingError: the model remembers something between two batches.
@@ -290,6 +299,7 @@ class _Epoch:
         planner = WindowPlanner(
             -(-(self.stop - self.offset) // size),
             step._runner.members,
+            policy=step._policy,
             el_che=step._el_che,
             guard=step._guard,
         )
@@ -304,31 +314,38 @@ class _Epoch:
                 is_cut=lambda: bool(step.wish()),
                 report=self._row,
                 note=self._note,
+                may_overlap=self._may_overlap,
+                hand_in=self._hand_in,
                 contribution=self._contribution,
                 commit=self._commit,
             ),
         )
         self._plan: WindowPlan | None = None
-        self._at = (0, 0, 0)  # position, step and update at the begin of the window
+        # Position, step and update of what is committed.
+        self._at = (training.position, training.step, training.update)
         self._done = 0
         self._loss = 0.0
         self._trained = 0
         self._shares: dict[int, int] = {}  # batches of each rank in the last window
-        self._deltas: list[Tensor] = []
+        self._made = RankWindow()  # of the last window that this rank trained
+        self._given = RankWindow()  # of the window that is added up
+        self._under_way = False  # whether this rank trains on meanwhile
+        self._has_wishes = False  # whether a rank of the last window had one
         self._text = ""
 
     # ---- one window ----------------------------------------------------------------------------
 
     def _begin(self, plan: WindowPlan) -> None:
-        training = self._training
+        training, own = self._training, self._given if self._under_way else RankWindow()
         self._plan = plan
-        self._at = (training.position, training.step, training.update)
+        training.position, training.step = self._at[0] + own.batches, self._at[1] + own.batches
         self._done, self._trained, self._loss = 0, 0, 0.0
-        self._deltas, self._text = [], ""
+        self._text = ""
         units = self._step._units
         if isinstance(units, AheadUnits):
             stretch = self.runner.planner.stretch(self._step._runner.rank)
-            units.expect([self._range(start, stop) for start, stop in stretch])
+            rest = take_units(stretch, own.units)[1]
+            units.expect([self._range(start, stop) for start, stop in rest])
 
     def _range(self, start: int, stop: int) -> tuple[int, int]:
         """Return the first batch of some units, and the one after the last."""
@@ -370,24 +387,32 @@ class _Epoch:
 
     def _move_clock(self) -> None:
         """Set the number of updates to what all ranks have made by now, at the pace of this one."""
-        plan = self._plan
+        plan, planner = self._plan, self.runner.planner
         assert plan is not None
         own = plan.counts[plan.members.index(self._step._runner.rank)]
         whole = sum(plan.counts)
-        self._training.update = self._at[2] + min(self._done * whole // max(own, 1), whole - 1)
+        made = min(self._done * whole // max(own, 1), whole - 1)
+        if self._under_way and planner.plan is not None:
+            made += sum(planner.plan.counts)
+        self._training.update = self._at[2] + min(made, planner.ledger.left - 1)
 
     def _row(self, row: ControlRow) -> ControlRow:
         step = self._step
         self._text = step.wish()
         wish = (_STOP if self._text else 0) | (_SAVE if step.is_late() else 0)
-        done = row.done
-        if done:
-            self._deltas = step._weights.deltas()
-            if math.isnan(norm_of(self._deltas)):
-                if step._settings.nan_guard:
-                    raise self._not_finite()
-                done = 0
-                self._leave_out()
+        done, deltas = row.done, step._weights.deltas() if row.done else []
+        if math.isnan(norm_of(deltas)):
+            if step._settings.nan_guard:
+                rank = step._runner.rank
+                raise weights_not_finite(self._training, step._recipe.model, rank=rank)
+            done, deltas = 0, []
+            self._leave_out()
+        self._made = RankWindow(
+            deltas=deltas,
+            buffers=step._buffers.moves(copied=step._policy is ApplyPolicy.ASYNC),
+            units=done,
+            batches=self._trained if done else 0,
+        )
         loss = self._loss / self._trained if done and self._trained else None
         return replace(
             row,
@@ -398,24 +423,11 @@ class _Epoch:
             crc=self._fingerprint(),
         )
 
-    def _not_finite(self) -> NonFiniteError:
-        """Return the error of weights that are not finite, where every loss was."""
-        step, training = self._step, self._training
-        names = [name for name, each in step._recipe.model.named_parameters() if not finite(each)]
-        return NonFiniteError(
-            f"rank {step._runner.rank}: the weights are not finite after step {training.step - 1} (epoch "
-            f"{training.epoch}), and all losses of the window are\n  the first parameter that is not finite "
-            f"is `{names[0]}`, of {len(names)}; lower the learning rate, or clip with .max_grad_norm(1.0)",
-            epoch=training.epoch,
-            step=training.step - 1,
-            position=training.position - 1,
-            culprits=tuple(names),
-        )
-
     def _leave_out(self) -> None:
         """Let this rank add nothing: its weights are not finite."""
         step, training = self._step, self._training
-        self._deltas = []
+        step._weights.undo()
+        step._buffers.undo()
         optimizer_means.forget(step._recipe.optimizer)
         step._report(
             f"rank {step._runner.rank}: weights were not finite after update {training.update}; it takes "
@@ -434,6 +446,22 @@ class _Epoch:
 
     # ---- what all ranks add up -------------------------------------------------------------------
 
+    def _may_overlap(self) -> bool:
+        """Return True unless a stop or a checkpoint is near, for which nothing may be under way."""
+        plan, step = self.runner.planner.plan, self._step
+        assert plan is not None
+        batches = sum(plan.counts) * step._settings.accumulate
+        return not self._has_wishes and self._at[1] + batches < step.next_save()
+
+    def _hand_in(self, is_overlapped: bool) -> None:
+        """Let the last window be the one that is added up, and train on from it if the next one overlaps."""
+        step = self._step
+        self._given, self._under_way = self._made, is_overlapped
+        if is_overlapped:
+            assert self._given.buffers is not None
+            step._weights.train_on(self._given.deltas)
+            step._buffers.train_on(self._given.buffers, self._given.batches)
+
     def _closes(self, rows: Sequence[ControlRow]) -> bool:
         """Return True if optimizer states are averaged in this window."""
         planner = self.runner.planner
@@ -448,14 +476,13 @@ class _Epoch:
         return json.dumps({"stop": self._text, "optimizer": layout})
 
     def _contribution(self, rows: Sequence[ControlRow], notes: Mapping[int, str]) -> list[Tensor]:
-        step = self._step
+        step, given = self._step, self._given
         rank = step._runner.rank
         found = step._weights.zeros()
-        if self._deltas:
-            units = next(row.done for row in rows if row.rank == rank)
-            found = list(torch._foreach_mul(self._deltas, units))
-        found += step._buffers.contributions(self._batches_of(rows), rank)
-        scaler = step._local.scaler
+        if given.deltas:
+            found = list(torch._foreach_mul(list(given.deltas), given.units))
+        found += step._buffers.contributions(self._batches_of(rows), rank, given.buffers)
+        scaler = self._shared_scaler()
         if scaler is not None:
             scales = torch.zeros(len(rows), dtype=torch.float32)
             scales[[row.rank for row in rows].index(rank)] = scaler.get_scale()
@@ -464,16 +491,20 @@ class _Epoch:
             found += optimizer_means.contributions(step._recipe.optimizer, _layouts(notes))
         return found
 
+    def _shared_scaler(self) -> torch.amp.GradScaler | None:
+        """Return the scaler, where ranks take the least scale; not while they train on, and change it."""
+        return None if self._under_way else self._step._local.scaler
+
     def _commit(self, done: Averaged) -> None:
         step = self._step
         tensors: Iterator[Tensor] = iter(done.tensors)
         trained = [row for row in done.rows if row.done]
         count = len(step._weights.tensors())
         updates = sum(row.done for row in trained)
-        step._weights.commit([next(tensors) for _ in range(count)], updates, self._deltas)
+        step._weights.commit([next(tensors) for _ in range(count)], updates, self._given.deltas)
         buffers = len(step._buffers._committed)
         step._buffers.commit([next(tensors) for _ in range(buffers)])
-        scaler = step._local.scaler
+        scaler = self._shared_scaler()
         if scaler is not None:
             lowest = float(next(tensors).min())
             if scaler.is_enabled():
@@ -491,8 +522,8 @@ class _Epoch:
         batches = self._shares = self._batches_of(rows)
         total = sum(batches.values())
         position, steps, before = self._at
-        training.position, training.step = position + total, steps + total
-        training.update = before + updates
+        self._at = (position + total, steps + total, before + updates)
+        training.position, training.step, training.update = self._at
         if training.schedule.per_update:
             for _ in range(updates):
                 training.schedule.after_update()
@@ -529,16 +560,20 @@ class _Epoch:
         )
 
     def _decide(self, done: Averaged) -> None:
-        """Take the wishes of all ranks for decided."""
+        """Take the wishes of all ranks for decided; while a window is under way, note that there are some."""
         step = self._step
+        self._has_wishes = self._under_way and any(row.wish for row in done.rows)
+        if self._under_way:
+            step.agreed, step.saves, self._under_way = "", False, False
+            return
         told = [json.loads(text)["stop"] for _, text in sorted(done.notes.items()) if text]
         step.agreed = next((text for text in told if text), "")
         late = any(row.wish & _SAVE for row in done.rows)
         step.saves = late or self._training.step >= step.next_save()
 
     def _batches_of(self, rows: Sequence[ControlRow]) -> dict[int, int]:
-        """Return the batches of each rank in this window."""
-        plan = self._plan
+        """Return the batches of each rank in the window that is added up."""
+        plan = self.runner.planner.plan
         assert plan is not None
         units = dict(zip(plan.members, plan.units, strict=True))
         size = self._step._settings.accumulate

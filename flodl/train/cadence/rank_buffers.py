@@ -8,12 +8,16 @@ Example: batch normalization with momentum 0.1. A rank that trains c batches mov
 so each rank adds its B, faded by the batches of the ranks after it, and one sum is the exact result. Without
 momentum (a cumulative mean) the terms are weighed by numbers of batches instead. Counters add up; other
 floating point buffers move by the mean of their changes, weighed by batches.
+
+`B` does not depend on b. So with policy Async, a rank that already trained two more batches in the meantime
+continues at `0.9^2 c + B'`, where c is the committed buffer and `B'` is of these two.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import torch
@@ -23,6 +27,15 @@ from flodl.errors import TrainingError
 
 _TRACKED = ("running_mean", "running_var")
 _COUNTER = "num_batches_tracked"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferMoves:
+    """The buffers of one rank at the begin and at the end of a window, by name."""
+
+    before: Mapping[str, Tensor]
+    now: Mapping[str, Tensor]
 
 
 @final
@@ -37,46 +50,72 @@ class RankBuffers:
         self._model = model
         self._norms = {name: each for name, each in model.named_modules() if _is_norm(each)}
         self._committed: dict[str, Tensor] = {}
+        self._start: dict[str, Tensor] = {}
         self.begin()
 
     def begin(self) -> None:
         """Let the present buffers be the committed ones."""
-        self._committed = {
-            name: each.detach().clone() for name, each in self._model.named_buffers()
-        }
+        self._committed = self._start = self._copies()
+
+    def _copies(self) -> dict[str, Tensor]:
+        return {name: each.detach().clone() for name, each in self._model.named_buffers()}
+
+    def moves(self, *, copied: bool = False) -> BufferMoves:
+        """Return what this rank did to the buffers in this window.
+
+        Args:
+            copied: keep the present values, though the rank trains on.
+        """
+        now = self._copies() if copied else dict(self._model.named_buffers())
+        return BufferMoves(before=self._start, now=now)
 
     @torch.no_grad()
-    def contributions(self, batches: Mapping[int, int], rank: int) -> list[Tensor]:
+    def contributions(
+        self, batches: Mapping[int, int], rank: int, moves: BufferMoves | None = None
+    ) -> list[Tensor]:
         """Return what this rank adds to the sum for each buffer, in their order.
 
         Args:
             batches: batches of each rank in the window.
             rank: this rank.
+            moves: what this rank did; the moves up to now if left out.
 
         Raises:
             TrainingError: a buffer is new, has another shape, or changed and cannot be added up.
         """
+        moves = moves or self.moves()
         own = batches.get(rank, 0)
-        if not own:  # what a rank did in vain is not there either
-            self._restore()
         after = sum(count for other, count in batches.items() if other > rank)
         total = sum(batches.values())
-        buffers = dict(self._model.named_buffers())
-        if buffers.keys() != self._committed.keys():
-            changed = min(buffers.keys() ^ self._committed.keys())
+        if moves.now.keys() != self._committed.keys():
+            changed = min(moves.now.keys() ^ self._committed.keys())
             raise TrainingError(f"the buffer `{changed}` came or went in a step; {_FIXED}")
-        return [
-            self._contribution(name, each, own, after, total) for name, each in buffers.items()
-        ]
+        if not own:  # batches that do not count moved nothing
+            moves = BufferMoves(before=moves.before, now=moves.before)
+        return [self._contribution(name, moves, own, after, total) for name in moves.now]
 
-    def _restore(self) -> None:
+    @torch.no_grad()
+    def undo(self) -> None:
+        """Return to the buffers at the begin of the window."""
         for name, each in self._model.named_buffers():
-            before = self._committed.get(name)
+            before = self._start.get(name)
             if before is not None and before.shape == each.shape:
                 each.copy_(before)
 
-    def _contribution(self, name: str, now: Tensor, own: int, after: int, total: int) -> Tensor:
-        before = self._committed[name]
+    def train_on(self, moves: BufferMoves, batches: int) -> None:
+        """Begin a window from the committed buffers and from moves that are not committed yet.
+
+        Args:
+            moves: what this rank did in the window before.
+            batches: its batches there.
+        """
+        self._write(self.contributions({0: batches}, 0, moves))
+        self._start = self._copies()
+
+    def _contribution(
+        self, name: str, moves: BufferMoves, own: int, after: int, total: int
+    ) -> Tensor:
+        before, now = moves.before[name], moves.now[name]
         if now.shape != before.shape:
             raise TrainingError(f"the buffer `{name}` has another shape after a step; {_FIXED}")
         if now.dtype == torch.bool or now.is_complex():
@@ -95,7 +134,8 @@ class RankBuffers:
         norm = self._norm_of(name)
         if norm is None:
             return (now - before) * (own / total if total else 0.0)
-        seen, earlier = self._seen(name)
+        counter = _counter_of(name)
+        seen, earlier = int(moves.now[counter]), int(moves.before[counter])
         each = (seen - earlier) / own if own else 0.0  # a norm may be called twice for a batch
         if norm.momentum is None:
             return now * seen - before * earlier
@@ -103,9 +143,14 @@ class RankBuffers:
         kept, faded = math.pow(keep, each * own), math.pow(keep, each * after)
         return (now - before * kept) * faded
 
-    @torch.no_grad()
     def commit(self, sums: Sequence[Tensor]) -> None:
         """Write what all batches of the window gave."""
+        self._write(sums)
+        self.begin()
+
+    @torch.no_grad()
+    def _write(self, sums: Sequence[Tensor]) -> None:
+        """Write the committed buffers and the sums of what was done since."""
         added = dict(zip(self._committed, sums, strict=True))
         for name, each in self._model.named_buffers():
             before, total = self._committed[name], added[name]
@@ -122,17 +167,11 @@ class RankBuffers:
                 each.copy_(wide * (1.0 - float(norm.momentum)) ** count + total)
             elif earlier + count:
                 each.copy_((wide * earlier + total) / (earlier + count))
-        self.begin()
 
     def _norm_of(self, name: str) -> Any:
         """Return the batch normalization to whose statistics a buffer belongs."""
         owner, _, leaf = name.rpartition(".")
         return self._norms.get(owner) if leaf in _TRACKED else None
-
-    def _seen(self, name: str) -> tuple[int, int]:
-        """Return the batches that a norm has seen, now and at the last commit."""
-        counter = _counter_of(name)
-        return int(self._model.get_buffer(counter)), int(self._committed[counter])
 
 
 _FIXED = "with several devices the buffers of a model must keep their names and shapes"

@@ -9,6 +9,13 @@ Example: two ranks start a window from the weight 1.0.
 Ranks count by their units, as in FedAvg (https://arxiv.org/abs/1602.05629). If all counted the same, a device
 with a tenth of the speed would halve the way of a fast one. An outer optimizer treats the mean of the deltas
 as a gradient (DiLoCo, https://arxiv.org/abs/2311.08105): `v = m v + mean`, then `w += lr (mean + m v)`.
+
+With policy Async, rank 0 trains on from 1.6 while the deltas are added up, and reaches 1.9:
+
+    committed   1.0 + 0.5 = 1.5, as above, and the same on all ranks
+    rank 0      continues at 1.5 + 0.3 = 1.8, that is 1.9 + 0.5 - 0.6: its own 0.6 became the mean 0.5
+
+A rank is always at the committed weights plus what it did since, so no rounding error gathers.
 """
 
 from __future__ import annotations
@@ -53,6 +60,8 @@ class CommittedWeights:
         self._parameters = list(dict.fromkeys(parameters))
         self._outer = outer
         self._committed = [each.detach().clone() for each in self._parameters]
+        self._start = self._committed  # where this rank began its window
+        self._ahead: list[Tensor] = []
         self._moves: list[Tensor] = []
         if outer is not None:
             self._moves = [torch.zeros_like(each, dtype=_wide(each)) for each in self._committed]
@@ -61,16 +70,40 @@ class CommittedWeights:
     def begin(self) -> None:
         """Let the present weights be the committed ones, as after a resume."""
         torch._foreach_copy_(self._committed, self._parameters)
+        self._start = self._committed
 
     @torch.no_grad()
     def deltas(self) -> list[Tensor]:
-        """Return how far this rank moved since the last commit; at least in single precision.
+        """Return how far this rank moved in this window; at least in single precision.
 
         Its part of the sums is each delta times the units of this rank.
         """
         wide = [each.to(_wide(each)) for each in self._parameters]
-        before = [each.to(_wide(each)) for each in self._committed]
+        before = [each.to(_wide(each)) for each in self._start]
         return list(torch._foreach_sub(wide, before))
+
+    @torch.no_grad()
+    def undo(self) -> None:
+        """Return to where this rank began its window."""
+        torch._foreach_copy_(self._parameters, self._start)
+
+    @torch.no_grad()
+    def train_on(self, deltas: Sequence[Tensor]) -> None:
+        """Begin a window from the committed weights and from deltas that are not committed yet.
+
+        Args:
+            deltas: what this rank did in the window before; empty for nothing.
+        """
+        torch._foreach_copy_(self._parameters, self._committed)
+        if deltas:
+            wide = [
+                each.to(move.dtype) for each, move in zip(self._committed, deltas, strict=True)
+            ]
+            torch._foreach_copy_(self._parameters, torch._foreach_add(wide, list(deltas)))
+        if not self._ahead:
+            self._ahead = [torch.empty_like(each) for each in self._committed]
+        torch._foreach_copy_(self._ahead, self._parameters)
+        self._start = self._ahead
 
     def zeros(self) -> list[Tensor]:
         """Return the deltas of a rank that did not train."""
@@ -78,7 +111,7 @@ class CommittedWeights:
 
     @torch.no_grad()
     def commit(self, sums: Sequence[Tensor], units: int, own: Sequence[Tensor]) -> None:
-        """Move the committed weights by the mean of the deltas, and train on from there.
+        """Move the committed weights by the mean of the deltas, and let this rank have them.
 
         Args:
             sums: the sums of the deltas times units over the ranks.
@@ -95,6 +128,7 @@ class CommittedWeights:
             size = norm_of(self._committed)
             self.drift = norm_of(away) / size if away and size else 0.0
         torch._foreach_copy_(self._parameters, self._committed)
+        self._start = self._committed
 
     def _moves_of(self, means: list[Tensor]) -> list[Tensor]:
         outer = self._outer

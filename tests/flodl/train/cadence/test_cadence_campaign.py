@@ -1,4 +1,4 @@
-"""Random trainings by policy cadence, with kills, stops, errors, and other ranks after a resume."""
+"""Random trainings by policies cadence and async: kills, stops, errors, and other ranks after a resume."""
 
 import random
 import signal
@@ -6,10 +6,11 @@ import time
 
 import pytest
 
+from flodl.distributed import ElChe
 from flodl.distributed.team import WorkerError
 from tests.flodl.train.cadence.window_jobs import BATCHES, Acting, MissedSum, builder, ends
 
-CASES, EPOCHS = 60, 3
+CADENCE, ASYNC, EPOCHS = 60, 20, 3
 STEPS = EPOCHS * BATCHES
 
 
@@ -26,6 +27,7 @@ def drawn(number):
         half = ranks > 2 and draw.random() < 0.25
         legs.append({"ranks": ranks, "acts": acts, "half": draw.randint(2, 9) if half else 0})
     return {
+        "is_async": number >= CADENCE,
         "legs": legs,
         "accumulate": draw.choice([1, 1, 1, 2, 3, 7]),
         "every": draw.randint(5, 40),
@@ -48,6 +50,8 @@ def train_leg(case, place, folder):
     made = builder(folder, leg["ranks"], train=train, epochs=EPOCHS)
     made.accumulate(case["accumulate"]).precision(case["precision"]).patience(2.0)
     made.run_dir(folder / "run").checkpoints(steps=case["every"]).resume("auto")
+    if case["is_async"]:  # short windows, so that a sum is under way most of the time
+        made.policy("async").el_che(ElChe(max_anchor=2))
     if case["outer"]:
         made.outer(0.7, 0.9)
     if case["ema"]:
@@ -63,8 +67,8 @@ def train_leg(case, place, folder):
 )
 def test_cadence_campaign_of_random_trainings(campaign, tmp_path):
     outcomes = {"without a fault": 0, "with faults": 0}
-    kills, stops, resumes, longest = 0, 0, 0, 0.0
-    for number in range(CASES):
+    kills, ahead, stops, resumes, longest = 0, 0, 0, 0, 0.0
+    for number in range(CADENCE + ASYNC):
         case, folder = drawn(number), tmp_path / str(number)
         folder.mkdir()
         start = time.perf_counter()
@@ -85,10 +89,17 @@ def test_cadence_campaign_of_random_trainings(campaign, tmp_path):
             faults += len(hit) + bool(leg["half"])
             kills += bool(leg["half"])
             resumes += place > 0
+            ahead += case["is_async"] * (bool(leg["half"]) + len(hit))
         longest = max(longest, time.perf_counter() - start)
         assert state.buffers["seen"].tolist() == [EPOCHS] * BATCHES, (number, case)
         assert state.steps == STEPS, (number, case)
         assert len(set(ends(folder).values())) == 1, (number, case)
         outcomes["with faults" if faults else "without a fault"] += 1
-    worst = {"kills": kills, "stops": stops, "resumes": resumes, "seconds": round(longest, 1)}
-    campaign.write(seed=0, cases=CASES, outcomes=outcomes, worst=worst)
+    worst = {
+        "kills": kills,
+        "faults while training ahead": ahead,
+        "stops": stops,
+        "resumes": resumes,
+        "seconds": round(longest, 1),
+    }
+    campaign.write(seed=0, cases=CADENCE + ASYNC, outcomes=outcomes, worst=worst)

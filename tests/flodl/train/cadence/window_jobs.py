@@ -11,7 +11,8 @@ from torch import nn
 
 from flodl import RankShare, Trainer, WindowReport
 from flodl.checkpoint.tensors import as_bytes
-from flodl.distributed.team import PeerLostError, Team
+from flodl.distributed import ElChe
+from flodl.distributed.team import ExactRunner, PeerLostError, Team
 
 BATCHES = 60
 SAMPLES = 8
@@ -65,6 +66,25 @@ class Acting:
                 return loss * float("nan"), metrics
             os.kill(os.getpid(), kind)
         return counting_loss(model, batch)
+
+
+class Overlapping(Acting):
+    """The same, and each rank counts in a file the windows that were added up while it trained on."""
+
+    def note_rank(self, training):
+        super().note_rank(training)
+        start, file = ExactRunner.start, Path(self.folder) / f"overlaps-{self.rank}"
+
+        def counted(runner, row, work):
+            with file.open("a") as lines:
+                lines.write(f"{row.done}\n")
+            start(runner, row, work)
+
+        ExactRunner.start = counted
+
+
+def overlaps(folder):
+    return {each.name: each.read_text().split() for each in Path(folder).glob("overlaps-*")}
 
 
 class SlowFrom:
@@ -171,3 +191,10 @@ def builder(folder, ranks, *, train=counting_loss, epochs=2, batches=None, optim
     if not isinstance(train, type(counting_loss)):
         made.on("start", train.note_rank)
     return made if ranks is None else made.devices(["cpu"] * ranks).policy("cadence")
+
+
+def overlapped(folder, ranks, *, acts=(), train=None, **settings):
+    """Return a training by policy async whose windows are short, so that many are under way."""
+    train = Overlapping(folder, dict(acts)) if train is None else train
+    made = builder(folder, ranks, train=train, **settings).policy("async")
+    return made.el_che(ElChe(max_anchor=2))

@@ -214,7 +214,8 @@ def sync_net():
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        (lambda: builder(None).policy(ApplyPolicy.Async), "'async' is not built"),
+        (lambda: builder(None).policy("asynchronous"), "no policy 'asynchronous'; use"),
+        (lambda: builder(None).policy(ApplyPolicy.Async, exact="sum"), "policy async averages"),
         (lambda: builder(None).policy("cadence", exact="bits"), "a choice of policy sync"),
         (lambda: builder(1).guard(0.1).run(), "guard: settings of policy cadence"),
         (lambda: builder(None).guard(0.0), "the threshold is 0.0"),
