@@ -26,4 +26,6 @@ ACTIVE: Final = _Active()
 def current_tracer() -> Tracer | None:
     """Return the tracer that listens in this thread, None if there is none."""
     tracer = ACTIVE.tracer
-    return tracer if tracer is not None and tracer.listening else None
+    if tracer is None or not tracer.listening or tracer.cached.running() is not None:
+        return None
+    return tracer

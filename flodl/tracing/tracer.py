@@ -40,6 +40,7 @@ from flodl.tracing.node_args import Encoder
 from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import PLAIN_KINDS, map_leaves
 from flodl.tracing.readings import grad_modes, input_values, kind_name, without_place
+from flodl.tracing.reads.cached_functions import CachedFunctions
 from flodl.tracing.reads.live_attributes import MISSING, LiveAttributes
 from flodl.tracing.reads.sources import Sources
 from flodl.tracing.torch_function import record_torch_call
@@ -96,6 +97,7 @@ class Tracer(TorchFunctionMode):
         self.scopes = 0
         self.replay = replay
         self.attributes = LiveAttributes(self, live, replay.entry)
+        self.cached = CachedFunctions(module)
         self.sources = Sources(self, module)
 
     # ---- being the tracer of a thread -------------------------------------------------------
@@ -146,6 +148,8 @@ class Tracer(TorchFunctionMode):
     ) -> Any:
         """Record a call of the torch API; torch dispatches every one to this method while we are entered."""
         if not self.listening:
+            return func(*args, **(kwargs or {}))
+        if self.cached.running() is not None and not input_values(args, kwargs or {}):
             return func(*args, **(kwargs or {}))
         return record_torch_call(self, func, args, kwargs or {})
 
@@ -222,6 +226,7 @@ class Tracer(TorchFunctionMode):
 
         Returns the flow of the result, or `None` where the step really returned `None`.
         """
+        self.cached.require_outside()
         frame = user_frame(2)
         self.pending_fork = None
         self.guards.settle(frame, used_here=True)

@@ -78,10 +78,11 @@ def test_flow_hands_proxy_to_c_code_error_names_line_and_step(function, stage):
         def flow(self, x):
             return x.through(stage)
 
-    with pytest.raises(FlowError, match="takes tensors alone") as caught:
+    # From torch 2.14 on, an autograd.Function calls its forward with the proxy, in another mode.
+    with pytest.raises(FlowError, match="takes tensors alone|under another mode") as caught:
         Handing()(torch.ones(3))
     assert str(caught.value).startswith(str(THIS))
-    assert isinstance(caught.value.__cause__, TypeError)
+    assert "x.through(function)" in str(caught.value)
     torch.testing.assert_close(Staged()(torch.ones(3)), function(torch.ones(3)))
 
 

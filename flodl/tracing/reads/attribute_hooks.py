@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from flodl.tracing.active import current_tracer
+from flodl.tracing.reads.log_lines import LogLines
 from flodl.tracing.reads.opaque_objects import is_hookable
 
 if TYPE_CHECKING:
@@ -42,10 +43,15 @@ _installed: dict[type, tuple[int, _Methods]] = {}
 
 @final
 class Hooks:
-    """The classes that one trace has hooked."""
+    """The classes that one trace has hooked.
+
+    Attributes:
+        lines: the loggers whose lines are steps of the trace.
+    """
 
     def __init__(self) -> None:
         self._kinds: list[type] = []
+        self.lines = LogLines()
 
     def add(self, kind: type) -> None:
         """Let reads and writes of attributes of a class's objects report to the tracer."""
@@ -57,6 +63,7 @@ class Hooks:
         """Take the hooks off again."""
         while self._kinds:
             remove(self._kinds.pop())
+        self.lines.remove()
 
 
 def install(kind: type) -> None:

@@ -21,6 +21,7 @@ the flow and not by interpreting its bytecode, so that no spelling of a read can
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import weakref
@@ -324,6 +325,7 @@ class Sources:
         if rule is Rule.LIVE:
             raise FlowError(unseen(value, expression, self._running or str(call_site())))
         self._keep(value, expression, hook=rule is not Rule.IDENTITY)
+        self.hooks.lines.listen(value)
         if isinstance(value, torch.Tensor):
             self._check(f"{expression} is not None")
         elif isinstance(value, (nn.ModuleList, nn.ModuleDict, nn.Sequential)):
@@ -407,11 +409,12 @@ class Sources:
     def _method(self, value: MethodType, expression: str) -> None:
         """Guard the function behind a bound method; its object is known or is a class."""
         function = value.__func__
-        if not isinstance(function, FunctionType):
-            return
-        self._check(f"{expression}.__func__ is {self._key(function, function.__name__)}")
-        self.function(function)
-        self.class_reads(function, value.__self__)
+        is_kept = self._tracer.cached.keeps(function)
+        if is_kept or isinstance(function, FunctionType):
+            self._check(f"{expression}.__func__ is {self._key(function, function.__name__)}")
+        if not is_kept and isinstance(function, FunctionType):
+            self.function(function)
+            self.class_reads(function, value.__self__)
 
     def class_reads(self, function: FunctionType, owner: Any) -> None:
         """Guard what a method reads from the class of its owner, or from its owner if that is a class."""
@@ -457,6 +460,8 @@ class Sources:
             function: the function.
             is_flow: it is the flow itself, whose code the class owns.
         """
+        if self._tracer.cached.keeps(function):
+            return
         function = getattr_static(function, "__wrapped__", function)
         if not isinstance(function, FunctionType) or is_ours(function.__code__.co_filename):
             return
@@ -582,6 +587,7 @@ class Sources:
 def traced_reads(tracer: Tracer, function: Any) -> Iterator[None]:
     """Report reads of the traced module, and of all that it leads to, until the block ends."""
     tracer.sources.hooks.add(type(tracer.module))
+    tracer.sources.hooks.lines.listen(logging.root)
     tracer.sources.function(function, is_flow=True)
     tracer.sources.class_reads(function, tracer.module)
     try:
