@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
+import importlib
 import math
+import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 from torch import nn
@@ -16,6 +19,7 @@ from flodl.tracing.active import current_tracer
 from flodl.tracing.decorators import decorators_of, undecorated
 from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import leaves
+from flodl.tracing.reads.process_state import plain_process_state
 from flodl.vocabulary.stages import call_module, call_stage
 
 if TYPE_CHECKING:
@@ -111,6 +115,74 @@ _INTERCEPTED: Final = [
 ]
 
 
+_Tables: TypeAlias = "list[tuple[Any, dict[str, Callable[..., Any]]]]"
+_plain_import: Final = builtins.__import__
+_plain_import_module: Final = importlib.import_module
+
+
+def _import(
+    name: str,
+    names: Any = None,
+    local_names: Any = None,
+    fromlist: tuple[str, ...] | None = (),
+    level: int = 0,
+) -> Any:
+    """Import a module as outside of any recording.
+
+    Code that loads keeps what it takes from torch and math (`from math import ceil`): it would keep the
+    replacements. A first call of `torch.utils.checkpoint` loads all of Dynamo, say.
+    """
+    is_loaded = not level and not fromlist and name in sys.modules
+    if is_loaded or threading.get_ident() not in RECORDINGS:
+        return _plain_import(name, names, local_names, fromlist, level)
+    with _unpatched():
+        return _plain_import(name, names, local_names, fromlist, level)
+
+
+def _import_module(name: str, package: str | None = None) -> Any:
+    if threading.get_ident() not in RECORDINGS:
+        return _plain_import_module(name, package)
+    with _unpatched():
+        return _plain_import_module(name, package)
+
+
+_IMPORTS: Final[_Tables] = [
+    (builtins, {"__import__": _import}),
+    (importlib, {"import_module": _import_module}),
+]
+_PLAIN_IMPORTS: Final[_Tables] = [
+    (builtins, {"__import__": _plain_import}),
+    (importlib, {"import_module": _plain_import_module}),
+]
+
+
+@contextmanager
+def _unpatched() -> Iterator[None]:
+    """Put everything back that a recording replaces, until the block ends."""
+    tracer = current_tracer()
+    with _lock:
+        _unpatch()
+    try:
+        with plain_process_state(), nullcontext() if tracer is None else tracer.paused():
+            yield
+    finally:
+        with _lock:
+            if RECORDINGS:
+                _patch()
+
+
+def _patch() -> None:
+    _set(_INTERCEPTED)
+    _set(_IMPORTS)
+    _set_call(_intercepted_call, _COMPILED)
+
+
+def _unpatch() -> None:
+    _set(_ORIGINALS)
+    _set(_PLAIN_IMPORTS)
+    _set_call(_call, None)
+
+
 # No forward of a flow was recorded: it is called with values.
 WITH_VALUES: Final = object()
 
@@ -142,16 +214,14 @@ def intercept_calls() -> Iterator[None]:
     """
     with _lock:
         RECORDINGS.append(threading.get_ident())
-        _set(_INTERCEPTED)
-        _set_call(_intercepted_call, _COMPILED)
+        _patch()
     try:
         yield
     finally:
         with _lock:
             RECORDINGS.pop()
             if not RECORDINGS:
-                _set(_ORIGINALS)
-                _set_call(_call, None)
+                _unpatch()
 
 
 def _set_call(call: Any, compiled: property | None) -> None:
@@ -159,6 +229,6 @@ def _set_call(call: Any, compiled: property | None) -> None:
     nn.Module._compiled_call_impl = compiled  # type: ignore[assignment]
 
 
-def _set(tables: list[tuple[Any, dict[str, Callable[..., Any]]]]) -> None:
+def _set(tables: _Tables) -> None:
     for module, table in tables:
-        vars(module).update(table)
+        module.__dict__.update(table)

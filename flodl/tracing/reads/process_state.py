@@ -161,8 +161,8 @@ def _tables() -> Iterator[tuple[dict[str, Any], str, Any]]:
                 yield vars(module), name, _guarded(text, name, vars(module)[name])
     yield vars(builtins), "next", _next  # of an iterator that a step has read
     steps = list(_STEPS)
-    if "numpy" in sys.modules:
-        steps.append((sys.modules["numpy"].random, _OF_NUMPY_RANDOM))
+    if "numpy.random" in sys.modules:  # numpy loads it at its first use
+        steps.append((sys.modules["numpy.random"], _OF_NUMPY_RANDOM))
     for module, names in steps:
         for name in names:
             if name in vars(module):
@@ -187,6 +187,19 @@ def traced_process_state() -> Iterator[None]:
             _depth.pop()
             if not _depth:
                 _restore()
+
+
+@contextmanager
+def plain_process_state() -> Iterator[None]:
+    """Put the plain functions back for a block: a module that loads there keeps what it takes from others."""
+    with _lock:
+        _restore()
+    try:
+        yield
+    finally:
+        with _lock:
+            if _depth and not _replaced:
+                _replace()
 
 
 def _replace() -> None:
