@@ -13,7 +13,7 @@ WHY = "transformers is not installed: `pip install 'flodl[hf,torch]'`"
 
 
 def transformers():
-    """Return the library, or skip; a module that another test left under its name does not count."""
+    """Return the library, or skip."""
     try:
         importlib.metadata.version("transformers")
     except importlib.metadata.PackageNotFoundError:
