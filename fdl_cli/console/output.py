@@ -137,8 +137,8 @@ class Console:
     def error(self, error: FdlError) -> None:
         """Show an expected failure: the error, its place, its cause, and the command to type next."""
         where = f"{error.location}: " if error.location else ""
-        name = self._linked(f"error[{error.error_id}]", f"errors/{error.error_id}")
-        self._err(f"{self._mark(f'{name}:', 'error')} {where}{error.message}")
+        name = self._linked(f"error[{error.error_id}]:", f"errors/{error.error_id}")
+        self._err(f"{self._mark(name, 'error')} {where}{error.message}")
         for cause in error.causes:
             self._err(f"  cause: {cause}")
         if error.hint:
