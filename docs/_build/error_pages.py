@@ -9,6 +9,7 @@ from typing import Final, TypeAlias, final
 
 from docs._build.running import ROOT
 from fdl_cli import errors
+from fdl_cli.manifest.project import TROUBLES
 
 
 @final
@@ -34,14 +35,6 @@ MAKERS: Final = {
     "FileError": "UsageError",
     "RenderError": "OperationFailedError",
 }
-# The ids of the kinds of `Trouble`, as `fdl_cli.manifest.project.explained` gives them.
-TROUBLES: Final = {
-    "arguments": ("task-arguments", "UsageError"),
-    "option": ("task-option", "UsageError"),
-    "usage": ("usage", "UsageError"),
-    "variable": ("variable-missing", "EnvironmentLackingError"),
-    "service": ("service-unknown", "ConfigError"),
-}
 ID: Final = re.compile(r"[a-z]+(-[a-z]+)+")
 
 
@@ -62,8 +55,8 @@ def _raised_at(node: ast.AST) -> Iterator[RaisedError]:
         case ast.Call(func=ast.Name(id="Trouble"), args=args, keywords=keywords):
             kind, message, hint = _fields(args, keywords, ("kind", "message", "hint"))
             if isinstance(kind, ast.Constant):
-                error_id, name = TROUBLES[str(kind.value)]
-                yield from _error(ast.Constant(error_id), name, message, hint)
+                error, error_id = TROUBLES[str(kind.value)]
+                yield from _error(ast.Constant(error_id), error.__name__, message, hint)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in MAKERS:
             yield from _error(
                 *_with_kind(MAKERS[name], _fields(args, keywords, ("id", "message", "hint")))
@@ -131,15 +124,7 @@ def _placeholder(expression: str) -> str:
 UNKNOWN: Final = "..."
 NAMELESS: Final = re.compile(r"[A-Z-]+|\.\.\.")
 
-EXIT_CODES: Final = {
-    1: "the action was tried and did not succeed",
-    2: "the command line is wrong, or names an input that cannot be read",
-    3: "a manifest or a configuration file is not valid",
-    4: "something with this name does not exist",
-    5: "the machine lacks something",
-    6: "something would be overwritten, or conflicts are left",
-    7: "a question needs a terminal",
-}
+MEANINGS: Final = {each.code: each.meaning for each in errors.EXIT_CODES}
 
 HEAD: Final = """# Errors of fdl
 
@@ -177,7 +162,7 @@ def error_page(name: str, raised: list[RaisedError]) -> str:
     for message, hint, code in told:
         shown = "" if hint == UNKNOWN else f"\n  hint: {hint}"
         parts.append(f"```text\nerror[{name}]: {message}{shown}\n```")
-        parts.append(f"Exit code {code}: {EXIT_CODES[code]}.")
+        parts.append(f"Exit code {code}: {MEANINGS[str(code)]}.")
     parts.append("[All errors](../errors.md)")
     return "\n\n".join(parts) + "\n"
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 from fdl_cli.errors import (
     ConfigError,
@@ -103,16 +103,19 @@ def take_overlay(
     return word, words[1:]
 
 
+# The error for each kind of `Trouble`.
+TROUBLES: Final[dict[str, tuple[type[FdlError], str]]] = {
+    "arguments": (UsageError, "task-arguments"),
+    "option": (UsageError, "task-option"),
+    "usage": (UsageError, "usage"),
+    "variable": (EnvironmentLackingError, "variable-missing"),
+    "service": (ConfigError, "service-unknown"),
+}
+
+
 def explained(trouble: Trouble) -> FdlError:
     """Turn the problems that the pure modules found into the error that people see."""
-    kinds: dict[str, tuple[type[FdlError], str]] = {
-        "arguments": (UsageError, "task-arguments"),
-        "option": (UsageError, "task-option"),
-        "usage": (UsageError, "usage"),
-        "variable": (EnvironmentLackingError, "variable-missing"),
-        "service": (ConfigError, "service-unknown"),
-    }
-    kind, error_id = kinds[trouble.kind]
+    kind, error_id = TROUBLES[trouble.kind]
     return kind(error_id=error_id, message=trouble.message, hint=trouble.hint)
 
 

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from docs._build.error_pages import (
-    TROUBLES,
     error_page,
     raised_errors,
     text_of,
@@ -15,8 +14,9 @@ from docs._build.error_pages import (
 )
 from docs._build.reason_pages import examples, lines_around, write_reason_pages
 from docs._build.running import ROOT
-from fdl_cli.console import Console, Terminal
+from fdl_cli.console import Console, Terminal, page_address
 from fdl_cli.errors import OperationFailedError
+from fdl_cli.manifest.project import TROUBLES
 from fdl_cli.porter.knowledge.reasons import REASONS
 
 # Places that pass an id on, or make it from parts; the pages show the ids where they come from.
@@ -34,7 +34,7 @@ def test_error_pages_have_each_constant_id_of_the_sources(tmp_path):
     pages = {path.stem for path in (tmp_path / "errors").iterdir()}
     assert len(ids) > 160
     assert sorted(ids - pages) == []
-    assert {name for name, _ in TROUBLES.values()} <= pages
+    assert {name for _, name in TROUBLES.values()} <= pages
     listed = (tmp_path / "errors.md").read_text("utf-8")
     assert [name for name in pages if f"](errors/{name}.md)" not in listed] == []
 
@@ -55,7 +55,12 @@ def test_error_page_shows_message_hint_and_exit_code():
     raised = [each for each in raised_errors() if each.id == "disk-full"]
     page = error_page("disk-full", raised)
     assert "error[disk-full]: cannot write WHERE: REASON\n  hint: free some space" in page
-    assert "Exit code 5" in page
+    assert "Exit code 5: the machine lacks docker" in page
+
+
+def test_page_address_is_below_that_of_the_site():
+    site = re.search(r"^site_url: (\S+)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert page_address("codes/FDL305") == f"{site[1]}reference/codes/FDL305.html"
 
 
 @pytest.mark.parametrize(
