@@ -120,6 +120,11 @@ _plain_import: Final = builtins.__import__
 _plain_import_module: Final = importlib.import_module
 
 
+def _records_alone() -> bool:
+    """Return True if this thread records and no other does: another one needs the replacements now."""
+    return set(RECORDINGS) == {threading.get_ident()}
+
+
 def _import(
     name: str,
     names: Any = None,
@@ -133,14 +138,14 @@ def _import(
     replacements. A first call of `torch.utils.checkpoint` loads all of Dynamo, say.
     """
     is_loaded = not level and not fromlist and name in sys.modules
-    if is_loaded or threading.get_ident() not in RECORDINGS:
+    if is_loaded or not _records_alone():
         return _plain_import(name, names, local_names, fromlist, level)
     with _unpatched():
         return _plain_import(name, names, local_names, fromlist, level)
 
 
 def _import_module(name: str, package: str | None = None) -> Any:
-    if threading.get_ident() not in RECORDINGS:
+    if not _records_alone():
         return _plain_import_module(name, package)
     with _unpatched():
         return _plain_import_module(name, package)
