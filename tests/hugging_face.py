@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from docs._build.running import torchvision_starts
+
 WHY = "transformers is not installed: `pip install 'flodl[hf,torch]'`"
 
 
@@ -24,15 +26,6 @@ def transformers():
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # other tests fork, and it would warn
     with contextlib.nullcontext() if torchvision_starts() else without_torchvision():
         return importlib.import_module("transformers")
-
-
-def torchvision_starts() -> bool:
-    """Return False where it is built for another torch: beside a CPU build that is the usual case."""
-    try:
-        importlib.import_module("torchvision")
-    except (ImportError, RuntimeError):
-        return False
-    return True
 
 
 @contextlib.contextmanager

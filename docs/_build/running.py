@@ -110,20 +110,21 @@ def picture_of(value: Any) -> str:
     return (value._repr_svg_() or "") if isinstance(value, Drawn) else ""
 
 
-def _hide_torchvision_that_does_not_start() -> None:
-    """Hide a torchvision for another build of torch: transformers would import it with each model."""
+def torchvision_starts() -> bool:
+    """Return False where it is built for another torch: beside a CPU build that is the usual case."""
     try:
         importlib.import_module("torchvision")
     except (ImportError, RuntimeError):
-        sys.modules["torchvision"] = None  # type: ignore[assignment]
+        return False
+    return True
 
 
 def main() -> None:
     """Run the cells of the file that the command line names."""
     name, result = sys.argv[1:]
     text = Path(name).read_text(encoding="utf-8")
-    if "transformers" in text:
-        _hide_torchvision_that_does_not_start()
+    if "transformers" in text and not torchvision_starts():
+        sys.modules["torchvision"] = None  # type: ignore[assignment] # transformers would import it
     cells = parse_cells(text)
     outputs = run_cells(name, cells)
     Path(result).write_text(json.dumps([asdict(each) for each in outputs]), encoding="utf-8")
