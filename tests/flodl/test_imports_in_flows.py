@@ -2,6 +2,7 @@
 
 import builtins
 import importlib
+import math
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from flodl import FlowModule
+from flodl.tracing.patching import RECORDINGS, intercept_calls
 
 pytestmark = pytest.mark.torch
 
@@ -65,6 +67,18 @@ def test_import_after_a_recording_is_the_plain_one(late):
     before = builtins.__import__, importlib.import_module
     Statement(late)(torch.ones(1))
     assert (builtins.__import__, importlib.import_module) == before
+
+
+def test_import_while_another_thread_records_takes_nothing_from_it(late):
+    RECORDINGS.append(-1)  # the number of no thread
+    try:
+        Statement(late)(torch.ones(1))
+    finally:
+        RECORDINGS.remove(-1)
+        with intercept_calls():
+            """Its end puts everything back."""
+    assert sys.modules[late].FOUND[0] is not math.ceil
+    assert sys.modules[late].FOUND[0](1.5) == 2
 
 
 def test_recording_after_an_import_in_it_is_intercepted_again(late):
