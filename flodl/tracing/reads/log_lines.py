@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Final, final
 
 from flodl.tracing.active import current_tracer
@@ -70,6 +70,8 @@ def _remove(logger: logging.Logger) -> None:
             vars(logger).pop(name, None)
 
 
+# Each trace puts those of the root logger in: they are made once, not once for a trace.
+@lru_cache(maxsize=1024)
 def _line(logger: logging.Logger, name: str) -> Callable[..., None]:
     original = getattr(type(logger), name)
 
