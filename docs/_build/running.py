@@ -6,6 +6,7 @@ As a program it runs the cells of one file and writes what they showed as JSON:
 
 import ast
 import contextlib
+import functools
 import importlib
 import io
 import json
@@ -110,6 +111,7 @@ def picture_of(value: Any) -> str:
     return (value._repr_svg_() or "") if isinstance(value, Drawn) else ""
 
 
+@functools.cache
 def torchvision_starts() -> bool:
     """Return False where it is built for another torch: beside a CPU build that is the usual case."""
     try:
