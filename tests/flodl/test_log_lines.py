@@ -5,7 +5,7 @@ import logging
 import pytest
 import torch
 
-from flodl import FlowModule
+from flodl import FlowError, FlowModule
 
 pytestmark = pytest.mark.torch
 
@@ -116,3 +116,20 @@ def test_method_that_a_program_gave_a_logger_stays(monkeypatch):
     Direct()(torch.ones(1))
     assert vars(LOG)["info"] is LOG.info
     assert len(seen) == 1
+
+
+ITERATOR = iter([1.0])
+
+
+def test_loggers_after_a_flow_that_is_refused_have_their_own_methods(kept):
+    class Refused(FlowModule):
+        def flow(self, x):
+            LOG.info("not reached")
+            return x * next(ITERATOR)
+
+    kind = Refused.__getattribute__
+    with pytest.raises(FlowError, match="state may change unseen"):
+        Refused()(torch.ones(1))
+    assert "info" not in vars(LOG)
+    assert "info" not in vars(logging.root)
+    assert Refused.__getattribute__ is kind

@@ -586,11 +586,11 @@ class Sources:
 @contextmanager
 def traced_reads(tracer: Tracer, function: Any) -> Iterator[None]:
     """Report reads of the traced module, and of all that it leads to, until the block ends."""
-    tracer.sources.hooks.add(type(tracer.module))
-    tracer.sources.hooks.lines.listen(logging.root)
-    tracer.sources.function(function, is_flow=True)
-    tracer.sources.class_reads(function, tracer.module)
     try:
+        tracer.sources.hooks.add(type(tracer.module))
+        tracer.sources.hooks.lines.listen(logging.root)
+        tracer.sources.function(function, is_flow=True)
+        tracer.sources.class_reads(function, tracer.module)
         yield
         require_same_globals(tracer.sources.written_globals)
     finally:
