@@ -16,7 +16,7 @@ COPY skills ./skills
 RUN python -m venv /opt/venv \
     && /opt/venv/bin/python -m pip install \
         --extra-index-url https://download.pytorch.org/whl/cpu \
-        --constraint constraints.txt "torch==2.13.0+cpu" .
+        --constraint constraints.txt "torch==2.13.0+cpu" ".[cli]"
 
 FROM python:3.11-slim
 

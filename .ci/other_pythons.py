@@ -169,7 +169,9 @@ def requirements() -> list[str]:
     """Return what the project and its tests need, torch, and pip, which a venv here is made without."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    return sorted({*project["dependencies"], *extras["dev"], *extras["torch"], "pip"})
+    names = ("cli", "dev", "torch")
+    wanted = {*project["dependencies"], "pip"}.union(*(extras[name] for name in names))
+    return sorted(text for text in wanted if not text.startswith("flodl["))
 
 
 def constraints() -> str:

@@ -5,6 +5,7 @@ import sys
 from typing import NoReturn
 
 from fdl_cli import __version__
+from fdl_cli.tool_libraries import tool_error, tool_is_missing
 
 # The most frequent requests of people and shells are answered before anything else is imported.
 _FAST_HELP = ((), ("--help",), ("-h",))
@@ -21,6 +22,8 @@ def main(arguments: tuple[str, ...] | None = None) -> int:
     """Run `fdl` and return the exit code."""
     words = tuple(sys.argv[1:]) if arguments is None else arguments
     try:
+        if words not in _FAST_VERSION and tool_is_missing():
+            return _without_tool(words)
         code = _fast(words)
         return _full(words) if code is None else code
     except KeyboardInterrupt:
@@ -33,6 +36,16 @@ def main(arguments: tuple[str, ...] | None = None) -> int:
 
         point_at_nothing(1)
         return EXIT_BROKEN_PIPE
+
+
+def _without_tool(words: tuple[str, ...]) -> int:
+    """Say how to get the tool; a shell that completes gets no words, and no error either."""
+    from fdl_cli.session import Session
+
+    error = tool_error()
+    if error is None or words[:1] == ("__complete",):
+        return 0
+    return Session(words, os.environ).failed(error)
 
 
 def _fast(words: tuple[str, ...]) -> int | None:
@@ -123,6 +136,9 @@ def _full(words: tuple[str, ...]) -> int:
         raise
     except OSError as problem:
         return session.stopped_by_disk(problem)
+    except ModuleNotFoundError as problem:
+        lacking = tool_error(problem.name)
+        return session.crashed(problem) if lacking is None else session.failed(lacking)
     except Exception as problem:  # the boundary: a bug becomes a report, not a traceback
         return session.crashed(problem)
     return code

@@ -26,6 +26,6 @@ def assets(kind: AssetKind) -> Path:
     raise EnvironmentLackingError(
         error_id="assets-missing",
         message=f"the folder of {kind} is missing from this installation of fdl",
-        hint="reinstall it: `python -m pip install --force-reinstall flodl`",
+        hint="reinstall it: `python -m pip install --force-reinstall 'flodl[cli]'`",
         file=str(checkout),
     )

@@ -228,7 +228,7 @@ def _todo(context: Context, path: Path, options: InstallOptions, newest: str | N
     if options.remove:
         return ""
     if newest is not None and _is_newer(newest):
-        return "python -m pip install --upgrade flodl"
+        return "python -m pip install --upgrade 'flodl[cli]'"
     folders = context.environ.get("PATH", "").split(os.pathsep)
     if str(path.parent) not in folders:
         return f'export PATH="{path.parent}:$PATH"'

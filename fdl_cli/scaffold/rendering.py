@@ -74,7 +74,7 @@ def render(answers: Answers, cache: Path | None = None) -> tuple[ProjectFile, ..
         raise EnvironmentLackingError(
             error_id="template-broken",
             message=f"a template of this installation cannot be rendered: {problem}",
-            hint="reinstall fdl: `python -m pip install --force-reinstall flodl`",
+            hint="reinstall fdl: `python -m pip install --force-reinstall 'flodl[cli]'`",
             file=str(root),
         ) from problem
     return tuple(found[name] for name in sorted(found))

@@ -118,6 +118,6 @@ def _broken(path: Path, message: str) -> ConfigError:
     return ConfigError(
         error_id="skill-broken",
         message=f"this is not a skill: {message}",
-        hint="reinstall fdl: `python -m pip install --force-reinstall flodl`",
+        hint="reinstall fdl: `python -m pip install --force-reinstall 'flodl[cli]'`",
         file=str(path),
     )

@@ -1,5 +1,6 @@
 """A wheel and an editable checkout both hold everything, and the lock covers every dependency."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import yaml
 from fdl_cli import __version__
 from fdl_cli.apiref.llms import PAGES
 from fdl_cli.assets import assets
+from fdl_cli.tool_libraries import LIBRARIES
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +79,44 @@ def test_the_lock_covers_every_dependency(root):
         if not line.startswith("#")
     )
     for text in asked:
+        if text == "flodl[cli]":  # an extra that takes another in
+            continue
         assert re.split(r"[^a-z0-9-]", text.lower())[0] in pins, text
     assert re.fullmatch(r"[0-9.]+", pins["torch"]), "a local build of torch must not be locked"
 
 
+def test_the_extra_of_the_tool_is_what_its_error_knows(root):
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    modules = {"nvidia-ml-py": "pynvml", "pyyaml": "yaml"}
+    names = [re.split(r"[^a-z0-9-]", text)[0] for text in extras["cli"]]
+    assert {modules.get(name, name) for name in names} == set(LIBRARIES)
+
+
+def test_the_runtime_imports_no_library_of_the_tool(root):
+    found = {
+        (name.partition(".")[0], path.name)
+        for package in ("flodl", "flodl_verify")
+        for path in (root / package).rglob("*.py")
+        for name in imported_modules(ast.parse(path.read_text("utf-8")))
+    }
+    assert {"rich", "xxhash"} <= {name for name, _ in found}, "what the runtime does bring"
+    assert sorted(pair for pair in found if pair[0] in LIBRARIES) == []
+
+
+def imported_modules(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
 def test_the_tool_does_not_need_torch_to_be_installed(root):
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    assert not [text for text in project["dependencies"] if text.startswith("torch")]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["cli"]]
+    assert not [text for text in wanted if text.startswith("torch")]
 
 
 @pytest.mark.slow

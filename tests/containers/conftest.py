@@ -154,7 +154,7 @@ def tool(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(
         [
             sys.executable, "-m", "pip", "--python", folder / "env" / "bin" / "python", "install",
-            "-q", "--no-index", "--find-links", wheels / "others", ours,
+            "-q", "--no-index", "--find-links", wheels / "others", f"{ours}[cli]",
         ],
         check=True, capture_output=True, timeout=300,
     )  # fmt: skip

@@ -208,7 +208,7 @@ def needed_beside_links() -> list[str]:
 
 
 def fill_wheelhouse(folder: Path, *names: str) -> None:
-    """Pack wheels of installed distributions and all that they need; flodl is built anew."""
+    """Pack wheels of installed distributions and all that they need; flodl is built, with its tool."""
     folder.mkdir(parents=True, exist_ok=True)
     command = ["-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     subprocess.run([sys.executable, *command], check=True, capture_output=True, cwd=folder)
@@ -216,10 +216,14 @@ def fill_wheelhouse(folder: Path, *names: str) -> None:
     with zipfile.ZipFile(ours) as wheel:
         (info,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
         text = wheel.read(info).decode()
-    wanted = [
-        line.partition(": ")[2] for line in text.splitlines() if line[:14] == "Requires-Dist:"
+    lines = (line.partition(": ") for line in text.splitlines())
+    asked = [Requirement(wanted) for head, _, wanted in lines if head == "Requires-Dist"]
+    tool = [
+        f"{each.name}{each.specifier}"
+        for each in asked
+        if each.marker is None or each.marker.evaluate({"extra": "cli"})
     ]
-    for dist in closure([*names, *wanted]):
+    for dist in closure([*names, *tool]):
         if canonicalize_name(dist.name) in POINTED_TO:
             point_to_host(dist, folder)
         else:

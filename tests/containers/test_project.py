@@ -178,8 +178,8 @@ SCRIPT = """
 set -e
 # Debian's Python makes no pip.
 python -m venv --without-pip tool
-set -- /own/others/pip-*.whl
-python "$1/pip" --python tool/bin/python install -q pip /own/*.whl
+set -- /own/others/pip-*.whl /own/flodl-*.whl
+python "$1/pip" --python tool/bin/python install -q pip "$2[cli]"
 PATH=$PWD/tool/bin:$PATH
 fdl init my-proj --vcs none
 cd my-proj

@@ -21,6 +21,7 @@ import pytest
 import yaml
 from fake_torch import serve_index, wheel
 
+from fdl_cli import __version__
 from tests.cli.test_user_python import belongs_to_torch, make_environment
 from tests.containers import host_made
 
@@ -89,7 +90,7 @@ def machine(tmp_path_factory, wheelhouse):
     own = folder / made.name
     shutil.copy(made, own)
     host_made.fill_pip(wheelhouse)
-    return own, make_tool(folder / "tool", wheelhouse, own)
+    return own, make_tool(folder / "tool", wheelhouse, f"{own}[cli]")
 
 
 class Machine:
@@ -169,6 +170,22 @@ def test_new_project_holds_the_wheel_that_the_tool_came_from(machine, user, tmp_
     assert f"vendor/{own.name}" in [file["path"] for file in shown["files"]]
 
 
+def test_wheel_without_extras_brings_no_torch_and_five_small_packages(
+    machine, wheelhouse, tmp_path
+):
+    own, _ = machine
+    runtime = make_tool(tmp_path / "runtime", wheelhouse, own)
+    listed = subprocess.run(
+        [runtime.parent / "python", "-m", "pip", "list", "--format=json"],
+        check=True, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    names = {each["name"].lower() for each in json.loads(listed.stdout)} - {"flodl", "pip"}
+    assert names == {"markdown-it-py", "mdurl", "pygments", "rich", "xxhash"}
+    done = subprocess.run([runtime], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 5
+    assert "pip install 'flodl[cli]'" in done.stderr
+
+
 def test_new_project_of_a_tool_whose_wheel_is_gone_holds_one_with_the_same_files(
     wheelhouse, index, tmp_path
 ):
@@ -176,13 +193,13 @@ def test_new_project_of_a_tool_whose_wheel_is_gone_holds_one_with_the_same_files
     host_made.fill_pip(wheelhouse)
     gone = tmp_path / made.name
     shutil.copy(made, gone)
-    tool = make_tool(tmp_path / "tool", wheelhouse, gone)
+    tool = make_tool(tmp_path / "tool", wheelhouse, f"{gone}[cli]")
     gone.unlink()
     (tmp_path / "home").mkdir()
     Machine(tool, index, tmp_path / "home").fdl("init", "my-proj", cwd=tmp_path)
     packed = tmp_path / "my-proj" / "vendor" / made.name
     assert contents(packed) == contents(made)
-    again = make_tool(tmp_path / "again", wheelhouse, packed)
+    again = make_tool(tmp_path / "again", wheelhouse, f"{packed}[cli]")
     version = subprocess.run([again, "--version"], capture_output=True, text=True, check=True)
     assert version.stdout.startswith("fdl ")
 
@@ -190,7 +207,7 @@ def test_new_project_of_a_tool_whose_wheel_is_gone_holds_one_with_the_same_files
 def test_setup_by_a_tool_from_a_checkout_builds_the_wheel(wheelhouse, index, tmp_path):
     (made,) = wheelhouse.glob("flodl-*.whl")
     host_made.fill_pip(wheelhouse)
-    tool = make_tool(tmp_path / "tool", wheelhouse, "-e", host_made.ROOT)
+    tool = make_tool(tmp_path / "tool", wheelhouse, "-e", f"{host_made.ROOT}[cli]")
     (tmp_path / "home").mkdir()
     user = Machine(tool, index, tmp_path / "home")
     user.fdl("init", "my-proj", cwd=tmp_path)
@@ -281,7 +298,7 @@ def test_train_on_a_terminal_asks_once(user, project):
 def test_setup_takes_flodl_from_an_index_that_has_it(wheelhouse, index, tmp_path):
     (made,) = wheelhouse.glob("flodl-*.whl")
     host_made.fill_pip(wheelhouse)
-    tool = make_tool(tmp_path / "tool", wheelhouse, "flodl")
+    tool = make_tool(tmp_path / "tool", wheelhouse, "flodl[cli]")
     (tmp_path / "home").mkdir()
     user = Machine(tool, index, tmp_path / "home")
     user.fdl("init", "my-proj", cwd=tmp_path)
@@ -342,6 +359,48 @@ def test_workflow_of_a_new_project_passes_step_by_step(user, wheelhouse, index, 
         assert done.returncode == 0, step + done.stdout + done.stderr
         if " pytest" in step:
             assert " passed" in done.stdout
+
+
+def test_release_tests_a_wheel_that_ports_and_trains(machine, user, wheelhouse, index, tmp_path):
+    own, _ = machine
+    workflow = yaml.safe_load(
+        (host_made.ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
+    )
+    jobs = workflow["jobs"]
+    assert [jobs[name].get("needs") for name in ("build", "test", "publish")] == [
+        None, "build", "test",
+    ]  # fmt: skip
+    assert jobs["publish"]["if"] == "github.ref_type == 'tag'"
+    steps = [step["run"].replace(OFFICIAL, f"{index.url}/simple")
+             for step in jobs["test"]["steps"] if "run" in step]  # fmt: skip
+    folder = tmp_path / "work"
+    (folder / "dist").mkdir(parents=True)
+    shutil.copy(own, folder / "dist")
+    (folder / "source").mkdir()
+    (folder / "source" / "examples").symlink_to(host_made.ROOT / "examples")
+    python = make_environment(tmp_path / "runner", belongs_to_torch, tool=False)
+    pip_install(python, wheelhouse, "pip")
+    environ = {**user.environ, "PATH": f"{python.parent}:/usr/bin:/bin", "CI": "true"}
+    for step in steps:
+        done = subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", step], cwd=folder, env=environ, timeout=500,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, step + done.stdout + done.stderr
+
+
+def test_tag_of_a_release_is_the_version():
+    """The step that compares them reads the version as Python does."""
+    workflow = yaml.safe_load(
+        (host_made.ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
+    )
+    (step,) = [each["run"] for each in workflow["jobs"]["build"]["steps"] if "if" in each]
+    for tag, code in ((f"v{__version__}", 0), ("v9.9.9", 1)):
+        done = subprocess.run(
+            ["bash", "-e", "-c", step], cwd=host_made.ROOT, check=False, timeout=60,
+            env={"PATH": "/usr/bin:/bin", "GITHUB_REF_NAME": tag},
+        )  # fmt: skip
+        assert done.returncode == code
 
 
 def test_commands_of_a_wheel_use_the_python_of_the_project(user, project):

@@ -1,7 +1,7 @@
 """The wheel of this very tool, for a project whose indexes do not have it.
 
 Example:
-    `pip install ./flodl-0.1.0-py3-none-any.whl` was how fdl came to this machine. A project needs
+    `pip install './flodl-0.1.0-py3-none-any.whl[cli]'` was how fdl came to this machine. A project needs
     flodl too, and so do its image and its CI: they install it from `vendor/` of the project, where
     a copy of that wheel lies. If the wheel is gone, one is packed from the files that it has left
     behind, which are the same bytes.
