@@ -42,9 +42,13 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 UNPINNED = {"torch", "torchvision"}
 NATIVE = "test_train_after_yes_sets_the_project_up_and_trains"
 CONTAINED = "test_wheel_in_a_fresh_container_trains_and_tests_a_new_project"
-# All tests of runtime, prover and porter. The last two go from a wheel to a training.
+# Trainings of several processes, of 8 s each: the slow tests of the team itself, which run under every
+# Python, start processes and send them code in the same way.
+TEAMS = ("tests/flodl/train/cadence", "tests/flodl/train/sync")
+# All tests of runtime, prover and porter but those. The last two go from a wheel to a training.
 TESTS = (
-    ("tests/flodl", "tests/flodl_verify"),
+    (*(f"--ignore={folder}" for folder in TEAMS), "tests/flodl", "tests/flodl_verify"),
+    ("-m", "not slow and not campaign", *TEAMS),
     ("tests/porter",),
     (
         "-rs",
