@@ -104,7 +104,7 @@ def _values(path: str, wanted: str, environ: Mapping[str, str]) -> tuple[Candida
 
 def _complete_task(words: tuple[str, ...], current: str, environ: Mapping[str, str]) -> Completion:
     from fdl_cli.manifest.entry_arguments import remembered_schema
-    from fdl_cli.manifest.resolve import find_task, table
+    from fdl_cli.manifest.resolve import find_task, table, text
     from fdl_cli.manifest.store import project_here
 
     stored = project_here(environ)
@@ -112,14 +112,18 @@ def _complete_task(words: tuple[str, ...], current: str, environ: Mapping[str, s
     if stored is None or found is None:
         return Completion(files=True)
     inner = tuple(Candidate(name) for name in table(found.task, "commands"))
-    schema = None if found.entry is None else remembered_schema(stored, found, environ)[1]
+    rest = words[len(found.names) :]
+    forwarded = found.entry is not None or text(found.task, "forward") == "auto"
+    if found.entry is None and "--" in rest:
+        rest, forwarded = rest[rest.index("--") + 1 :], True
+    # Of a `run` task, it is the schema that the last `--help` has read.
+    schema = remembered_schema(stored, found, environ)[1] if forwarded else None
     if schema is None:
         return Completion(candidates=inner, files=True)
     facts = CommandFacts(
         tuple(_option(item) for item in schema.options),
         tuple(_option(item) for item in schema.arguments),
     )
-    rest = words[len(found.names) :]
     completion = complete_command(facts, rest, current)
     if completion.candidates or current.startswith("-"):
         return completion

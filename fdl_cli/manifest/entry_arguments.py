@@ -31,9 +31,11 @@ def known_arguments(
 def remembered_schema(
     stored: Stored, found: Found, environ: Mapping[str, str]
 ) -> tuple[bool, Schema | None]:
-    """Return whether the entry's answer is known, and its schema if it has one."""
-    assert found.entry is not None
-    if found.entry.get("schema") is False:
+    """Return whether the answer of a program is known, and its schema if it has one.
+
+    The program is that of an entry, or that of a `run` task, whose options only TAB takes from here.
+    """
+    if (found.entry or found.task).get("schema") is False:
         return True, None
     key = schema_key(stored, found)
     value = read_entry(entry_path("schemas", key, environ))

@@ -48,8 +48,8 @@ def run_schema(
     """Return the options of a `run` task that is a Python program of the project, or why it told none.
 
     The manifest does not call the program an entry, so it is only started if its text shows that it
-    stops where it reads its arguments. Nothing is remembered: the defaults may come from any file, and a
-    setup may cure a failure.
+    stops where it reads its arguments. It is asked each time: the defaults may come from any file, and a
+    setup may cure a failure. The names of the options are remembered, for the next TAB.
     """
     file = entry_file(found)
     if text(found.task, "forward") == "never" or found.task.get("schema") is False:
@@ -60,7 +60,10 @@ def run_schema(
         answer = ask(stored, found, environ)
     except Trouble as trouble:  # a variable that the manifest needs is not set
         return None, trouble.message
-    return (None if answer.document is None else read_schema(answer.document)), answer.reason
+    if answer.document is None:
+        return None, answer.reason
+    write_schema(stored, found, answer.document, "", environ)
+    return read_schema(answer.document), ""
 
 
 def ask(stored: Stored, found: Found, environ: Mapping[str, str]) -> Answer:

@@ -297,6 +297,26 @@ def test_help_of_a_run_task_whose_program_cannot_answer_says_why(run, programs):
     )
 
 
+def test_tab_after_help_of_a_run_task_completes_the_options_of_its_program(run, programs):
+    def completed(*words):
+        return [line.split("\t")[0] for line in run("__complete", "zsh", *words).stdout.splitlines()]
+
+    assert completed("fit", "--l") == []
+    run("fit", "--help")
+    assert completed("fit", "--l") == ["--lr"]
+    assert completed("run", "fit", "--l") == ["--lr"]
+    # Only words after `--` reach this program.
+    run("dashes", "--help")
+    assert completed("dashes", "--l") == []
+    assert completed("dashes", "--", "--l") == ["--lr"]
+    assert completed("never", "--l") == []
+    (programs / "fit.py").write_text(FIT.replace('"--lr"', '"--lambda"'))
+    assert completed("fit", "--l") == []
+    run("fit", "--help")
+    assert completed("fit", "--l") == ["--lambda"]
+    assert not (programs / "trained").exists()
+
+
 def test_help_after_dashes_reaches_the_program_of_a_run_task(run, programs):
     done = run("fit", "--", "--help")
     assert done.stdout.startswith("usage: fit.py [-h] [--lr LR] data\n")
