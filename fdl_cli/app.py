@@ -5,7 +5,6 @@ import sys
 from typing import NoReturn
 
 from fdl_cli import __version__
-from fdl_cli.tool_libraries import tool_error, tool_is_missing
 
 # The most frequent requests of people and shells are answered before anything else is imported.
 _FAST_HELP = ((), ("--help",), ("-h",))
@@ -22,7 +21,7 @@ def main(arguments: tuple[str, ...] | None = None) -> int:
     """Run `fdl` and return the exit code."""
     words = tuple(sys.argv[1:]) if arguments is None else arguments
     try:
-        if words not in _FAST_VERSION and tool_is_missing():
+        if words not in _FAST_VERSION and _tool_is_missing():
             return _without_tool(words)
         code = _fast(words)
         return _full(words) if code is None else code
@@ -38,9 +37,16 @@ def main(arguments: tuple[str, ...] | None = None) -> int:
         return EXIT_BROKEN_PIPE
 
 
+def _tool_is_missing() -> bool:
+    """Return True if the first library of the tool is not installed, as after `pip install flodl`."""
+    # All commands but the fast ones import typer; importlib itself would have to be imported.
+    return all(finder.find_spec("typer", None) is None for finder in sys.meta_path)
+
+
 def _without_tool(words: tuple[str, ...]) -> int:
     """Say how to get the tool; a shell that completes gets no words, and no error either."""
     from fdl_cli.session import Session
+    from fdl_cli.tool_libraries import tool_error
 
     error = tool_error()
     if error is None or words[:1] == ("__complete",):
@@ -121,6 +127,7 @@ def _task_rows() -> list[tuple[str, str]]:
 def _full(words: tuple[str, ...]) -> int:
     from fdl_cli.errors import FdlError
     from fdl_cli.session import Session
+    from fdl_cli.tool_libraries import tool_error
 
     session = Session(words, os.environ)
     try:

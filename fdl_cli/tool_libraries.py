@@ -5,33 +5,22 @@ Example:
     That command ends with `error[tool-not-installed]`, which names `pip install 'flodl[cli]'`.
 """
 
-from importlib.machinery import PathFinder
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from fdl_cli.errors import EnvironmentLackingError
+from fdl_cli.errors import EnvironmentLackingError
 
 # What the extra `cli` of pyproject.toml brings, by the names that `import` knows.
 LIBRARIES: Final = (
     "docker", "httpcore", "httpx", "jinja2", "libcst", "packaging", "pynvml", "typer", "yaml",
 )  # fmt: skip
-# Every command but the fast paths needs it, and hardly any other package brings it along.
-_FIRST: Final = "typer"
 
 
-def tool_is_missing() -> bool:
-    """Return True if the first library of the tool is not installed; this takes 0.1 ms."""
-    return PathFinder.find_spec(_FIRST) is None
-
-
-def tool_error(name: str | None = _FIRST) -> "EnvironmentLackingError | None":
+def tool_error(name: str | None = "typer") -> EnvironmentLackingError | None:
     """Return the error for a library that cannot be imported; None if it is not one of the tool.
 
     Args:
         name: the module that was not found, as `ModuleNotFoundError.name` has it.
     """
-    from fdl_cli.errors import EnvironmentLackingError  # only failures pay for it
-
     library = (name or "").partition(".")[0]
     if library not in LIBRARIES:
         return None
