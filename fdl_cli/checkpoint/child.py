@@ -32,7 +32,7 @@ def answer_of(
             return found
     lines = completed.stderr.strip().splitlines()
     raise OperationFailedError(
-        error_id=f"{purpose}-failed",
+        error_id="checkpoint-work-failed",
         message=f"the {purpose} stopped: {lines[-1] if lines else 'without a word'}",
         hint="check the source with `fdl checkpoint verify`",
     )
