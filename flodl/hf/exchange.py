@@ -27,6 +27,7 @@ from flodl.hf.cache import HuggingFaceError
 # The names of old BERT files -> those of today.
 _FORMER = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 _LENGTH = 8
+_SAMPLES = 4000  # a quarter of a second of sound
 
 
 @final
@@ -356,17 +357,22 @@ def _inputs(model: Any) -> dict[str, Tensor]:
         sides = tuple(side) if isinstance(side, list | tuple) else (side, side)
         shape = (2, settings.get("num_channels", 3), *sides)
         return {"pixel_values": torch.randn(shape, generator=source)}
+    if model.main_input_name == "input_values":
+        return {"input_values": torch.randn((2, _SAMPLES), generator=source)}
     if model.main_input_name != "input_ids":
         raise HuggingFaceError(
             f"{type(model).__name__} takes {model.main_input_name}, for which no inputs are generated"
         )
     words = model.get_input_embeddings().num_embeddings
     tokens = torch.randint(min(4, words - 1), words, (2, _LENGTH), generator=source)
+    end = settings.get("eos_token_id")
+    if isinstance(end, int) and end < words:
+        tokens[:, -1] = end  # a classifier of BART looks for it
     mask = torch.ones_like(tokens)
     mask[1, _LENGTH // 2 :] = 0  # a shorter text
     found = {"input_ids": tokens, "attention_mask": mask}
     if model.config.is_encoder_decoder:
-        found["decoder_input_ids"] = tokens[:, : _LENGTH // 2]
+        found["decoder_input_ids"] = tokens
     return found
 
 

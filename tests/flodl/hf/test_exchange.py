@@ -117,6 +117,46 @@ def test_convert_for_a_switched_model_loads_by_name(library, tmp_path):
     assert torch.equal(flows(tokens).logits, made.eval()(tokens).logits)
 
 
+def test_export_of_a_training_run_has_its_weights(library, tmp_path):
+    made = model(library, head="ForSequenceClassification")
+    session = flodl.Trainer.setup(made, lambda weights: torch.optim.AdamW(weights, lr=1e-2))
+    session.backward(made(torch.arange(4, 18).view(2, 7)).logits.square().sum())
+    assert session.step()
+    session.save(tmp_path / "run.fdl", epoch=1)
+    made.config.architectures = ["BertForSequenceClassification"]
+    made.config.save_pretrained(tmp_path / "bert")
+    export(tmp_path / "run.fdl", tmp_path / "bert" / "config.json", tmp_path / "out")
+    loaded = type(made).from_pretrained(tmp_path / "out")
+    for name, each in made.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], each), name
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("GPT2LMHead", {"n_embd": 32, "n_layer": 2, "n_head": 4, "eos_token_id": 3}),
+        ("BartForSequenceClassification", {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1,
+            "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 48,
+            "decoder_ffn_dim": 48, "max_position_embeddings": 64}),
+        ("ViTForImageClassification", {"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 48,
+            "num_attention_heads": 4, "image_size": 32, "patch_size": 8}),
+        ("Wav2Vec2", {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "intermediate_size": 48, "conv_dim": (8, 8), "conv_stride": (2, 2), "conv_kernel": (3, 3),
+            "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 16,
+            "num_conv_pos_embedding_groups": 2}),
+    ],
+)  # fmt: skip
+@pytest.mark.slow
+def test_verify_export_generates_inputs_for_other_kinds(library, tmp_path, kind, settings):
+    torch.manual_seed(0)
+    family = kind.partition("For")[0].removesuffix("LMHead")
+    config = getattr(library, f"{family}Config")(vocab_size=60, **settings)
+    made = getattr(library, kind if "For" in kind else f"{kind}Model")(config)
+    source = folder_of(made, tmp_path / "it")
+    converted(source, tmp_path / "m.fdl")
+    assert verify_export(tmp_path / "m.fdl", source).difference == 0
+
+
 # ---- names -------------------------------------------------------------------------------------------
 
 
