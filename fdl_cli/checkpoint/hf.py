@@ -13,8 +13,8 @@ from typing import Any, Final, final
 
 from fdl_cli.checkpoint.child import answer_of
 from fdl_cli.checkpoint.migration import Renamed
-from fdl_cli.checkpoint.model import damaged
-from fdl_cli.checkpoint.reader import open_checkpoint
+from fdl_cli.checkpoint.model import CheckpointFile, damaged
+from fdl_cli.checkpoint.reader import open_checkpoint, problems
 from fdl_cli.errors import (
     ConflictError,
     EnvironmentLackingError,
@@ -112,8 +112,8 @@ def export(
         EnvironmentLackingError: the Python has no torch, or no transformers.
         OperationFailedError: a file is damaged, or the weights do not fit the class.
     """
-    stored = open_checkpoint(source).metadata.get("fdl.config")
-    if target.exists() and not force and not (target.is_dir() and not any(target.iterdir())):
+    stored = _sound(source).metadata.get("fdl.config")
+    if target.exists() and not (target.is_dir() and (force or not any(target.iterdir()))):
         raise _exists(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as name:
@@ -148,7 +148,7 @@ def verify_export(source: Path, folder: Path, python: UserPython) -> ExportCheck
         EnvironmentLackingError: the Python has no torch, or no transformers.
         OperationFailedError: a file is damaged.
     """
-    open_checkpoint(source)
+    _sound(source)
     config_of(folder)
     weights_of(folder)
     request = {"do": "verify", "source": str(source), "folder": str(folder)}
@@ -162,6 +162,14 @@ def verify_export(source: Path, folder: Path, python: UserPython) -> ExportCheck
         folder=_keys(fields["folder"]),
         checkpoint=_keys(fields["checkpoint"]),
     )
+
+
+def _sound(path: Path) -> CheckpointFile:
+    """Return a file of which every byte was compared with its checksum."""
+    file = open_checkpoint(path)
+    for problem in problems(file):
+        raise damaged(path, problem)
+    return file
 
 
 # ---- folders ---------------------------------------------------------------------------------------
@@ -293,6 +301,12 @@ def _error_of(python: UserPython, fields: Mapping[str, Any]) -> FdlError:
             "does not have"
         )
         return OperationFailedError(error_id="hf-weights-misfit", message=message, hint=hint)
+    if fields["kind"] == "checkpoint":
+        return OperationFailedError(
+            error_id="hf-not-written",
+            message=message,
+            hint="check what it names; -o takes another place, with a folder that exists",
+        )
     return OperationFailedError(
         error_id="hf-class-unusable",
         message=message,

@@ -31,7 +31,8 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         return dataclasses.asdict(_exchange(request))
     except CheckpointError as error:
         lines = str(error).splitlines()
-        return {"kind": "misfit", "error": lines[0], "differences": list(error.differences)}
+        kind = "misfit" if error.differences else "checkpoint"
+        return {"kind": kind, "error": lines[0], "differences": list(error.differences)}
     except HuggingFaceError as error:
         return {"kind": "class", "error": str(error), "differences": []}
 

@@ -118,6 +118,23 @@ def test_configuration_that_is_no_table_is_damaged(fdl, folder, text):
     assert failed(done)[:2] == (1, "checkpoint-damaged")
 
 
+@pytest.mark.parametrize("words", [["export", "-o", "out"], ["verify-export", "bert"]])
+def test_damaged_checkpoint_is_named(fdl, folder, tmp_path, words):
+    save(torch.nn.Linear(1, 1), tmp_path / "m.fdl", config=json.dumps(CONFIG))
+    data = bytearray((tmp_path / "m.fdl").read_bytes())
+    data[-1] ^= 4
+    (tmp_path / "m.fdl").write_bytes(data)
+    code, error, message = failed(fdl("checkpoint", words[0], "m.fdl", *words[1:], "--json"))
+    assert (code, error) == (1, "checkpoint-damaged")
+    assert "its checksum does not match" in message
+
+
+def test_export_over_a_file_is_refused_even_if_forced(fdl, tmp_path):
+    save(torch.nn.Linear(1, 1), tmp_path / "m.fdl", config=json.dumps(CONFIG))
+    done = fdl("checkpoint", "export", "m.fdl", "-o", "m.fdl", "--force", "--json")
+    assert failed(done)[:2] == (6, "checkpoint-exists")
+
+
 def test_export_without_a_configuration_says_how_to_name_one(fdl, tmp_path):
     save(torch.nn.Linear(1, 1), tmp_path / "m.fdl", config="lr: 0.1")
     done = fdl("checkpoint", "export", "m.fdl", "-o", "out")
@@ -187,6 +204,8 @@ def test_round_trip_keeps_weights_and_tokenizer(fdl, folder, tmp_path):
     (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n")
     (folder / "tokenizer_config.json").write_text("{}")
     (folder / "README.md").write_text("not a part of the model")
+    done = fdl("checkpoint", "convert", "bert", "-o", "no/m.fdl", "--json")
+    assert failed(done)[:2] == (1, "hf-not-written")
     assert fdl("checkpoint", "convert", "bert", "-o", "m.fdl").returncode == 0
     done = fdl("checkpoint", "export", "m.fdl", "--config", "bert", "-o", "out")
     assert done.returncode == 0, done.stderr
