@@ -1,16 +1,12 @@
 """Migration of a checkpoint in a child process, because matching and writing is the runtime's work."""
 
-import json
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from fdl_cli.errors import ConflictError, OperationFailedError, UsageError
-from fdl_cli.system.process import run
+from fdl_cli.checkpoint.child import answer_of
+from fdl_cli.errors import ConflictError, UsageError
 from fdl_cli.system.user_python import UserPython, require_torch
-
-LIMIT_S = 600.0
 
 
 @final
@@ -65,17 +61,7 @@ def migrate(request: MigrationRequest) -> Migration:
             file=str(request.target),
         )
     require_torch(request.python, "migrating")
-    with tempfile.TemporaryDirectory() as folder:
-        question, answer = Path(folder) / "request.json", Path(folder) / "response.json"
-        question.write_text(json.dumps(_payload(request)), encoding="utf-8")
-        completed = run(
-            request.python.runtime_command("flodl.checkpoint", question, answer),
-            timeout=LIMIT_S,
-            check=False,
-        )
-        if completed.returncode != 0 or not answer.is_file():
-            raise _child_failed(completed.stderr)
-        fields = json.loads(answer.read_text(encoding="utf-8"))
+    fields = answer_of(request.python, "flodl.checkpoint", _payload(request), purpose="migration")
     if "error" in fields:
         raise ConflictError(
             error_id="checkpoint-not-migrated",
@@ -109,12 +95,3 @@ def _payload(request: MigrationRequest) -> dict[str, object]:
         "rename": rename,
         "in_order": request.in_order,
     }
-
-
-def _child_failed(stderr: str) -> OperationFailedError:
-    lines = stderr.strip().splitlines()
-    return OperationFailedError(
-        error_id="migration-failed",
-        message=f"the migration stopped: {lines[-1] if lines else 'without a word'}",
-        hint="check the source with `fdl checkpoint verify`",
-    )

@@ -14,7 +14,10 @@ from fdl_cli.errors import NotFoundError, OperationFailedError, UsageError
 __all__ = ["CheckpointFile", "StoredTensor", "open_checkpoint", "problems"]
 
 _GZIP = b"\x1f\x8b"
-_PICKLES = (b"PK\x03\x04", b"\x80")
+_ZIP = b"PK\x03\x04"
+_PICKLE = b"\x80"
+# The second half of the length of a safetensors header, and the first byte of the header.
+_HEADER_FOLLOWS = b"\0\0\0\0{"
 _CHUNK = 1 << 20
 # The same bounds as in flodl: weights hardly compress, and zlib can expand a file 1032-fold.
 _RATIO = 64
@@ -32,7 +35,7 @@ def open_checkpoint(path: Path) -> CheckpointFile:
     data = _content(path)
     if bytes(data[:4]) == MAGIC:
         return read_legacy(path, data)
-    if bytes(data[:4]).startswith(_PICKLES):
+    if _is_of_torch(bytes(data[:9])):
         raise UsageError(
             error_id="checkpoint-is-a-pickle",
             message=f"{path} was written by torch.save, which only torch can read",
@@ -40,6 +43,11 @@ def open_checkpoint(path: Path) -> CheckpointFile:
             file=str(path),
         )
     return read_safetensors(path, data)
+
+
+def _is_of_torch(first: bytes | bytearray) -> bool:
+    """Return True for a file of torch.save: a header of 128, 384, ... bytes begins like a pickle."""
+    return first.startswith(_ZIP) or (first.startswith(_PICKLE) and first[4:9] != _HEADER_FOLLOWS)
 
 
 def _content(path: Path) -> memoryview:
@@ -77,7 +85,7 @@ def _unpacked(path: Path, file: BinaryIO) -> bytearray:
     with gzip.GzipFile(fileobj=file, mode="rb") as packed:
         while chunk := packed.read(_CHUNK):
             data += chunk
-            if announced is None and not data.startswith((MAGIC, *_PICKLES)):
+            if announced is None and not (data.startswith(MAGIC) or _is_of_torch(data[:9])):
                 announced = announced_size(path, data)
             if max(len(data), announced or 0) > most:
                 raise OperationFailedError(

@@ -1,4 +1,4 @@
-"""`fdl checkpoint`: inspect, verify, compare and migrate checkpoint files."""
+"""`fdl checkpoint`: inspect, verify, compare, migrate and convert checkpoint files."""
 
 import math
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ import typer
 
 from fdl_cli.checkpoint.compare import FileDifference
 from fdl_cli.checkpoint.migration import Migration
+from fdl_cli.commands.checkpoint_hf import CONVERT, EXPORT, VERIFY_EXPORT
 from fdl_cli.commands.command import Command, CommandGroup
 from fdl_cli.console import Console
 from fdl_cli.context import Context
@@ -375,6 +376,9 @@ COMMAND = CommandGroup(
         "verify": "read every byte and compare checksums",
         "diff": "how two files differ",
         "migrate": "new format, new names",
+        "convert": "from a folder of transformers",
+        "export": "to a folder of transformers",
+        "verify-export": "what folder and file compute",
     },
     commands={
         "show": Command(
@@ -405,5 +409,8 @@ COMMAND = CommandGroup(
             run=run_migrate,
             show=show_migrate,
         ),
+        "convert": CONVERT,
+        "export": EXPORT,
+        "verify-export": VERIFY_EXPORT,
     },
 )

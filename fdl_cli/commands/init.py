@@ -62,7 +62,7 @@ def parse(
         bool, typer.Option("--bare", help="Without CI, editor files and notes for assistants.")
     ] = False,
     with_hf: Annotated[
-        bool, typer.Option("--with-hf", help="Add a Hugging Face encoder as a graph node.")
+        bool, typer.Option("--with-hf", help="Train a Hugging Face encoder, as a graph node.")
     ] = False,
     pre_commit: Annotated[
         bool, typer.Option("--pre-commit", help="Add hooks that check style and types.")

@@ -12,7 +12,9 @@ from fdl_cli.scaffold.rendering import ProjectFile
 Action = Literal["create", "same", "update", "merge", "conflict", "skip", "remove"]
 
 # Files that people write themselves: an update never touches them.
-OWNED: Final = ("src/*/model.py", "src/*/data.py", "src/*/encoder.py", "configs/*")
+OWNED: Final = (
+    "src/*/model.py", "src/*/data.py", "src/*/encoder.py", "tests/test_model.py", "configs/*",
+)  # fmt: skip
 
 
 @final

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 Source: TypeAlias = "str | Path | BinaryIO"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _PICKLE_MAGIC: Final = b"\x80"
+# The second half of the length of a safetensors header, and the first byte of the header.
+_HEADER_FOLLOWS: Final = b"\0\0\0\0{"
 # As fast as 1 MiB, of which gzip of Python 3.13 holds two at a time.
 _CHUNK: Final = 1 << 17
 
@@ -313,7 +315,7 @@ def _open_bytes(
         if first == MAGIC:
             version, tensors, metadata = decode_legacy(memoryview(data))
             return LoadedContents(tensors, metadata, version, path)
-        if first == ZIP_MAGIC or first[:1] == _PICKLE_MAGIC:
+        if first == ZIP_MAGIC or _is_pickle(data):
             return LoadedContents(read_pickled(io.BytesIO(data), len(data)), {}, 0, path)
         length = header_length(data[:8], len(data))
         raw = bytes(data[: 8 + length])
@@ -323,6 +325,11 @@ def _open_bytes(
         if error.path is None and path:
             raise CheckpointError(str(error), path=path) from error
         raise
+
+
+def _is_pickle(data: bytearray | mmap.mmap) -> bool:
+    """Return True for a pickle: a header of 128, 384, ... bytes begins with the same byte."""
+    return data[:1] == _PICKLE_MAGIC and data[4:9] != _HEADER_FOLLOWS
 
 
 def _stream_bytes(source: BinaryIO) -> bytearray:
@@ -358,7 +365,7 @@ def _decompressed(file: BinaryIO, path: str | None) -> bytearray:
 
 def _expected_size(data: bytearray) -> int | None:
     """Return how long a safetensors file will be, as soon as its header is here; None for other formats."""
-    if data.startswith((MAGIC, ZIP_MAGIC, _PICKLE_MAGIC)):
+    if data.startswith((MAGIC, ZIP_MAGIC)) or _is_pickle(data):
         return None
     length = header_length(data, MAX_HEADER + 8)
     if len(data) < 8 + length:

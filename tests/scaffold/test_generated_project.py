@@ -18,6 +18,7 @@ from fdl_cli.errors import ConfigError
 from fdl_cli.scaffold.answers import make_answers
 from fdl_cli.scaffold.record import read_record
 from fdl_cli.scaffold.rendering import render
+from tests.hugging_face import transformers
 from tests.scaffold.conftest import make, run_in, snapshot
 
 pytestmark = pytest.mark.slow
@@ -76,8 +77,10 @@ def test_nothing_is_left_of_the_templates(wishes):
         assert not re.search(r"[ \t]+$", text, re.MULTILINE), file.path
 
 
-def test_a_project_is_small_enough_to_read():
-    files = [f for f in render(make_answers("p", docker=True)) if f.path.startswith("src/")]
+@pytest.mark.parametrize("hf", [False, True])
+def test_a_project_is_small_enough_to_read(hf):
+    files = render(make_answers("p", docker=True, with_hf=hf))
+    files = [file for file in files if file.path.startswith("src/")]
     assert sum(file.text.count("\n") for file in files) <= 600
     for file in files:
         if file.path.endswith(".py"):
@@ -98,15 +101,15 @@ def test_style_is_clean_whatever_the_name(tmp_path, wishes, name):
 def test_types_and_tests_pass(tmp_path, wishes):
     root = make(tmp_path / "my-proj", **wishes)
     run_in(root, "-m", "mypy", "--cache-dir", str(tmp_path / "mypy"))
-    hidden = () if torchvision_starts() else hide_torchvision(root / "src")
-    done = run_in(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", *hidden)
+    hide_torchvision(root / "src")
+    done = run_in(root, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert re.search(r"\b[3-9]\d passed", done.stdout), done.stdout
 
 
 def hide_torchvision(folder):
-    """Write a pytest plugin that hides it: transformers would load one built for another torch."""
-    (folder / "hidden.py").write_text("import sys\nsys.modules['torchvision'] = None\n")
-    return "-p", "hidden"
+    """Have each Python of the project do without one that does not start: transformers would load it."""
+    if not torchvision_starts():
+        (folder / "sitecustomize.py").write_text("import sys\nsys.modules['torchvision'] = None\n")
 
 
 @pytest.mark.slow
@@ -130,6 +133,18 @@ def test_it_trains_and_resumes_bit_for_bit_in_new_processes(tmp_path):
     assert first.pop("checkpoint") == "runs/whole/checkpoints/step-000000004.fdl"
     assert second.pop("checkpoint") == "runs/cut/checkpoints/step-000000004.fdl"
     assert first == second
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_project_with_hf_trains_a_transformer_offline_and_learns(tmp_path):
+    transformers()
+    root = make(tmp_path / "my-proj", with_hf=True)
+    hide_torchvision(root / "src")
+    words = ["--output", "runs/one", "train.device=cpu", "train.epochs=3"]
+    run_in(root, "-m", "my_proj", "train", *words)
+    found = json.loads(run_in(root, "-m", "my_proj", "eval", "one").stdout)
+    assert found["accuracy"] > 0.6  # by chance a quarter
 
 
 def weights(run):
@@ -243,13 +258,21 @@ BUGS = {
 
 
 def test_every_combination_is_trained_and_tested_by_the_same_files():
-    """What is shown of one combination below holds for all: only these files are different."""
+    """What is shown of a combination below holds for all: only these files are different."""
     texts: dict[str, set[str]] = {}
     for wishes in WISHES:
         for file in render(make_answers("p", **wishes)):
             texts.setdefault(file.path, set()).add(file.text)
     different = {path for path, found in texts.items() if len(found) > 1}
-    assert different == {"README.md", "fdl.yml", "pyproject.toml"}
+    # Projects with another model and other data are tested for themselves.
+    of_the_model = {
+        "src/p/model.py",
+        "src/p/data.py",
+        "configs/default.toml",
+        "tests/test_model.py",
+    }
+    assert different == {"README.md", "fdl.yml", "pyproject.toml"} | of_the_model
+    assert all(len(texts[path]) == 2 for path in of_the_model)
     tables = [
         {name: tomllib.loads(text)["tool"][name] for name in ("pytest", "ruff")}
         for text in texts["pyproject.toml"]

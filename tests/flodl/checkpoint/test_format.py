@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import gzip
 import io
 import json
 import random
@@ -17,6 +18,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fdl_cli.checkpoint.reader import open_checkpoint
 from flodl.checkpoint import format as format_module
 from flodl.checkpoint.contents import open_contents
 from flodl.checkpoint.files import verify
@@ -68,6 +70,19 @@ def test_we_read_safetensors_files(tmp_path):
     report = load(fresh, path)
     assert same(fresh, model)
     assert (report.sealed, report.architecture, report.version) == (False, False, 0)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_open_contents_with_a_header_that_begins_like_a_pickle_reads_it(tmp_path, packed):
+    note = ""
+    data = safetensors.torch.save(net().state_dict())
+    while data[0] != 0x80:  # of the length of the header
+        note += "x" * 8
+        data = safetensors.torch.save(net().state_dict(), {"note": note})
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(gzip.compress(data) if packed else data)
+    assert open_contents(path).metadata["note"] == note
+    assert dict(open_checkpoint(path).metadata)["note"] == note
 
 
 def test_data_begins_on_a_page_and_tensors_on_their_item_size():

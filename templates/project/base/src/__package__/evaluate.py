@@ -16,8 +16,8 @@ from {{ package }}.model import build_model
 
 def measure(model: nn.Module, batch: Batch) -> Mapping[str, Tensor]:
     """Return the metrics of a batch, each as a mean over its samples."""
-    features, labels = batch
-    scores = model(features)
+    *inputs, labels = batch
+    scores = model(*inputs)
     return {
         "loss": F.cross_entropy(scores, labels),
         "accuracy": (scores.argmax(1) == labels).float().mean(),

@@ -19,8 +19,8 @@ from {{ package }}.model import build_model
 
 def train_step(model: nn.Module, batch: Batch) -> Tensor:
     """Return the loss of a batch; `Trainer` does the rest of the step."""
-    features, labels = batch
-    return F.cross_entropy(model(features), labels)
+    *inputs, labels = batch
+    return F.cross_entropy(model(*inputs), labels)
 
 
 def fit(config: Config, folder: Path, *, resume: bool = False) -> TrainedState:

@@ -7,7 +7,7 @@ from torch import nn
 
 
 class EncoderClassifier(FlowModule):
-    """Scores from the first token of an encoder's last layer."""
+    """Scores from the first token of an encoder's last layer, such as that of `AutoModel`."""
 
     def __init__(self, encoder: nn.Module, hidden: int, classes: int) -> None:
         super().__init__()
@@ -16,18 +16,6 @@ class EncoderClassifier(FlowModule):
 
     def flow(self, input_ids: Flow, attention_mask: Flow) -> Flow:
         """Describe it; `call` is one node for a module that takes keywords only."""
-        output: Any = call(
-            self.encoder,
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-        )
+        output: Any = call(self.encoder, input_ids=input_ids, attention_mask=attention_mask)
         first: Flow = output.last_hidden_state[:, 0]
         return first.through(self.head)
-
-
-def from_pretrained(name: str, classes: int) -> EncoderClassifier:
-    """Return a classifier on the weights of a published encoder; they are downloaded once."""
-    from transformers import AutoModel
-
-    encoder = AutoModel.from_pretrained(name)
-    return EncoderClassifier(encoder, encoder.config.hidden_size, classes)
