@@ -299,7 +299,9 @@ def test_help_of_a_run_task_whose_program_cannot_answer_says_why(run, programs):
 
 def test_tab_after_help_of_a_run_task_completes_the_options_of_its_program(run, programs):
     def completed(*words):
-        return [line.split("\t")[0] for line in run("__complete", "zsh", *words).stdout.splitlines()]
+        return [
+            line.split("\t")[0] for line in run("__complete", "zsh", *words).stdout.splitlines()
+        ]
 
     assert completed("fit", "--l") == []
     run("fit", "--help")
