@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from torch import Tensor, fx, nn
 
-from flodl.step.attention import without_weights
+from flodl.step.attention import joined, without_weights
 from flodl.step.batch_key import read
 from flodl.step.binding import Binding, twin
 from flodl.step.convolutions import lowered
@@ -222,7 +222,10 @@ def _traced(run: Callable[..., list[Tensor]], inputs: list[Tensor]) -> fx.GraphM
     with tracing(TracingContext(mode)):
         return make_fx(
             run,
-            decomposition_table=lowered(inputs[0].device),
+            decomposition_table={
+                **lowered(inputs[0].device),
+                torch.ops.aten.cat.default: joined,
+            },
             tracing_mode="real",
             _allow_non_fake_inputs=True,
         )(inputs)
