@@ -185,22 +185,30 @@ def test_model_that_changes_between_steps_trains_as_a_plain_loop(library):
     require_equal(model, losses[0], twin, losses[1])
 
 
-@pytest.mark.usefixtures("replay")
-def test_trainer_with_compiled_steps_trains_as_a_plain_loop(library):
+def test_trainer_with_compiled_steps_trains_as_a_plain_loop(library, monkeypatch):
+    made = []
+
+    class Counted(Replay):
+        def result(self):
+            made.append(self.program.guard.values)
+            return super().result()
+
+    monkeypatch.setattr(tiering, "Compilation", Counted)
+    monkeypatch.setattr(tiering, "compiler_missing", lambda device: None)
     twin = llama(library).train()
     model = flodl.hf.graph(copy.deepcopy(twin))
     batches = batches_of("llama", [FULL, FULL, RIGHT, RIGHT, FULL, LEFT])
-    result = (
-        flodl.Trainer.builder(model, train_fn=loss_of)
-        .optimizer(lambda weights: torch.optim.AdamW(weights, lr=1e-3))
-        .dataset(batches)
-        .epochs(1)
+    trained = (
+        flodl.Trainer.builder(model, lambda weights: torch.optim.AdamW(weights, lr=1e-3), loss_of)
+        .dataset(copy.deepcopy(batches))
+        .num_epochs(2)
         .step("compiled")
         .run()
+        .join()
     )
-    del result
-    expected = plain_loop(twin, batches)
-    assert torch.isfinite(expected).all()
+    expected = plain_loop(twin, [*batches, *batches])
+    assert made == [("True",), ("False",)]
+    require_equal(trained.load_into(llama(library)), expected, twin, expected)
 
 
 @pytest.mark.skipif(
