@@ -66,7 +66,7 @@ class Attempt:
         self.batches: deque[Any] = deque(maxlen=_PROOF_STEPS)
         self.compilations: tuple[Compilation, ...] = ()
         self.step: AbstractCompiledStep | GraphStep | None = None
-        # What a step reads is known when it is recorded; until then the attempt is for all values.
+        # The reads of a step are known when it is recorded; until then the attempt is for all values.
         self.guard = ValueGuard()
         self.evidence = ""
         self.turn = Turn("eager")

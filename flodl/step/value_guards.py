@@ -1,4 +1,4 @@
-"""Value guards: what Python reads of tensors while a step is recorded, and looked up before each replay.
+"""Value guards: values that Python has read while a step was recorded, looked up before each replay.
 
 `if attention_mask.all():` takes one way or the other, and a recorded step knows one way alone. The
 operations that lead from the batch to the value are cut out of the recorded ones. They run on each new
@@ -39,7 +39,7 @@ class Reads(TorchDispatchMode):
 
     Attributes:
         tensors: a copy of each tensor that was read; the copies are operations of the recorded step.
-        values: what each of them held, exactly.
+        values: the value of each of them, exactly.
         refusals: the reads that no guard can repeat; the step may have caught the errors.
     """
 
@@ -85,7 +85,7 @@ class Reads(TorchDispatchMode):
 
 @final
 class NoBypass(TorchFunctionMode):
-    """Refuses what reads the memory of a tensor without an operation."""
+    """Refuses calls that read the memory of a tensor without an operation."""
 
     def __init__(self, reads: Reads) -> None:
         super().__init__()
@@ -129,10 +129,10 @@ class _Look:
 
 @final
 class ValueGuard:
-    """What a recorded step has read of its batch; nothing, in most steps.
+    """The values that a recorded step has read of its batch; none, in most steps.
 
     Attributes:
-        values: what was read, exactly, in its order.
+        values: the exact values, in the order of the reads.
     """
 
     def __init__(self, looks: Sequence[_Look] = ()) -> None:
@@ -159,7 +159,7 @@ def cut_out(
 
     Args:
         graph: the recorded step; the tensors that were read are its last outputs.
-        reads: what was read.
+        reads: the reads of the recording.
         batch: the places of the batch among the inputs; all later ones are `constants`.
         constants: tensors that are neither state nor batch.
 
