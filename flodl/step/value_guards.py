@@ -23,8 +23,18 @@ if TYPE_CHECKING:
 
 _READS = "the step reads the value of a tensor (.item(), if, int())"
 _BYPASSES = frozenset(
-    {Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.__dlpack__, Tensor.__deepcopy__}
-)
+    {
+        Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.__dlpack__, Tensor.__deepcopy__,
+        Tensor.apply_, Tensor.map_, torch._pad_packed_sequence,
+    }
+)  # fmt: skip
+# These take numbers or tensors of whole numbers, and read the latter in C++.
+_READ_IN_C = frozenset(
+    {
+        torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu, torch.tensor_split,
+        Tensor.tensor_split,
+    }
+)  # fmt: skip
 # The packed values are as many as the lengths say, and recurrent layers read those in C++.
 _OPEN = frozenset({torch.ops.aten._pack_padded_sequence.default})
 # A small convolution is recorded as a product, which rounds otherwise than the eager one: a value beside a
@@ -98,9 +108,15 @@ class NoBypass(TorchFunctionMode):
             RefusedStepError: it hands values of a tensor to Python.
         """
         del types
-        if func in _BYPASSES:
-            self._reads.refuse(f"{_READS}: `Tensor.{func.__name__}`")
+        if func in _BYPASSES or (func in _READ_IN_C and _has_whole(args[1:2], kwargs or {})):
+            self._reads.refuse(f"{_READS}: `{func.__name__}`")
         return func(*args, **(kwargs or {}))
+
+
+def _has_whole(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Return True if an argument is a tensor of whole numbers, such as the sizes of packed batches."""
+    given = [each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)]
+    return any(not each.is_floating_point() for each in given)
 
 
 def _is_open(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
@@ -301,8 +317,8 @@ def _memory_of(node: fx.Node) -> list[tuple[fx.Node, bool, bool]]:
         return []
     if not isinstance(target, torch._ops.OpOverload):  # an item of several results, or unknown
         return [(each, True, False) for each in node.all_input_nodes]
-    if target is torch.ops.aten._unsafe_view.default:
-        return [(node.all_input_nodes[0], True, False)]
+    if "unsafe" in str(target):  # a view that autograd takes for a copy
+        return [(each, True, False) for each in node.all_input_nodes]
     found: list[tuple[fx.Node, bool, bool]] = []
     for place, argument in enumerate(target._schema.arguments):
         info = argument.alias_info

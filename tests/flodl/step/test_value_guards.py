@@ -274,6 +274,11 @@ def packs_by_lengths(model, given):
     return packed.data.mean()
 
 
+def splits_by_a_tensor(model, given):
+    places = given["mask"].sum(1)[:1]
+    return model.inner(given["x"]).tensor_split(places, dim=1)[0].mean()
+
+
 def writes_into_its_batch(model, given):
     given["mask"].mul_(2)
     loss = model.inner(given["x"]).mean()
@@ -298,14 +303,15 @@ class Limited(Masked):
         (reads_a_buffer, "that depends on more than the batch"),
         (reads_the_loss, "that depends on more than the batch"),
         (reads_a_fraction, "with a fraction, which is hardly ever the same"),
-        (reads_a_list, "`Tensor.tolist`"),
-        (reads_an_array, "`Tensor.__array__`"),
-        (catches_the_refusal, "`Tensor.tolist`"),
+        (reads_a_list, "`tolist`"),
+        (reads_an_array, "`__array__`"),
+        (catches_the_refusal, "`tolist`"),
         (compares_tensors, "`aten.equal.default`"),
         (picks_by_a_mask, "decide the shape of another: `aten.index.Tensor`"),
         (packs_by_lengths, "decide the shape of another"),
+        (splits_by_a_tensor, "`tensor_split`"),
         (writes_into_its_batch, "after it has written into its batch"),
-        (copies_its_batch, "`Tensor.__deepcopy__`"),
+        (copies_its_batch, "`__deepcopy__`"),
     ],
 )
 def test_read_that_no_guard_repeats_runs_eagerly(fn, why):
@@ -325,6 +331,40 @@ def test_read_that_no_guard_repeats_runs_eagerly(fn, why):
         assert said[-1].startswith(
             "eager: the step reads the value of a tensor (.item(), if, int())"
         )
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_sizes_of_a_packed_batch_run_eagerly(kind):
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.cell = kind(3, 4)
+
+    def fn(model, given):
+        return model.cell(given)[0].data.square().mean()
+
+    batches = []
+    for number, lengths in enumerate([[3, 3, 1, 1], [3, 3, 1, 1], [3, 2, 2, 1], [3, 2, 2, 1]]):
+        values = torch.randn(4, 4, 3, generator=torch.Generator().manual_seed(number))
+        batches.append(nn.utils.rnn.pack_padded_sequence(values, lengths, batch_first=True))
+    modes, said = compared(fn, batches, make=Recurrent)
+    assert set(modes) == {"eager"}
+    assert said[-1].startswith("eager: the step reads the value of a tensor")
+
+
+def test_recurrent_layer_over_whole_batches_is_compiled():
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.cell = nn.GRU(4, 4)
+
+    def fn(model, given):
+        return model.cell(given["x"], torch.zeros(1, 4))[0].square().mean()
+
+    modes, said = compared(fn, [batch(FULL, n) for n in range(3)], make=Recurrent)
+    assert modes[1:] == ["compiled"] * 2, said
 
 
 def test_random_read_runs_eagerly():
