@@ -196,12 +196,12 @@ def cut_out(
     looks: dict[str, _Look] = {}  # each layer may read the same mask
     for node, tensor, value in zip(outputs[results:], reads.tensors, reads.values, strict=True):
         way = steps.leading_to(node)
-        if any(each in way for each in given):  # else it is the same in every step
-            if not tensor.dtype.is_floating_point and not tensor.dtype.is_complex:
-                look = _Look(value, _copied(graph.graph, [*given, *held], way, node), constants)
-                looks.setdefault(look.text, look)
-            else:
-                raise RefusedStepError(f"{_READS} with a fraction, which is hardly ever the same")
+        if way.isdisjoint(given):
+            continue  # it is the same in every step
+        if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+            raise RefusedStepError(f"{_READS} with a fraction, which is hardly ever the same")
+        look = _Look(value, _copied(graph.graph, [*given, *held], way, node), constants)
+        looks.setdefault(look.text, look)
     for node in outputs[results:]:
         graph.graph.erase_node(node)
     graph.recompile()
