@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections import UserDict
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from torch import Tensor
@@ -60,6 +62,11 @@ def _read(part: Any, tensors: list[Tensor], key: list[Hashable]) -> None:
             _read(each, tensors, key)
     elif isinstance(part, _PLAIN):
         key.append((type(part), part))
+    elif isinstance(part, UserDict):
+        # A tokenizer of transformers may add what it knows of the texts, which a train_fn could use.
+        beside = tuple((name, each) for name, each in vars(part).items() if name != "data")
+        _read((part.data, beside), tensors, key)
+        key.append((type(part),))
     elif _has_tensors(part):
         key.append((type(part), part.names))
         for each in part.tensors:
@@ -81,6 +88,10 @@ def rebuilt(batch: Any, tensors: Iterator[Tensor]) -> Any:
         return type(batch)(*parts)  # a namedtuple takes its fields one by one
     if isinstance(batch, dict):
         return {name: rebuilt(each, tensors) for name, each in batch.items()}
+    if isinstance(batch, UserDict):
+        made = copy.copy(batch)
+        made.data = rebuilt(batch.data, tensors)
+        return made
     if _has_tensors(batch):
         make: Any = type(batch)
         return make(tuple(rebuilt(each, tensors) for each in batch.tensors), batch.names)

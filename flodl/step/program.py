@@ -1,7 +1,7 @@
 """A step - forward, loss, backward, clip, update, averages - recorded as one flat list of operations, or two.
 
 The step is run once on copies while every operation is recorded; decisions of Python on the way are
-fixed from then on.  A step that depends on more than its tensors is refused.
+fixed from then on.  Those on values of the batch become a guard.  A step that depends on more is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from torch import Tensor, fx, nn
 
-from flodl.step.attention import without_weights
+from flodl.step.attention import joined, without_weights
 from flodl.step.batch_key import read
 from flodl.step.binding import Binding, twin
 from flodl.step.convolutions import lowered
@@ -22,6 +22,7 @@ from flodl.step.parts import gather, update, whole
 from flodl.step.refusal import RefusedStepError
 from flodl.step.snapshot import attributes_of
 from flodl.step.tags import Layout, Tags
+from flodl.step.value_guards import NoBypass, Reads, ValueGuard, cut_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,6 +47,7 @@ class Program:
         flags: the properties that the update was specialised for.
         examples: inputs of the right shapes, without values that matter.
         constants: tensors that are neither state nor batch, shared with the model.
+        guard: the values that Python has read on the way; the part is right for batches that have them.
     """
 
     graph: fx.GraphModule
@@ -54,6 +56,7 @@ class Program:
     flags: Flags
     examples: tuple[Tensor, ...]
     constants: tuple[Tensor, ...]
+    guard: ValueGuard
 
 
 def record_all(
@@ -123,6 +126,7 @@ class _Recording:
         self.batch = batch
         self.part = part
         self.names: list[str] = []
+        self.reads = Reads()
         self.tags = Tags(binding.recipe.model)
         self.tags.follow(live)
         self.layout = Layout.of([])
@@ -141,9 +145,20 @@ class _Recording:
         tensors = [] if self.part == "update" else read(self.batch)[0]
         return [*bound, *self.held, self.numbers, *tensors]
 
+    def places(self) -> slice:
+        """Return the places of the batch among the inputs."""
+        count = 0 if self.part == "update" else len(read(self.batch)[0])
+        end = len(self.inputs())
+        return slice(end - count, end)
+
     def __call__(self, flat: Sequence[Tensor]) -> list[Tensor]:
-        """Run the part; the tensors are those of `inputs`."""
+        """Run the part, and return its results, then what it has read; the tensors are those of `inputs`."""
         del flat
+        with NoBypass(self.reads), self.reads:
+            outputs = self._run()
+        return [*outputs, *self.reads.tensors]
+
+    def _run(self) -> list[Tensor]:
         binding, numbers = self.binding, self.numbers
         if self.part == "update":
             return update(binding, self.held, numbers, self.flags)
@@ -182,6 +197,9 @@ def _record(binding: Binding, live: Tags, batch: Any, part: Part) -> Program:
     if changed:
         raise RefusedStepError(f"the forward changes `{changed[0]}` of the model")
     constants = _lift_constants(graph)
+    guard = cut_out(graph, recording.reads, recording.places(), constants)
+    if not guard.holds(read(batch)[0]):
+        raise RefusedStepError("what the step reads of a batch is not the same twice")
     _drop_detached(graph)
     return Program(
         graph=graph,
@@ -190,6 +208,7 @@ def _record(binding: Binding, live: Tags, batch: Any, part: Part) -> Program:
         flags=recording.flags,
         examples=tuple(each.detach() for each in (*inputs, *constants)),
         constants=constants,
+        guard=guard,
     )
 
 
@@ -203,7 +222,10 @@ def _traced(run: Callable[..., list[Tensor]], inputs: list[Tensor]) -> fx.GraphM
     with tracing(TracingContext(mode)):
         return make_fx(
             run,
-            decomposition_table=lowered(inputs[0].device),
+            decomposition_table={
+                **lowered(inputs[0].device),
+                torch.ops.aten.cat.default: joined,
+            },
             tracing_mode="real",
             _allow_non_fake_inputs=True,
         )(inputs)

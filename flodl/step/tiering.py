@@ -20,6 +20,7 @@ from flodl.step.program import record_all
 from flodl.step.proof import bound, prove
 from flodl.step.refusal import RefusedStepError
 from flodl.step.step_guards import hooks_of
+from flodl.step.value_guards import ValueGuard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,8 @@ Phase: TypeAlias = Literal["warm", "compiling", "trial", "running", "refused"]
 _SEEN_BEFORE_TRYING = 4  # shapes that come more rarely stay eager
 _SECONDS_BEFORE_TRYING = 3.0  # a run that is over by then gains nothing from a compiler
 _PROOF_STEPS = 3
+# How many of the last batches need the values that were read: a number may be another one each time.
+_SAME_VALUES = 2
 _TRIAL_ROUNDS = 12
 _MOST_SHAPES = 4
 _LOOK_FOR_HOOKS_EVERY = 64
@@ -53,7 +56,7 @@ class Turn:
 
 @final
 class Attempt:
-    """The state of one shape of batches."""
+    """The state of one form of batches: their shapes, and the values that a step reads of them."""
 
     def __init__(self, tried_modes: tuple[TriedMode, ...]) -> None:
         self.tried_modes = tried_modes
@@ -63,6 +66,8 @@ class Attempt:
         self.batches: deque[Any] = deque(maxlen=_PROOF_STEPS)
         self.compilations: tuple[Compilation, ...] = ()
         self.step: AbstractCompiledStep | GraphStep | None = None
+        # The reads of a step are known when it is recorded; until then the attempt is for all values.
+        self.guard = ValueGuard()
         self.evidence = ""
         self.turn = Turn("eager")
         self.times: dict[str, list[float]] = {"eager": [], "captured": []}
@@ -79,6 +84,20 @@ class Attempt:
         if all(each.cached for each in self.compilations):
             return "; compiled from an earlier run"
         return f"; compiled in {max(each.seconds for each in self.compilations):.0f} s"
+
+    def is_rare(self) -> bool:
+        """Return True if other batches had other values; the attempt then waits for more of them."""
+        self.keep_matching()
+        rare = len(self.batches) < _SAME_VALUES
+        if rare:
+            self.seen, self.spent = len(self.batches), 0.0
+        return rare
+
+    def keep_matching(self) -> None:
+        """Forget the batches of which another step would be recorded."""
+        matching = [each for each in self.batches if self.guard.holds(read(each)[0])]
+        self.batches.clear()
+        self.batches.extend(matching)
 
     def stop(self) -> None:
         """End what is being compiled."""
@@ -121,7 +140,7 @@ class Tiering:
         self._patient = patient
         self._measured = measured
         self._tried_modes = tried_modes
-        self._attempts: dict[Key, Attempt] = {}
+        self._attempts: dict[Key, list[Attempt]] = {}
         self._binding: Binding | None = None
         self._accumulation: Accumulation | None = None
         self._closed = False
@@ -138,13 +157,20 @@ class Tiering:
             tensors, key = read(batch)
         except RefusedStepError as error:
             return self._not_at_all(batch, str(error))
-        attempt = self._attempts.get(key)
+        attempt = self._attempt_for(key, tensors)
         if attempt is not None and attempt.phase == "running":
             loss = self._captured(attempt, tensors)
             if loss is not None:
                 return loss
-            attempt = self._attempts.get(key)
+            attempt = self._attempt_for(key, tensors)
         return self._otherwise(batch, tensors, key, attempt)
+
+    def _attempt_for(self, key: Key, tensors: list[Tensor]) -> Attempt | None:
+        """Return the attempt for a batch; at most the last one of a key has no guard yet."""
+        for attempt in self._attempts.get(key, ()):
+            if attempt.guard.holds(tensors):
+                return attempt
+        return None
 
     # ---- the two ways -------------------------------------------------------------------------
 
@@ -197,14 +223,15 @@ class Tiering:
         if self._closed or self._waits_for_hooks():
             return self._run_eagerly(batch)
         if attempt is None:
-            if len(self._attempts) >= _MOST_SHAPES:
+            if len(self._each()) >= _MOST_SHAPES:
                 if not self._crowded:
                     self._crowded = True
                     self._say(
                         f"{self.mode}: batches of more than {_MOST_SHAPES} forms; others are eager"
                     )
                 return self._run_eagerly(batch)
-            attempt = self._attempts[key] = Attempt(self._tried_modes)
+            attempt = Attempt(self._tried_modes)
+            self._attempts.setdefault(key, []).append(attempt)
         attempt.seen += 1
         if attempt.phase == "trial":
             return self._trial(attempt, batch, tensors)
@@ -248,6 +275,8 @@ class Tiering:
     def _record_graph(self, attempt: Attempt, batch: Any) -> None:
         batches = list(attempt.batches)
         attempt.batches.clear()
+        if any(each.is_cpu for each in read(batch)[0]):
+            raise RefusedStepError("a CUDA graph keeps the first values of a batch on the CPU")
         make_capturable(self._recipe.optimizer)
         attempt.evidence = prove_graph(self._recipe, batches, [read(b)[0] for b in batches])
         attempt.step = GraphStep(self._recipe, batch, read(batch)[0])
@@ -267,6 +296,9 @@ class Tiering:
                 Accumulation(self._binding.trained) if self._recipe.in_parts else None
             )
         programs = record_all(self._recipe, self._binding.layout, batch)
+        attempt.guard = programs[0].guard
+        if not self._patient and attempt.is_rare():
+            return
         quietly = not self._patient
         attempt.compilations = tuple(Compilation(each, quietly=quietly) for each in programs)
         attempt.phase = "compiling"
@@ -309,7 +341,12 @@ class Tiering:
         if binding is None or binding.stale():
             self._start_over((binding and binding.stale()) or "the optimizer's state was loaded")
             return
+        attempt.keep_matching()
         batches = list(attempt.batches)
+        if (
+            len(batches) < _PROOF_STEPS
+        ):  # a loader has filled their memory again, and they are now others
+            return
         attempt.batches.clear()
         attempt.evidence = prove(self._eager, binding.layout, made, batches)
         attempt.step = bound(made, binding, self._eager, self._accumulation)
@@ -366,8 +403,11 @@ class Tiering:
         self._forget()
         self._say(f"eager: {why}")
 
+    def _each(self) -> list[Attempt]:
+        return [each for attempts in self._attempts.values() for each in attempts]
+
     def _forget(self) -> None:
-        for attempt in self._attempts.values():
+        for attempt in self._each():
             attempt.stop()
         self._attempts.clear()
         self._binding = None
@@ -376,7 +416,7 @@ class Tiering:
     def close(self) -> None:
         """End background work, also one that is being waited for; later steps run as they would now."""
         self._closed = True
-        for attempt in self._attempts.values():
+        for attempt in self._each():
             if attempt.phase == "compiling":
                 attempt.stop()
                 attempt.phase = "refused"
