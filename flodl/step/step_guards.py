@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from flodl.step.recipe import Recipe
 
@@ -22,6 +22,10 @@ _HOOKS = (
 _needs_grad = attrgetter("requires_grad")
 _training = itemgetter("training")
 _FULL_LOOK_EVERY = 64
+# Kinds of attributes that a step has read as constants. An integer of a class of the user may as well be a
+# note that each forward writes: the length of the last batch, a count of calls.
+_KINDS: Final = (float, bool, str)
+_KINDS_OF_TORCH: Final = (*_KINDS, int)
 
 
 @final
@@ -34,6 +38,8 @@ class StepGuards:
         groups = recipe.optimizer.param_groups
         self._homes = [vars(each) for each in recipe.model.modules()]
         self._modes = list(map(_training, self._homes))
+        self._readers = list(_attribute_readers(recipe.model))
+        self._attributes = self._read_attributes()
         self._all = [each for group in groups for each in group["params"]]
         self._needs = list(map(_needs_grad, self._all))
         self._addresses = list(map(Tensor.data_ptr, trained))
@@ -51,10 +57,21 @@ class StepGuards:
             tuple((id(each), each.shape, each.data_ptr()) for each in held),
         )
 
+    def _read_attributes(self) -> list[object]:
+        return [read(home) for read, home in self._readers]
+
+    def _attributes_changed(self) -> bool:
+        try:
+            return self._read_attributes() != self._attributes
+        except (KeyError, RuntimeError, ValueError):  # deleted, or an array now
+            return True
+
     def stale(self) -> str | None:
         """Return the change that breaks a guard; None if all is as it was."""
         if list(map(_training, self._homes)) != self._modes:
             return "training and evaluation modes changed"
+        if self._attributes_changed():
+            return "an attribute of a module changed"
         if list(map(_needs_grad, self._all)) != self._needs:
             return "parameters were frozen or thawed"
         if list(map(Tensor.data_ptr, self._trained)) != self._addresses:
@@ -71,6 +88,20 @@ class StepGuards:
         if self._calls % _FULL_LOOK_EVERY == 0 and self._look() != self._identity:
             return "modules, parameters or buffers were replaced"
         return None
+
+
+def _attribute_readers(
+    model: nn.Module,
+) -> Iterator[tuple[Callable[[Mapping[str, object]], object], dict[str, object]]]:
+    """Yield for each module what reads its plain attributes, such as `p` of a dropout, and their home."""
+    for module in model.modules():
+        of_torch = type(module).__module__.startswith("torch.nn.")
+        kinds = _KINDS_OF_TORCH if of_torch else _KINDS
+        home = vars(module)
+        names = [name for name, value in home.items() if type(value) in kinds]
+        names = [name for name in names if name not in ("training", "_is_full_backward_hook")]
+        if names:
+            yield itemgetter(*names), home
 
 
 def hooks_of(recipe: Recipe) -> str | None:
