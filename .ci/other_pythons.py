@@ -42,14 +42,19 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 UNPINNED = {"torch", "torchvision"}
 NATIVE = "test_train_after_yes_sets_the_project_up_and_trains"
 CONTAINED = "test_wheel_in_a_fresh_container_trains_and_tests_a_new_project"
-# Trainings of several processes, of 8 s each: the slow tests of the team itself, which run under every
-# Python, start processes and send them code in the same way.
-TEAMS = ("tests/flodl/train/cadence", "tests/flodl/train/sync")
+# Their slow tests run under one Python: trainings of several processes, of 8 s each, and mutants of real
+# classes. Slow tests of the team and of the prover, which run under each, take the same ways.
+ONCE = (
+    "tests/flodl/train/cadence",
+    "tests/flodl/train/sync",
+    "tests/porter/verify/test_mutations.py",
+)
+LEFT_OUT = tuple(f"--ignore={each}" for each in ONCE)
 # All tests of runtime, prover and porter but those. The last two go from a wheel to a training.
 TESTS = (
-    (*(f"--ignore={folder}" for folder in TEAMS), "tests/flodl", "tests/flodl_verify"),
-    ("-m", "not slow and not campaign", *TEAMS),
-    ("tests/porter",),
+    (*LEFT_OUT, "tests/flodl", "tests/flodl_verify"),
+    ("-m", "not slow and not campaign", *ONCE),
+    (*LEFT_OUT, "tests/porter"),
     (
         "-rs",
         f"tests/torch_setup/test_new_project.py::{NATIVE}",
