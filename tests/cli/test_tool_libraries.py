@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from fdl_cli import __version__
-from fdl_cli.app import main
 from fdl_cli.tool_libraries import tool_error
 
 ROOT = Path(__file__).parents[2]
@@ -44,16 +43,16 @@ def test_fdl_without_its_libraries_speaks_json_where_it_should():
     assert (shown["ok"], shown["error"]["id"]) == (False, "tool-not-installed")
 
 
-def test_fdl_without_one_library_names_it(monkeypatch, tmp_path, capsys):
+def test_fdl_without_one_library_names_it(tmp_path):
     program = tmp_path / "model.py"
     program.write_text("import torch\n")
-    for name in [name for name in sys.modules if name.partition(".")[0] == "libcst"]:
-        monkeypatch.delitem(sys.modules, name)
-    for name in [name for name in sys.modules if name.startswith("fdl_cli.porter")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "libcst", None)
-    assert main(("port", str(program))) == 5
-    assert "there is no package `libcst`" in capsys.readouterr().err
+    start = f"import sys; sys.modules['libcst'] = None; {START}"
+    done = subprocess.run(
+        [sys.executable, "-c", start, str(ROOT), "port", str(program)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 5, done.stderr
+    assert "there is no package `libcst`" in done.stderr
 
 
 def test_tool_error_of_another_module_is_none():
