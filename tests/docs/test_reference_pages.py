@@ -104,3 +104,13 @@ def test_error_in_a_terminal_with_colour_links_to_its_page(tmp_path):
     assert address.endswith("/reference/errors/disk-full.html")
     assert (tmp_path / "errors" / "disk-full.md").is_file()
     assert shown_of(error, color=False) == "error[disk-full]: no space\n  hint: free some\n"
+
+
+def test_page_of_environment_variables_lists_all_that_the_sources_name():
+    files = [ROOT / "fdl", *(ROOT / "templates").rglob("*.yml")]
+    for package in ("fdl_cli", "flodl", "flodl_verify"):
+        files += (ROOT / package).rglob("*.py")
+    name = re.compile(r"\b(?:FDL|FLODL)_[A-Z_]*[A-Z]\b")
+    used = {each for file in files for each in name.findall(file.read_text("utf-8"))}
+    listed = name.findall((ROOT / "docs" / "reference" / "environment.md").read_text("utf-8"))
+    assert sorted(listed) == sorted(used)
