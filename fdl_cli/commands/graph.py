@@ -15,6 +15,7 @@ from fdl_cli.console import Console
 from fdl_cli.context import Context
 from fdl_cli.result import CommandResult
 from flodl_verify.render.protocol import (
+    Direction,
     Format,
     Heat,
     ModelRow,
@@ -42,6 +43,7 @@ class GraphOptions:
     heat: Heat
     depth: int
     fold: bool | None
+    direction: Direction
     force: bool
     timeout_s: float
     python: Path | None
@@ -191,6 +193,9 @@ def parse(
         bool | None,
         typer.Option("--fold/--no-fold", help="Draw repeated blocks once; by size if not given."),
     ] = None,
+    direction: Annotated[
+        Direction, typer.Option("--direction", help="The way from inputs to outputs.")
+    ] = "down",
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     timeout: Annotated[
         float, typer.Option("--timeout", min=1, help="Seconds to import and run the model.")
@@ -214,6 +219,7 @@ def parse(
         heat=heat,
         depth=depth,
         fold=fold,
+        direction=direction,
         force=force,
         timeout_s=timeout,
         python=python,
@@ -400,6 +406,7 @@ def _ask_child(
         heat=options.heat,
         depth=options.depth,
         fold=options.fold,
+        direction=options.direction,
         before=before,
     )
     with tempfile.TemporaryDirectory(prefix="fdl-graph-") as folder:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from flodl.visual.assemble import Direction
+
 Change = Literal["added", "removed", "changed", "moved"]
 _SIGNS: dict[Change, str] = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 # Amounts on the colour scale of a picture.
@@ -129,12 +131,15 @@ class ModelDiff:
         }
         return json.dumps(document, indent=2)
 
-    def svg(self, path: str | Path | None = None, *, depth: int = 0) -> str:
+    def svg(
+        self, path: str | Path | None = None, *, depth: int = 0, direction: Direction = "down"
+    ) -> str:
         """Return the picture of the new model, with what is new or changed coloured.
 
         Args:
             path: where to write it too.
             depth: the levels of nested graphs that are open.
+            direction: the way from inputs to outputs, `down` or `right`.
 
         Raises:
             ValueError: this difference was made from facts alone.
@@ -142,7 +147,8 @@ class ModelDiff:
         if self.part is None:
             message = "a difference of facts has no picture: compare the models themselves"
             raise ValueError(message)
-        text = svg_text(coloured(self.part, self), View(depth=depth))
+        look = View(depth=depth, direction=direction)
+        text = svg_text(coloured(self.part, self), look)
         if path is not None:
             write_text(path, text)
         return text

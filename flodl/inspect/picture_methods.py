@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from flodl.inspect.heat import Measure
     from flodl.observe.profile import Profile, ProfileStats
     from flodl.observe.trend import Trend
+    from flodl.visual.assemble import Direction
 
     Names = Iterable[str]
     Target = str | Path
@@ -116,17 +117,26 @@ class PictureMixin(AbstractViewer):
         """
         return dot_of(self._viewed)
 
-    def svg(self, path: Target | None = None, *, depth: int = 0, fold: bool | None = None) -> str:
+    def svg(
+        self,
+        path: Target | None = None,
+        *,
+        depth: int = 0,
+        fold: bool | None = None,
+        direction: Direction = "down",
+    ) -> str:
         """Return the picture of the graph as SVG; write it too if a path is given."""
         from flodl.inspect import pictures
 
-        return pictures.svg(self._viewed, path, depth=depth, fold=fold)
+        return pictures.svg(self._viewed, path, depth=depth, fold=fold, direction=direction)
 
-    def svg_with_profile(self, path: Target | None = None, *, depth: int = 0) -> str:
+    def svg_with_profile(
+        self, path: Target | None = None, *, depth: int = 0, direction: Direction = "down"
+    ) -> str:
         """Return the picture coloured by the times of the last forward."""
         from flodl.inspect import pictures
 
-        return pictures.svg_with_profile(self._viewed, path, depth=depth)
+        return pictures.svg_with_profile(self._viewed, path, depth=depth, direction=direction)
 
     def dot_with_profile(self) -> str:
         """Return the graph with the times of the last forward in the DOT language."""
@@ -140,24 +150,36 @@ class PictureMixin(AbstractViewer):
         *inputs: Any,
         path: Target | None = None,
         depth: int = 0,
+        direction: Direction = "down",
         **named: Any,
     ) -> str:
         """Run a copy and return the picture coloured by `backward` time or by `memory`."""
         from flodl.inspect import pictures
 
-        return pictures.heat_map(self._viewed, measure, *inputs, path=path, depth=depth, **named)
+        return pictures.heat_map(
+            self._viewed, measure, *inputs, path=path, depth=depth, direction=direction, **named
+        )
 
-    def html(self, path: Target | None = None, *, depth: int = 0, fold: bool | None = None) -> str:
+    def html(
+        self,
+        path: Target | None = None,
+        *,
+        depth: int = 0,
+        fold: bool | None = None,
+        direction: Direction = "down",
+    ) -> str:
         """Return a page in which nested graphs open and close."""
         from flodl.inspect import pictures
 
-        return pictures.html(self._viewed, path, depth=depth, fold=fold)
+        return pictures.html(self._viewed, path, depth=depth, fold=fold, direction=direction)
 
-    def mermaid(self, *, depth: int = 0, fold: bool | None = None) -> str:
+    def mermaid(
+        self, *, depth: int = 0, fold: bool | None = None, direction: Direction = "down"
+    ) -> str:
         """Return the picture as a Mermaid flowchart."""
         from flodl.inspect import pictures
 
-        return pictures.mermaid(self._viewed, depth=depth, fold=fold)
+        return pictures.mermaid(self._viewed, depth=depth, fold=fold, direction=direction)
 
     def diff(self, other: nn.Module, *inputs: Any, **named: Any) -> ModelDiff:
         """Return what is different in another model: parts, settings, tensors, shapes and wiring.

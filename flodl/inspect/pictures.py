@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from flodl.inspect.heat import Measure
     from flodl.inspect.observation import Kind
+    from flodl.visual.assemble import Direction
 
     Target = str | Path | None
 
@@ -59,7 +60,12 @@ def flow_text(module: nn.Module) -> str:
 
 
 def svg(
-    module: nn.Module, path: Target = None, *, depth: int = 0, fold: bool | None = None
+    module: nn.Module,
+    path: Target = None,
+    *,
+    depth: int = 0,
+    fold: bool | None = None,
+    direction: Direction = "down",
 ) -> str:
     """Return the picture of a graph as SVG.
 
@@ -68,15 +74,24 @@ def svg(
         path: where to write it too.
         depth: the levels of nested graphs that are open.
         fold: whether repeated blocks are drawn once; by the size of the graph if not given.
+        direction: the way from inputs to outputs, `down` or `right`.
 
     Raises:
+        ValueError: there is no such direction.
         GraphError: the module is no graph, or its flow has not been recorded yet.
     """
-    return _kept(svg_text(part_of(module), View(fold=fold, depth=depth)), path)
+    return _kept(
+        svg_text(part_of(module), View(fold=fold, depth=depth, direction=direction)), path
+    )
 
 
 def html(
-    module: nn.Module, path: Target = None, *, depth: int = 0, fold: bool | None = None
+    module: nn.Module,
+    path: Target = None,
+    *,
+    depth: int = 0,
+    fold: bool | None = None,
+    direction: Direction = "down",
 ) -> str:
     """Return the picture of a graph as a page in which nested graphs open and close.
 
@@ -85,25 +100,37 @@ def html(
         path: where to write it too.
         depth: the levels of nested graphs that are open at first.
         fold: whether repeated blocks are drawn once; by the size of the graph if not given.
+        direction: the way from inputs to outputs, `down` or `right`.
 
     Raises:
+        ValueError: there is no such direction.
         GraphError: the module is no graph, or its flow has not been recorded yet.
     """
-    return _kept(html_text(part_of(module), View(fold=fold, depth=depth)), path)
+    return _kept(
+        html_text(part_of(module), View(fold=fold, depth=depth, direction=direction)), path
+    )
 
 
-def mermaid(module: nn.Module, *, depth: int = 0, fold: bool | None = None) -> str:
+def mermaid(
+    module: nn.Module,
+    *,
+    depth: int = 0,
+    fold: bool | None = None,
+    direction: Direction = "down",
+) -> str:
     """Return the picture of a graph as a Mermaid flowchart for Markdown.
 
     Args:
         module: a graph.
         depth: the levels of nested graphs that are open.
         fold: whether repeated blocks are drawn once; by the size of the graph if not given.
+        direction: the way from inputs to outputs, `down` or `right`.
 
     Raises:
+        ValueError: there is no such direction.
         GraphError: the module is no graph, or its flow has not been recorded yet.
     """
-    return mermaid_text(part_of(module), View(fold=fold, depth=depth))
+    return mermaid_text(part_of(module), View(fold=fold, depth=depth, direction=direction))
 
 
 def dot_with_profile(module: nn.Module) -> str:
@@ -118,18 +145,23 @@ def dot_with_profile(module: nn.Module) -> str:
     return dot_of(profiled_part(module))
 
 
-def svg_with_profile(module: nn.Module, path: Target = None, *, depth: int = 0) -> str:
+def svg_with_profile(
+    module: nn.Module, path: Target = None, *, depth: int = 0, direction: Direction = "down"
+) -> str:
     """Return the picture of a graph as SVG, coloured by the times of its last forward.
 
     Args:
         module: a graph that is being profiled.
         path: where to write it too.
         depth: the levels of nested graphs that are open.
+        direction: the way from inputs to outputs, `down` or `right`.
 
     Raises:
+        ValueError: there is no such direction.
         GraphError: there is no profile.
     """
-    return _kept(svg_text(profiled_part(module), View(depth=depth)), path)
+    look = View(depth=depth, direction=direction)
+    return _kept(svg_text(profiled_part(module), look), path)
 
 
 def heat_map(
@@ -138,6 +170,7 @@ def heat_map(
     *inputs: Any,
     path: Target = None,
     depth: int = 0,
+    direction: Direction = "down",
     **named: Any,
 ) -> str:
     """Run a copy of a graph and return its picture, coloured by backward time or by memory.
@@ -148,13 +181,15 @@ def heat_map(
         *inputs: example inputs, as for a call.
         path: where to write it too.
         depth: the levels of nested graphs that are open.
+        direction: the way from inputs to outputs, `down` or `right`.
         **named: keyword inputs.
 
     Raises:
+        ValueError: there is no such direction.
         GraphError: the module is no graph, or its output cannot be differentiated.
     """
     part = measured_part(module, measure, *inputs, **named)
-    return _kept(svg_text(part, View(depth=depth)), path)
+    return _kept(svg_text(part, View(depth=depth, direction=direction)), path)
 
 
 def notebook_svg(module: nn.Module) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Literal, TypeAlias, final, get_args
 
 from flodl.ir.graph import Ref, node_refs, refs
 from flodl.ir.pretty import argument_text, operation
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from flodl.visual.folding import Run
     from flodl.visual.part import Part
 
+Direction: TypeAlias = Literal["down", "right"]
 FOLD_ABOVE = 24
 UNKNOWN_WIRING = "wiring unknown"
 
@@ -41,10 +42,21 @@ class View:
     Attributes:
         fold: whether repeated blocks are drawn once; `None` folds graphs of more than 24 steps.
         depth: the levels of nested graphs that are open; 0 draws each as one box.
+        direction: the way from inputs to outputs.
+
+    Raises:
+        ValueError: there is no such direction.
     """
 
     fold: bool | None = None
     depth: int = 0
+    direction: Direction = "down"
+
+    def __post_init__(self) -> None:
+        """Check what no type checker may have seen."""
+        if self.direction not in get_args(Direction):
+            message = f"a picture goes `down` or `right`, not {self.direction!r}"
+            raise ValueError(message)
 
 
 @final

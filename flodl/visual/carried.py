@@ -72,19 +72,22 @@ def _name(node: NodeSpec) -> str:
 
 
 def corners(drawing: Drawing, number: int) -> tuple[tuple[float, float], ...]:
-    """Return the corners of a way back: out below its layer, up a lane left of everything, in from above."""
+    """Return x and y of the corners of a way back: out behind its layer, back in a lane, in from before."""
     link = drawing.scene.carried[number]
     source, target = drawing.boxes[link.source], drawing.boxes[link.target]
     row = drawing.row_of[link.source]
-    below = drawing.tops[row] + drawing.heights[row] + CLEAR
-    above = drawing.tops[drawing.row_of[link.target]] - CLEAR
+    behind = drawing.tops[row] + drawing.heights[row] + CLEAR
+    before = drawing.tops[drawing.row_of[link.target]] - CLEAR
     lane = LANE * number + LANE / 2
-    out, back = source.x + source.width / 2, target.x + min(target.width / 4, 14.0)
-    return (
-        (out, source.y + source.height),
-        (out, below),
-        (lane, below),
-        (lane, above),
-        (back, above),
-        (back, target.y),
+    (left, width), (begin, length) = drawing.across(source), drawing.along(source)
+    (edge, extent), (first, _) = drawing.across(target), drawing.along(target)
+    out, back = left + width / 2, edge + min(extent / 4, 14.0)
+    corners = (
+        (out, begin + length),
+        (out, behind),
+        (lane, behind),
+        (lane, before),
+        (back, before),
+        (back, first),
     )
+    return tuple(drawing.point(*corner) for corner in corners)

@@ -1,4 +1,8 @@
-"""Scene -> drawing: sizes, layers, order, places and routes, inner scenes first."""
+"""Scene -> drawing: sizes, layers, order, places and routes, inner scenes first.
+
+Layers follow each other *along* the direction of a drawing, and their items lie side by side *across* it.
+A drawing to the right has the same layers as one that goes down, with x and y exchanged.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from flodl.visual.wording import text_width
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from flodl.visual.assemble import Direction
     from flodl.visual.ranking import Ranked
 
 TITLE_SIZE, SMALL_SIZE = 13.0, 11.0
@@ -45,18 +50,20 @@ class Drawing:
     """A scene with geometry.
 
     Attributes:
+        is_right: whether layers follow each other to the right, instead of down.
         boxes: the boxes, in the order of the scene.
-        rows: the items of each layer, left to right: boxes by number, then waypoints.
+        rows: the items of each layer, in their order across: boxes by number, then waypoints.
         row_of: the layer of every item.
-        centres: horizontal centre of every item.
-        tops: upper edge of every layer; the lower edge is the upper one plus the layer's height.
-        heights: heights of the layers.
+        centres: the centre of every item, across.
+        tops: the first edge of every layer along; the last edge is the first one plus the layer's height.
+        heights: the extents of the layers along.
         ways: for each link of the scene the items it passes.
         ports: for each link how far from the middle of its target it arrives.
-        ends: for each link how far below the top of its target it ends, where corners are round.
+        ends: for each link how far beyond the first edge of its target it ends, where corners are round.
     """
 
     scene: Scene
+    is_right: bool
     width: float
     height: float
     boxes: tuple[Placed, ...]
@@ -69,41 +76,71 @@ class Drawing:
     ports: tuple[float, ...]
     ends: tuple[float, ...]
 
+    @property
+    def length(self) -> float:
+        """Return the extent along."""
+        return self.width if self.is_right else self.height
 
-def lay_out(scene: Scene) -> Drawing:
+    def point(self, across: float, along: float) -> tuple[float, float]:
+        """Return x and y of a place."""
+        return (along, across) if self.is_right else (across, along)
+
+    def across(self, box: Placed) -> tuple[float, float]:
+        """Return where a box begins across, and its extent."""
+        return (box.y, box.height) if self.is_right else (box.x, box.width)
+
+    def along(self, box: Placed) -> tuple[float, float]:
+        """Return where a box begins along, and its extent."""
+        return (box.x, box.width) if self.is_right else (box.y, box.height)
+
+
+def lay_out(scene: Scene, direction: Direction = "down") -> Drawing:
     """Give every box of a scene its place and every link its way."""
-    inner = tuple(lay_out(box.inner) if box.inner is not None else None for box in scene.boxes)
+    is_right = direction == "right"
+    inner = tuple(
+        lay_out(box.inner, direction) if box.inner is not None else None for box in scene.boxes
+    )
     sizes = [
         open_size(box, drawing) if drawing is not None and box.is_open else closed_size(box)
         for box, drawing in zip(scene.boxes, inner, strict=True)
     ]
+    spans = [(height, width) if is_right else (width, height) for width, height in sizes]
     links = [(link.source, link.target) for link in scene.links]
     ranked = rank(len(scene.boxes), links)
     rows = ordered(ranked.rows, ranked.steps)
-    centre = place(rows, ranked.steps, [width for width, _ in sizes], ranked.count)
-    tops, heights = _vertical(rows, ranked, centre, sizes)
-    left = min((centre[i] - sizes[i][0] / 2 for i in range(ranked.count)), default=0.0)
+    centre = place(rows, ranked.steps, [across for across, _ in spans], ranked.count)
+    tops, heights = _along(rows, ranked, centre, spans)
+    left = min((centre[i] - spans[i][0] / 2 for i in range(ranked.count)), default=0.0)
     left = min([left, *(centre[i] - 6 for i in centre)]) - LANE * len(scene.carried)
-    right = max((centre[i] + sizes[i][0] / 2 for i in range(ranked.count)), default=0.0)
+    right = max((centre[i] + spans[i][0] / 2 for i in range(ranked.count)), default=0.0)
     right = max([right, *(centre[i] + 6 for i in centre)])
     shifted = tuple(round(centre[item] - left, 1) for item in range(len(centre)))
     row_of = {item: index for index, row in enumerate(rows) for item in row}
+    corners = [
+        (
+            shifted[index] - across / 2,
+            tops[row_of[index]] + (heights[row_of[index]] - along) / 2,
+        )
+        for index, (across, along) in enumerate(spans)
+    ]
     boxes = tuple(
         Placed(
             box=box,
-            x=shifted[index] - sizes[index][0] / 2,
-            y=tops[row_of[index]] + (heights[row_of[index]] - sizes[index][1]) / 2,
-            width=sizes[index][0],
-            height=sizes[index][1],
-            inner=inner[index],
+            x=corner[1] if is_right else corner[0],
+            y=corner[0] if is_right else corner[1],
+            width=size[0],
+            height=size[1],
+            inner=drawing,
         )
-        for index, box in enumerate(scene.boxes)
+        for box, corner, size, drawing in zip(scene.boxes, corners, sizes, inner, strict=True)
     )
-    ports = _ports(ranked, shifted, boxes)
+    ports = _ports(ranked, shifted, [across for across, _ in spans])
+    length = tops[-1] + heights[-1] + (CLEAR if scene.carried else 0.0) if tops else 0.0
     return Drawing(
         scene=scene,
-        width=right - left,
-        height=tops[-1] + heights[-1] + (CLEAR if scene.carried else 0.0) if tops else 0.0,
+        is_right=is_right,
+        width=length if is_right else right - left,
+        height=right - left if is_right else length,
         boxes=boxes,
         rows=rows,
         row_of=tuple(row_of[item] for item in range(len(row_of))),
@@ -113,7 +150,8 @@ def lay_out(scene: Scene) -> Drawing:
         ways=ranked.ways,
         ports=ports,
         ends=tuple(
-            _drop(boxes[way[-1]], port) for way, port in zip(ranked.ways, ports, strict=True)
+            _drop(boxes[way[-1]], spans[way[-1]][0], port)
+            for way, port in zip(ranked.ways, ports, strict=True)
         ),
     )
 
@@ -176,12 +214,13 @@ def tag_text(box: Box) -> str:
     return f"{shown} +{len(box.tags) - 3}" if len(box.tags) > 3 else shown
 
 
-def _vertical(
+def _along(
     rows: Sequence[Sequence[int]],
     ranked: Ranked,
     centre: dict[int, float],
-    sizes: Sequence[tuple[float, float]],
+    spans: Sequence[tuple[float, float]],
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return where the layers begin, and their extents."""
     row_of = {item: index for index, row in enumerate(rows) for item in row}
     slant = [0.0] * len(rows)
     for one, two in ranked.steps:
@@ -191,7 +230,7 @@ def _vertical(
     heights: list[float] = []
     at = 0.0
     for index, row in enumerate(rows):
-        height = max((sizes[item][1] for item in row if item < ranked.count), default=0.0)
+        height = max((spans[item][1] for item in row if item < ranked.count), default=0.0)
         tops.append(at)
         heights.append(height)
         # Long slants in a flat gap are hard to follow with the eye.
@@ -199,30 +238,33 @@ def _vertical(
     return tuple(tops), tuple(heights)
 
 
-def _ports(ranked: Ranked, centres: Sequence[float], boxes: Sequence[Placed]) -> tuple[float, ...]:
-    """Spread the links that arrive at one box, in the order they come from."""
+def _ports(ranked: Ranked, centres: Sequence[float], spans: Sequence[float]) -> tuple[float, ...]:
+    """Spread the links that arrive at one box, in the order they come from.
+
+    `spans` are the extents of the boxes across.
+    """
     arriving: dict[int, list[tuple[float, int]]] = {}
     for number, way in enumerate(ranked.ways):
         arriving.setdefault(way[-1], []).append((centres[way[-2]], number))
     ports = [0.0] * len(ranked.ways)
     for target, arrivals in arriving.items():
         arrivals.sort()
-        gap = min(PORT_GAP, (boxes[target].width - 10) / len(arrivals))
+        gap = min(PORT_GAP, (spans[target] - 10) / len(arrivals))
         middle = (len(arrivals) - 1) / 2
         for position, (centre, _) in enumerate(arrivals):
             if abs(centre - centres[target]) < 1 and len(arrivals) > 1:
                 middle = position  # a straight link stays straight
-        shift = _inside(middle, len(arrivals), gap, boxes[target].width)
+        shift = _inside(middle, len(arrivals), gap, spans[target])
         for position, (_, number) in enumerate(arrivals):
             ports[number] = round((position - shift) * gap, 1)
     return tuple(ports)
 
 
-def _drop(target: Placed, port: float) -> float:
-    """Return how far below the top of a box its outline is, at a distance from its middle."""
+def _drop(target: Placed, span: float, port: float) -> float:
+    """Return how far beyond the first edge of a box its outline is, at a distance from its middle."""
     is_open = target.inner is not None and target.box.is_open
     radius = corner_radius(target.box, target.height, is_open=is_open)
-    beyond = min(abs(port) - (target.width / 2 - radius), radius)
+    beyond = min(abs(port) - (span / 2 - radius), radius)
     return round(radius - math.sqrt(radius**2 - beyond**2), 1) if beyond > 0 else 0.0
 
 

@@ -31,8 +31,9 @@ def mermaid_text(part: Part, view: View | None = None) -> str:
         part: the graph.
         view: how much of it to show.
     """
-    lines = ["flowchart TD"]
-    _scene(assemble(part, view or View()), "n", "  ", lines)
+    view = view or View()
+    lines = [f"flowchart {'LR' if view.direction == 'right' else 'TD'}"]
+    _scene(assemble(part, view), "n", "  ", lines)
     return "\n".join(lines) + "\n"
 
 

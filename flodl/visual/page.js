@@ -16,6 +16,13 @@
     return element;
   };
 
+  // Layers follow each other along the direction of a scene, and their boxes lie side by side across it.
+  const across = (scene, item) => scene.size[item][scene.right ? 1 : 0];
+  const along = (scene, item) => scene.size[item][scene.right ? 0 : 1];
+  const at = (scene, one, two) => (scene.right ? `${two} ${one}` : `${one} ${two}`);
+  const on = (scene) => (scene.right ? "H" : "V");
+  const arrow = (scene, one, two) => `M${at(scene, one, two)}${scene.right ? "l-7 -3.5v7z" : "l-3.5 -7h7z"}`;
+
   // Sizes, from the inside out.
   const measure = (scene) => {
     const size = scene.boxes.map((box) => {
@@ -27,25 +34,27 @@
     const x = scene.centres.slice();
     scene.tops = [];
     scene.heights = [];
-    let at = 0, left = Infinity, right = -Infinity;
+    let begin = 0, left = Infinity, right = -Infinity;
     scene.rows.forEach((row, index) => {
-      const extra = (item) => (item < size.length ? size[item][0] - scene.boxes[item].base : 0);
+      const extra = (item) => (item < size.length ? across(scene, item) - scene.boxes[item].base : 0);
       let shift = -row.reduce((sum, item) => sum + extra(item), 0) / 2;
       for (const item of row) {
         x[item] += shift + extra(item) / 2;
         shift += extra(item);
-        const half = item < size.length ? size[item][0] / 2 : 6;
+        const half = item < size.length ? across(scene, item) / 2 : 6;
         left = Math.min(left, x[item] - half);
         right = Math.max(right, x[item] + half);
       }
-      const height = Math.max(0, ...row.map((item) => (item < size.length ? size[item][1] : 0)));
-      scene.tops.push(at);
+      const height = Math.max(0, ...row.map((item) => (item < size.length ? along(scene, item) : 0)));
+      scene.tops.push(begin);
       scene.heights.push(height);
-      at += height + scene.gaps[index];
+      begin += height + scene.gaps[index];
     });
     left -= 12 * scene.carried.length;
     scene.x = x.map((value) => value - left);
-    return [right - left, at - (scene.gaps[scene.gaps.length - 1] || 0)];
+    const length = begin - (scene.gaps[scene.gaps.length - 1] || 0);
+    scene.extent = scene.right ? [length, right - left] : [right - left, length];
+    return scene.extent;
   };
 
   const rowsOf = (scene) => {
@@ -55,24 +64,25 @@
   };
 
   const topOf = (scene, row, item) =>
-    scene.tops[row] + (scene.heights[row] - scene.size[item][1]) / 2;
+    scene.tops[row] + (scene.heights[row] - along(scene, item)) / 2;
 
   const path = (scene, rows, way, port, first, drop) => {
     const target = way[way.length - 1];
     const end = scene.x[target] + port;
     const y = topOf(scene, rows[target], target) + drop;
-    if (rows[target] - rows[way[0]] !== way.length - 1) return `M${end} ${y - drop - 18}V${y}`;
+    if (rows[target] - rows[way[0]] !== way.length - 1) return `M${at(scene, end, y - drop - 18)}${on(scene)}${y}`;
     const from = rows[way[first]];
-    const bottom = first ? scene.tops[from] + scene.heights[from] : topOf(scene, from, way[0]) + scene.size[way[0]][1];
-    let text = `M${scene.x[way[first]]} ${bottom}`;
+    const bottom = first ? scene.tops[from] + scene.heights[from] : topOf(scene, from, way[0]) + along(scene, way[0]);
+    let text = `M${at(scene, scene.x[way[first]], bottom)}`;
     for (let i = first; i + 1 < way.length; i++) {
       const start = scene.tops[rows[way[i]]] + scene.heights[rows[way[i]]];
       const stop = scene.tops[rows[way[i + 1]]];
       const to = i + 2 === way.length ? end : scene.x[way[i + 1]];
       const middle = (start + stop) / 2;
-      text += `V${start}C${scene.x[way[i]]} ${middle} ${to} ${middle} ${to} ${stop}`;
+      const bend = [[scene.x[way[i]], middle], [to, middle], [to, stop]].map((point) => at(scene, ...point));
+      text += `${on(scene)}${start}C${bend.join(" ")}`;
     }
-    return text + `V${y}`;
+    return text + `${on(scene)}${y}`;
   };
 
   const draw = (scene, parent) => {
@@ -82,25 +92,29 @@
       if (stub === "") return;
       const drop = scene.ends[number], y = topOf(scene, rows[target], target) + drop;
       make("path", { class: "fd-e", d: path(scene, rows, way, port, scene.starts[number], drop) }, parent);
-      make("path", { class: "fd-a", d: `M${scene.x[target] + port} ${y}l-3.5 -7h7z` }, parent);
-      if (stub) make("text", { class: "fd-m", x: scene.x[target] + port, y: y - drop - 21 }, parent).textContent = stub;
+      make("path", { class: "fd-a", d: arrow(scene, scene.x[target] + port, y) }, parent);
+      if (stub) {
+        const place = scene.right ? { x: y - drop - 21, y: scene.x[target] + port + 4, style: "text-anchor:end" }
+          : { x: scene.x[target] + port, y: y - drop - 21 };
+        make("text", { class: "fd-m", ...place }, parent).textContent = stub;
+      }
     });
     scene.carried.forEach(([source, target, name], number) => {
-      // As in the still picture: out below its layer, up a lane left of everything, in from above.
+      // As in the still picture: out behind its layer, back in a lane beside everything, in from before.
       const below = scene.tops[rows[source]] + scene.heights[rows[source]] + 9;
-      const above = scene.tops[rows[target]] - 9, lane = 12 * number + 6, width = scene.size[target][0];
+      const above = scene.tops[rows[target]] - 9, lane = 12 * number + 6, width = across(scene, target);
       const back = scene.x[target] - width / 2 + Math.min(width / 4, 14);
-      const bottom = topOf(scene, rows[source], source) + scene.size[source][1];
+      const bottom = topOf(scene, rows[source], source) + along(scene, source);
       const top = topOf(scene, rows[target], target);
-      const d = `M${scene.x[source]} ${bottom}V${below}H${lane}V${above}H${back}V${top}`;
+      const corners = [[scene.x[source], bottom], [scene.x[source], below], [lane, below], [lane, above], [back, above]];
+      const d = `M${[...corners, [back, top]].map((point) => at(scene, ...point)).join("L")}`;
       const way = make("path", { class: "fd-c", d }, parent);
       make("title", {}, way).textContent = `state ${name}, for the next call`;
-      make("path", { class: "fd-d", d: `M${back} ${top}l-3.5 -7h7z` }, parent);
+      make("path", { class: "fd-d", d: arrow(scene, back, top) }, parent);
     });
     scene.boxes.forEach((box, index) => {
       const [width, height] = scene.size[index];
-      const x = scene.x[index] - width / 2, y = topOf(scene, rows[index], index);
-      const place = `translate(${x} ${y})`;
+      const place = `translate(${at(scene, scene.x[index] - across(scene, index) / 2, topOf(scene, rows[index], index))})`;
       const group = make("g", { class: `fd-${box.role}`, transform: place }, parent);
       box.element = group;
       const folds = box.inner >= 0;
@@ -132,7 +146,7 @@
       make("rect", { class: "fd-s", width, height, rx: 9 }, group);
       make("text", { class: "fd-t fd-h", x: 12, y: 17 }, group).textContent = box.title;
       const inner = scenes[box.inner];
-      const middle = (width - (Math.max(...inner.x.map((v, i) => v + (i < inner.size.length ? inner.size[i][0] / 2 : 6))))) / 2;
+      const middle = (width - inner.extent[0]) / 2;
       const inside = make("g", { transform: `translate(${middle} ${HEADER})` }, group);
       draw(inner, inside);
     });
@@ -200,10 +214,16 @@
   const fit = () => {
     const frame = svg.getBoundingClientRect();
     // Never wider than the window, and no smaller than can be read where only the height is short.
-    const wide = (frame.width - (frame.width < 500 ? 16 : 40)) / size[0];
-    view.scale = Math.max(Math.min(1.2, wide, (frame.height - 40) / size[1]), Math.min(0.6, wide), 0.1);
-    view.x = (frame.width - size[0] * view.scale) / 2;
-    view.y = 20;
+    const wide = (frame.width - (frame.width < 500 ? 16 : 40)) / size[0], tall = (frame.height - 40) / size[1];
+    if (scenes[0].right) {  // the same, turned: never higher than the window
+      view.scale = Math.max(Math.min(1.2, wide, tall), Math.min(0.6, tall), 0.1);
+      view.x = Math.max(20, (frame.width - size[0] * view.scale) / 2);
+      view.y = (frame.height - size[1] * view.scale) / 2;
+    } else {
+      view.scale = Math.max(Math.min(1.2, wide, tall), Math.min(0.6, wide), 0.1);
+      view.x = (frame.width - size[0] * view.scale) / 2;
+      view.y = 20;
+    }
     show();
   };
 

@@ -50,7 +50,8 @@ def html_text(part: Part, view: View | None = None) -> str:
         part: the graph.
         view: how much of it is open when the page is loaded.
     """
-    drawing = lay_out(assemble(part, view or View()))
+    view = view or View()
+    drawing = lay_out(assemble(part, view), view.direction)
     scenes: list[dict[str, Any]] = []
     _scene(drawing, scenes)
     # "<" cannot end the script element early when it is written as an escape.
@@ -97,10 +98,11 @@ def _scene(drawing: Drawing, scenes: list[dict[str, Any]]) -> int:
     """Add a drawing and everything inside it to the scenes of a page; return its number."""
     number = len(scenes)
     scenes.append({})
-    following = (*drawing.tops[1:], drawing.height)
+    following = (*drawing.tops[1:], drawing.length)
     bottoms = [top + height for top, height in zip(drawing.tops, drawing.heights, strict=True)]
     scenes[number] = {
-        "boxes": [_box(placed, scenes) for placed in drawing.boxes],
+        "right": drawing.is_right,
+        "boxes": [_box(drawing, placed, scenes) for placed in drawing.boxes],
         "rows": drawing.rows,
         "centres": drawing.centres,
         "gaps": [round(top - end, 1) for top, end in zip(following, bottoms, strict=True)],
@@ -114,7 +116,7 @@ def _scene(drawing: Drawing, scenes: list[dict[str, Any]]) -> int:
     return number
 
 
-def _box(placed: Placed, scenes: list[dict[str, Any]]) -> dict[str, Any]:
+def _box(drawing: Drawing, placed: Placed, scenes: list[dict[str, Any]]) -> dict[str, Any]:
     box = placed.box
     width, height = closed_size(box)
     words = " ".join((box.title, *box.lines, *(f"#{tag}" for tag in box.tags), box.note))
@@ -129,7 +131,7 @@ def _box(placed: Placed, scenes: list[dict[str, Any]]) -> dict[str, Any]:
         "header": round(text_width(header, TITLE_SIZE) + 2 * PADDING + 20),
         "w": width,
         "h": height,
-        "base": placed.width,
+        "base": drawing.across(placed)[1],
         "open": box.is_open,
         "inner": _scene(placed.inner, scenes) if placed.inner is not None else -1,
     }

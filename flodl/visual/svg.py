@@ -41,7 +41,8 @@ def svg_text(part: Part, view: View | None = None) -> str:
         part: the graph.
         view: how much of it to show.
     """
-    return render(lay_out(assemble(part, view or View())))
+    view = view or View()
+    return render(lay_out(assemble(part, view), view.direction))
 
 
 def render(drawing: Drawing) -> str:
@@ -83,7 +84,7 @@ def scene_lines(drawing: Drawing) -> list[str]:
 
 
 def path_data(drawing: Drawing, number: int, start: int = 0) -> str:
-    """Return the path of a link: straight down beside boxes, curved only between layers.
+    """Return the path of a link: straight beside boxes, curved only between layers.
 
     Args:
         drawing: the drawing.
@@ -92,26 +93,40 @@ def path_data(drawing: Drawing, number: int, start: int = 0) -> str:
     """
     way = drawing.ways[number]
     row_of = drawing.row_of
-    source, target = drawing.boxes[way[0]], drawing.boxes[way[-1]]
-    end_x = drawing.centres[way[-1]] + drawing.ports[number]
-    end_y = target.y + drawing.ends[number]
+    begin, length = drawing.along(drawing.boxes[way[0]])
+    first, _ = drawing.along(drawing.boxes[way[-1]])
+    end = drawing.centres[way[-1]] + drawing.ports[number]
+    on = "H" if drawing.is_right else "V"
     if _is_cut(drawing, number):
-        return f"M{_n(end_x)} {_n(target.y - STUB)}V{_n(end_y)}"
-    bottom = _lower(drawing, way[start]) if start else source.y + source.height
-    parts = [f"M{_n(drawing.centres[way[start]])} {_n(bottom)}"]
+        return f"M{_at(drawing, end, first - STUB)}{on}{_n(first + drawing.ends[number])}"
+    bottom = _lower(drawing, way[start]) if start else begin + length
+    parts = [f"M{_at(drawing, drawing.centres[way[start]], bottom)}"]
     for one, two in itertools.pairwise(way[start:]):
         leave, stop = _lower(drawing, one), drawing.tops[row_of[two]]
-        x, to = drawing.centres[one], end_x if two == way[-1] else drawing.centres[two]
-        middle = _n((leave + stop) / 2)
+        here, to = drawing.centres[one], end if two == way[-1] else drawing.centres[two]
+        middle = (leave + stop) / 2
         if leave > bottom:
-            parts.append(f"V{_n(leave)}")
-        if abs(x - to) < 0.5:
-            parts.append(f"V{_n(stop)}")
+            parts.append(f"{on}{_n(leave)}")
+        if abs(here - to) < 0.5:
+            parts.append(f"{on}{_n(stop)}")
         else:
-            parts.append(f"C{_n(x)} {middle} {_n(to)} {middle} {_n(to)} {_n(stop)}")
+            bend = ((here, middle), (to, middle), (to, stop))
+            parts.append("C" + " ".join(_at(drawing, *corner) for corner in bend))
         bottom = stop
-    parts.append(f"V{_n(end_y)}")
+    parts.append(f"{on}{_n(first + drawing.ends[number])}")
     return "".join(parts)
+
+
+def _at(drawing: Drawing, across: float, along: float) -> str:
+    """Return x and y of a place, as text."""
+    x, y = drawing.point(across, along)
+    return f"{_n(x)} {_n(y)}"
+
+
+def _arrow(drawing: Drawing, style: str, across: float, along: float) -> str:
+    """Return the head of an arrow with its tip at a place."""
+    sides = "l-7 -3.5v7z" if drawing.is_right else "l-3.5 -7h7z"
+    return f'<path class="{style}" d="M{_at(drawing, across, along)}{sides}"/>'
 
 
 def _lower(drawing: Drawing, item: int) -> float:
@@ -155,24 +170,28 @@ def _link(drawing: Drawing, number: int, start: int, stub: str | None) -> str:
     way = drawing.ways[number]
     if stub == "":
         return ""
-    x, y = drawing.centres[way[-1]] + drawing.ports[number], drawing.boxes[way[-1]].y
-    arrow = f'<path class="fd-a" d="M{_n(x)} {_n(y + drawing.ends[number])}l-3.5 -7h7z"/>'
+    end = drawing.centres[way[-1]] + drawing.ports[number]
+    first, _ = drawing.along(drawing.boxes[way[-1]])
+    arrow = _arrow(drawing, "fd-a", end, first + drawing.ends[number])
     path = f'<path class="fd-e" d="{path_data(drawing, number, start)}"/>'
     label = stub or drawing.scene.links[number].label
     if not label:
         return path + arrow
-    text = f'<text class="fd-m" x="{_n(x)}" y="{_n(y - STUB - 3)}">{escape(label)}</text>'
-    return path + arrow + text
+    x, y = drawing.point(end, first - STUB - 3)
+    left = (text_width(label, 11) / 2, -4.0) if drawing.is_right else (0.0, 0.0)
+    place = f'x="{_n(x - left[0])}" y="{_n(y - left[1])}"'
+    return f'{path}{arrow}<text class="fd-m" {place}>{escape(label)}</text>'
 
 
 def _carried(drawing: Drawing, number: int) -> str:
     points = corners(drawing, number)
     way = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
     x, y = points[-1]
+    across, along = (y, x) if drawing.is_right else (x, y)
     name = escape(drawing.scene.carried[number].label)
     return (
         f'<path class="fd-c" d="M{way}"><title>state {name}, for the next call</title></path>'
-        f'<path class="fd-d" d="M{_n(x)} {_n(y)}l-3.5 -7h7z"/>'
+        f"{_arrow(drawing, 'fd-d', across, along)}"
     )
 
 

@@ -63,7 +63,7 @@ def draw(request: Request) -> Response:
             str(problem),
             "draw it without --heat" if measured else f"name another model of {request.file.name}",
         ) from problem
-    look = View(fold=request.fold, depth=request.depth)
+    look = View(fold=request.fold, depth=request.depth, direction=request.direction)
     diff = None
     if request.before:
         diff = compare(read_facts(request.before), _facts(subject))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, final
 
 Heat = Literal["none", "time", "backward", "memory"]
+Direction = Literal["down", "right"]
 Printed = Literal["text", "summary", "values", "sizes", "rows", "facts", "diff", "changes"]
 Format = Literal["svg", "html", "dot", "mermaid"] | Printed
 
@@ -28,6 +29,7 @@ class Request:
         heat: the measure that the colours show.
         depth: the levels of nested graphs that are open.
         fold: whether repeated blocks are drawn once; `None` leaves it to the size.
+        direction: the way from inputs to outputs.
         before: the facts of the model to compare with, as the format `facts` gives them; empty for none.
     """
 
@@ -38,6 +40,7 @@ class Request:
     heat: Heat
     depth: int
     fold: bool | None
+    direction: Direction
     before: str = ""
 
 
@@ -94,6 +97,7 @@ def read_request(path: Path) -> Request:
         heat=fields["heat"],
         depth=fields["depth"],
         fold=fields["fold"],
+        direction=fields["direction"],
         before=fields["before"],
     )
 

@@ -1,6 +1,7 @@
 """`fdl graph` as a process: pictures of a file's models, and what people see when it cannot draw."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -89,6 +90,14 @@ def test_every_format_is_written(fdl, folder):
     assert (folder / "out" / "a.html").read_text().startswith("<!doctype html>")
     assert (folder / "a.dot").read_text().startswith("digraph")
     assert (folder / "a.mmd").read_text().startswith("flowchart TD")
+
+
+def test_graph_direction_right_draws_a_wide_picture(fdl, folder):
+    done = fdl("graph", "model.py:ready", "--svg", "wide.svg", "--direction", "right")
+    assert done.returncode == 0, done.stderr
+    size = re.search(r'width="([\d.]+)" height="([\d.]+)"', (folder / "wide.svg").read_text())
+    assert float(size[1]) > float(size[2])
+    assert fdl("graph", "model.py:ready", "--svg", "b.svg", "--direction", "up").returncode == 2
 
 
 def test_the_example_decides_what_is_made_and_drawn(fdl, folder):

@@ -15,7 +15,8 @@ from flodl.visual.ranking import rank
 from flodl.visual.scene import Box, Link, Scene
 from flodl.visual.svg import path_data, render, shared_starts
 
-NUMBER = re.compile(r"([MVC])([-\d. ]+)")
+NUMBER = re.compile(r"([MVHC])([-\d. ]+)")
+DIRECTIONS = st.sampled_from(["down", "right"])
 
 
 @st.composite
@@ -44,7 +45,7 @@ def overlap(one, two):
 
 
 def points(path, steps=12):
-    """Return points along a path of `M`, `V` and `C` commands."""
+    """Return points along a path of `M`, `V`, `H` and `C` commands."""
     x = y = 0.0
     for command, text in NUMBER.findall(path):
         numbers = [float(each) for each in text.split()]
@@ -54,6 +55,10 @@ def points(path, steps=12):
             for step in range(1, steps + 1):
                 yield x, y + (numbers[0] - y) * step / steps
             y = numbers[0]
+        elif command == "H":
+            for step in range(1, steps + 1):
+                yield x + (numbers[0] - x) * step / steps, y
+            x = numbers[0]
         else:
             ends = [(x, y), *zip(numbers[::2], numbers[1::2], strict=True)]
             for step in range(1, steps + 1):
@@ -72,7 +77,7 @@ def check(drawing):
     for placed in drawing.boxes:
         assert placed.x >= -0.2
         assert placed.x + placed.width <= drawing.width + 0.2
-        assert placed.y >= 0
+        assert placed.y >= -0.2
         assert placed.y + placed.height <= drawing.height + 0.2
         if placed.inner is not None:
             assert placed.inner.width <= placed.width
@@ -91,33 +96,46 @@ def check(drawing):
                 assert not inside, (link, box.box.title)
 
 
-@given(scenes())
-def test_boxes_do_not_overlap_and_links_avoid_them(scene):
-    check(lay_out(scene))
+@given(scenes(), DIRECTIONS)
+def test_boxes_do_not_overlap_and_links_avoid_them(scene, direction):
+    check(lay_out(scene, direction))
 
 
-@given(scenes())
-def test_every_link_ends_on_its_target_and_points_down(scene):
-    drawing = lay_out(scene)
+@given(scenes(), DIRECTIONS)
+def test_every_link_ends_on_its_target_and_points_in_the_direction(scene, direction):
+    drawing = lay_out(scene, direction)
     for number, link in enumerate(scene.links):
         source, target = drawing.boxes[link.source], drawing.boxes[link.target]
-        assert source.y + source.height < target.y
-        *_, (x, y) = points(path_data(drawing, number))
-        assert target.x <= x <= target.x + target.width
+        (before, length), (begin, _) = drawing.along(source), drawing.along(target)
+        assert before + length < begin
+        *_, end = points(path_data(drawing, number))
+        across, along = reversed(end) if direction == "right" else end
+        edge, span = drawing.across(target)
+        assert edge <= across <= edge + span
         is_open = target.inner is not None and target.box.is_open
         radius = corner_radius(target.box, target.height, is_open=is_open)
-        left, right = target.x + radius, target.x + target.width - radius
-        if left <= x <= right:
-            assert abs(y - target.y) < 0.2
+        left, right = edge + radius, edge + span - radius
+        if left <= across <= right:
+            assert abs(along - begin) < 0.2
         else:
             # Between the middle of the corner and its outline there is one radius.
-            middle = left if x < left else right
-            assert abs(math.hypot(x - middle, y - target.y - radius) - radius) < 0.2
+            middle = left if across < left else right
+            assert abs(math.hypot(across - middle, along - begin - radius) - radius) < 0.2
 
 
-@given(scenes(most=12))
-def test_the_picture_is_xml_with_a_title_on_every_box(scene):
-    tree = ET.fromstring(render(lay_out(scene)))
+@given(scenes(depth=0))
+def test_drawing_to_the_right_has_the_layers_of_one_that_goes_down(scene):
+    down, right = lay_out(scene), lay_out(scene, "right")
+    assert right.rows == down.rows
+    assert right.ways == down.ways
+    assert [(box.width, box.height) for box in right.boxes] == [
+        (box.width, box.height) for box in down.boxes
+    ]
+
+
+@given(scenes(most=12), DIRECTIONS)
+def test_the_picture_is_xml_with_a_title_on_every_box(scene, direction):
+    tree = ET.fromstring(render(lay_out(scene, direction)))
     name = "{http://www.w3.org/2000/svg}"
     groups = [each for each in tree.iter(f"{name}g") if each.get("class", "").startswith("fd-")]
 

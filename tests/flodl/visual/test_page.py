@@ -85,9 +85,11 @@ def overlaps(scene):
 
 
 @pytest.mark.skipif(BROWSER is None, reason="there is no chromium on the PATH")
-def test_boxes_open_close_and_are_found(tmp_path):
+@pytest.mark.parametrize("direction", ["down", "right"])
+def test_boxes_open_close_and_are_found(tmp_path, direction):
     page = tmp_path / "page.html"
-    page.write_text(html_text(part_of(Outer()), View()).replace("</body>", PROBE))
+    view = View(direction=direction)
+    page.write_text(html_text(part_of(Outer()), view).replace("</body>", PROBE))
     done = subprocess.run(
         [BROWSER, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()],
         capture_output=True,
@@ -101,6 +103,9 @@ def test_boxes_open_close_and_are_found(tmp_path):
     for scene in (*report["closed"], *report["open"]):
         assert overlaps(scene) == []
     (outer, *_) = report["open"]
+    # Inputs, two nested graphs, two sums and the output: six or seven layers follow each other.
+    wide, high = (max(b[i + 2] for b in outer) - min(b[i] for b in outer) for i in (0, 1))
+    assert (wide > high) == (direction == "right")
     for scene in report["open"][1:]:
         assert any(
             all(b[0] <= x[0] and x[2] <= b[2] and b[1] <= x[1] and x[3] <= b[3] for x in scene)

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import flodl
 from flodl import (
     Add,
     Flow,
@@ -208,6 +209,26 @@ def test_mermaid_defines_what_it_links():
     assert text.count("subgraph") == text.count("end\n")
 
 
+def test_pictures_to_the_right_are_wide_and_those_that_go_down_are_high():
+    view = flodl.view(Net())
+    sizes = {}
+    for direction in ("down", "right"):
+        for text in (view.svg(direction=direction, depth=1), view.svg(direction=direction)):
+            width, height = re.search(r'width="([\d.]+)" height="([\d.]+)"', text).groups()
+            sizes.setdefault(direction, []).append(float(width) / float(height))
+        (data,) = re.findall(r'id="fd-data">(.*?)</script>', view.html(direction=direction))
+        assert {scene["right"] for scene in json.loads(data)} == {direction == "right"}
+    assert max(sizes["down"]) < 1 < min(sizes["right"])
+    assert view.svg() == view.svg(direction="down")
+    assert view.mermaid(direction="right").startswith("flowchart LR\n")
+    assert view.mermaid().startswith("flowchart TD\n")
+
+
+def test_picture_in_an_unknown_direction_names_the_known_ones():
+    with pytest.raises(ValueError, match="goes `down` or `right`, not 'left'"):
+        flodl.view(Net()).svg(direction="left")
+
+
 def test_a_profile_colours_the_slow_step():
     graph = FlowBuilder.from_(nn.Linear(4, 4)).through(Sleepy()).tag("slow").build()
     with pytest.raises(GraphError, match="enable_profiling"):
@@ -378,13 +399,15 @@ def test_states_lead_back_to_where_they_are_read():
     assert all(f"n{end} [label=" in dot for pair in back for end in pair), "no phantom nodes"
 
 
-def test_the_way_back_meets_no_box_and_stays_in_the_picture():
-    drawing = lay_out(assemble(part_of(recurrent()), View()))
+@pytest.mark.parametrize("direction", ["down", "right"])
+def test_the_way_back_meets_no_box_and_stays_in_the_picture(direction):
+    drawing = lay_out(assemble(part_of(recurrent()), View()), direction)
     for number, link in enumerate(drawing.scene.carried):
         ends = {link.source, link.target}
         for (x, y), (to_x, to_y) in itertools.pairwise(corners(drawing, number)):
-            assert min(x, to_x) >= 0
+            assert min(x, to_x, y, to_y) >= 0
             assert max(y, to_y) <= drawing.height
+            assert max(x, to_x) <= drawing.width
             for index, box in enumerate(drawing.boxes):
                 apart = (
                     max(x, to_x) <= box.x
