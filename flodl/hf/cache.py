@@ -125,6 +125,15 @@ def store(folder: Path, name: str, record: dict[str, Any]) -> None:
     Path(file.name).replace(folder / f"{name}.json")
 
 
+def _reason(done: subprocess.CompletedProcess[bytes]) -> str:
+    """Return the error of `fdl ... --json` with its cure, or the end of what a crash has written."""
+    try:
+        error = json.loads(done.stdout)["error"]
+        return f"{error['message']}\nhint: {error['hint']}"
+    except (ValueError, KeyError, TypeError):
+        return done.stderr.decode(errors="replace")[-1000:]
+
+
 def _port(original: Path, folder: Path, name: str) -> dict[str, str]:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as work:
@@ -140,7 +149,7 @@ def _port(original: Path, folder: Path, name: str) -> dict[str, str]:
         if done.returncode != 0 or not target.is_file():
             raise HuggingFaceError(
                 f"fdl port could not port {original} (exit {done.returncode}); type: {' '.join(command)}"
-                f"\n{done.stderr.decode(errors='replace')[-1000:]}"
+                f"\n{_reason(done)}"
             )
         target.replace(folder / f"{name}.py")
     (outcome,) = json.loads(done.stdout)["data"]["files"]
