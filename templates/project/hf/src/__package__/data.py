@@ -19,8 +19,8 @@ def make_dataset(config: DataConfig, seed: int, split: str) -> TensorDataset:
     chances = (topics[labels] / max(config.noise, 1e-3)).softmax(1)
     tokens = 2 + torch.multinomial(chances, config.features, replacement=True, generator=rng)
     tokens[:, 0] = START
-    lengths = torch.randint(config.features // 2, config.features + 1, (count, 1), generator=rng)
-    tokens[torch.arange(config.features) >= lengths.clamp(2)] = PADDING
+    sizes = torch.randint(4 * config.features // 5, config.features + 1, (count, 1), generator=rng)
+    tokens[torch.arange(config.features) >= sizes] = PADDING
     return TensorDataset(tokens, (tokens != PADDING).long(), labels)
 
 
