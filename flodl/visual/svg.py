@@ -123,10 +123,10 @@ def _at(drawing: Drawing, across: float, along: float) -> str:
     return f"{_n(x)} {_n(y)}"
 
 
-def _arrow(drawing: Drawing, style: str, across: float, along: float) -> str:
+def _arrow(drawing: Drawing, style: str, x: float, y: float) -> str:
     """Return the head of an arrow with its tip at a place."""
     sides = "l-7 -3.5v7z" if drawing.is_right else "l-3.5 -7h7z"
-    return f'<path class="{style}" d="M{_at(drawing, across, along)}{sides}"/>'
+    return f'<path class="{style}" d="M{_n(x)} {_n(y)}{sides}"/>'
 
 
 def _lower(drawing: Drawing, item: int) -> float:
@@ -172,26 +172,27 @@ def _link(drawing: Drawing, number: int, start: int, stub: str | None) -> str:
         return ""
     end = drawing.centres[way[-1]] + drawing.ports[number]
     first, _ = drawing.along(drawing.boxes[way[-1]])
-    arrow = _arrow(drawing, "fd-a", end, first + drawing.ends[number])
+    arrow = _arrow(drawing, "fd-a", *drawing.point(end, first + drawing.ends[number]))
     path = f'<path class="fd-e" d="{path_data(drawing, number, start)}"/>'
     label = stub or drawing.scene.links[number].label
     if not label:
         return path + arrow
     x, y = drawing.point(end, first - STUB - 3)
-    left = (text_width(label, 11) / 2, -4.0) if drawing.is_right else (0.0, 0.0)
-    place = f'x="{_n(x - left[0])}" y="{_n(y - left[1])}"'
-    return f'{path}{arrow}<text class="fd-m" {place}>{escape(label)}</text>'
+    if (
+        drawing.is_right
+    ):  # texts are centred: this one ends before the link, in the middle of its line
+        x, y = x - text_width(label, 11) / 2, y + 4
+    text = f'<text class="fd-m" x="{_n(x)}" y="{_n(y)}">{escape(label)}</text>'
+    return path + arrow + text
 
 
 def _carried(drawing: Drawing, number: int) -> str:
     points = corners(drawing, number)
     way = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
-    x, y = points[-1]
-    across, along = (y, x) if drawing.is_right else (x, y)
     name = escape(drawing.scene.carried[number].label)
     return (
         f'<path class="fd-c" d="M{way}"><title>state {name}, for the next call</title></path>'
-        f"{_arrow(drawing, 'fd-d', across, along)}"
+        f"{_arrow(drawing, 'fd-d', *points[-1])}"
     )
 
 
