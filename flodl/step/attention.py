@@ -1,4 +1,4 @@
-"""Attention as compilers take it: without weights that nobody reads, and without an empty cache."""
+"""Attention as compilers take it: without weights that are never read, and without an empty cache."""
 
 from __future__ import annotations
 

@@ -343,9 +343,8 @@ class Tiering:
             return
         attempt.keep_matching()
         batches = list(attempt.batches)
-        if (
-            len(batches) < _PROOF_STEPS
-        ):  # a loader has filled their memory again, and they are now others
+        # A loader may have filled the memory of a batch again, which then has other values.
+        if len(batches) < _PROOF_STEPS:
             return
         attempt.batches.clear()
         attempt.evidence = prove(self._eager, binding.layout, made, batches)

@@ -211,7 +211,7 @@ def cut_out(
 def _is_literal(constant: fx.Node) -> bool:
     """Return True if a constant was made in the step, as in `torch.tensor(3)`.
 
-    Others can be exchanged by a program, which nobody would notice.
+    A program can exchange others between two steps, without a trace.
     """
     made = torch.ops.aten.lift_fresh_copy.default
     return all(user.target is made for user in constant.users)
