@@ -7,7 +7,7 @@ from abc import ABCMeta
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import isfunction
-from typing import TYPE_CHECKING, Any, Self, TypeVar, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, final
 
 import torch
 from torch import nn
@@ -388,17 +388,21 @@ def describe(module: Any) -> bool:
     owners = tuple(dict.fromkeys(map(type, module.modules())))
     if _live(kind) or not is_describable(definition.function, owners):
         return False
-    described = [_described(module, definition, training) for training in (True, False)]
-    both = [each for each in described if each is not None]
-    if len(both) != 2:
+    first = _described(module, definition, training=True)
+    if first is None:
         return False
+    both = [first]
+    if first.mode_is_read:
+        second = _described(module, definition, training=False)
+        if second is None:
+            return False
+        if second.spec != first.spec:
+            both.append(second)
     plans = module._flodl_plans[definition.key]
-    if both[0][0] == both[1][0]:
-        both = both[:1]
-    for training, (spec, constants, names) in zip((True, False), both, strict=False):
-        held = spec if len(both) == 1 else _for_mode(spec, training)
-        program = CompiledPlan(held, constants, definition.title)
-        program.names = names
+    for training, each in zip((True, False), both, strict=False):
+        held = each.spec if len(both) == 1 else _for_mode(each.spec, training)
+        program = CompiledPlan(held, each.constants, definition.title)
+        program.names = each.names
         plans.add(program)
     return True
 
@@ -409,9 +413,26 @@ def rebuild(module: Any) -> None:
     describe(module)
 
 
+@final
+class _Description(NamedTuple):
+    """A flow in one mode; where it does not read the mode, in both.
+
+    Attributes:
+        spec: the graph.
+        constants: the objects that it mentions, by name.
+        names: the attributes that it read.
+        mode_is_read: whether it may be another one in the other mode.
+    """
+
+    spec: GraphSpec
+    constants: dict[str, object]
+    names: frozenset[str]
+    mode_is_read: bool
+
+
 def _described(
-    module: FlowModule, definition: Definition, training: bool
-) -> tuple[GraphSpec, dict[str, object], frozenset[str]] | None:
+    module: FlowModule, definition: Definition, *, training: bool
+) -> _Description | None:
     """Describe a flow in one mode without values; `None` if it needs any."""
     before = module.training
     module.__dict__["training"] = training
@@ -431,7 +452,12 @@ def _described(
         tracer.release()
     if not tracer.encoder.portable:
         return None
-    return spec, tracer.encoder.constants, frozenset(tracer.sources.names)
+    return _Description(
+        spec=spec,
+        constants=tracer.encoder.constants,
+        names=frozenset(tracer.sources.names),
+        mode_is_read=tracer.sources.hooks.mode_is_read,
+    )
 
 
 def record_call(module: FlowModule, definition: Definition, inputs: tuple[Any, ...]) -> Any:

@@ -47,17 +47,24 @@ class Hooks:
 
     Attributes:
         lines: the loggers whose lines are steps of the trace.
+        mode_is_read: whether the flow may have read the mode (`training`) of its own module.
     """
 
     def __init__(self) -> None:
         self._kinds: list[type] = []
         self.lines = LogLines()
+        self.mode_is_read = False
 
     def add(self, kind: type) -> None:
         """Let reads and writes of attributes of a class's objects report to the tracer."""
         if kind not in self._kinds and is_hookable(kind):
             self._kinds.append(kind)
             install(kind)
+
+    def add_own(self, kind: type) -> None:
+        """Add the class of the module itself; of one without hooks, no read of the mode is seen."""
+        self.add(kind)
+        self.mode_is_read |= kind not in self._kinds
 
     def remove(self) -> None:
         """Take the hooks off again."""
@@ -145,6 +152,7 @@ def is_ours(file: str) -> bool:
 
 def _is_read_by_the_flow(tracer: Tracer, owner: Any, name: str, code: CodeType) -> bool:
     if name in _UNGUARDED and owner is tracer.module:
+        tracer.sources.hooks.mode_is_read = True
         return False
     if tracer.sources.source_of(owner) is None or code in _MACHINERY:
         return False
@@ -152,4 +160,8 @@ def _is_read_by_the_flow(tracer: Tracer, owner: Any, name: str, code: CodeType) 
     if is_ours(file):
         return False
     # torch reads the tables of a module through its `__dict__`; a flow's `vars(x)` is a read.
-    return not (name == "__dict__" and file.startswith(_TORCH_FOLDER))
+    if name != "__dict__":
+        return True
+    is_read = not file.startswith(_TORCH_FOLDER)
+    tracer.sources.hooks.mode_is_read |= is_read and owner is tracer.module
+    return is_read

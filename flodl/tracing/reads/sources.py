@@ -587,7 +587,7 @@ class Sources:
 def traced_reads(tracer: Tracer, function: Any) -> Iterator[None]:
     """Report reads of the traced module, and of all that it leads to, until the block ends."""
     try:
-        tracer.sources.hooks.add(type(tracer.module))
+        tracer.sources.hooks.add_own(type(tracer.module))
         tracer.sources.hooks.lines.listen(logging.root)
         tracer.sources.function(function, is_flow=True)
         tracer.sources.class_reads(function, tracer.module)
