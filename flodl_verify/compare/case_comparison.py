@@ -203,6 +203,9 @@ class CaseComparison:
         for label, packed in able.scales:
             scaled = replace(able.plan, mode="eval", inputs=packed, seed=120)
             self._compare_call(pair, scaled, names.EVAL, f"eval, {label}")
+        for label, packed in _whole(able, is_due=not able.heavy):
+            every = replace(evaluate, inputs=packed, seed=114)
+            self._compare_call(pair, every, names.SIZES, f"eval, {label}")
         self._compare_call(pair, replace(able.plan, seed=112), names.TRAIN, "train after eval")
         self._compare_call(pair, replace(evaluate, seed=113), names.EVAL, "eval after train")
 
@@ -221,6 +224,9 @@ class CaseComparison:
         self._compare_call(pair, evaluate, names.EVAL, "eval with moved weights")
         train = replace(able.plan, seed=211)
         self._compare_call(pair, train, names.TRAIN, "train with moved weights")
+        for label, packed in _whole(able, is_due=not able.heavy):
+            every = replace(able.plan, inputs=packed, seed=212)
+            self._compare_call(pair, every, names.SIZES, f"train, {label}")
         if able.plan.backward:
             # Last: after steps on different gradients everything differs.
             self._compare_steps(pair, able.plan.inputs)
@@ -238,8 +244,10 @@ class CaseComparison:
         for number in range(2):
             call = replace(able.plan, seed=200 + number)
             self._compare_call(pair, call, names.TRAIN, f"train, call {number + 1}")
-        whole = () if able.whole is None else (("all of the inputs", able.whole),)
-        for check, variants in ((names.BATCH, able.batch), (names.SIZES, whole)):
+        for check, variants in (
+            (names.BATCH, able.batch),
+            (names.SIZES, _whole(able, is_due=True)),
+        ):
             for label, packed in variants:
                 other = replace(evaluate, inputs=packed)
                 self._compare_call(pair, other, check, f"eval, {label}")
@@ -411,6 +419,11 @@ class CaseComparison:
         for section, first in seen.items():
             mismatches = find_mismatches(first, found[section], section)
             self._results.compared(names.STEPS, mismatches, where)
+
+
+def _whole(able: FoundAbilities, *, is_due: bool) -> tuple[tuple[str, int], ...]:
+    """Return all of the inputs that were found, where calls are made with less of them."""
+    return (("all of the inputs", able.whole),) if is_due and able.whole is not None else ()
 
 
 def _check_of(section: str, check: str, call: Plan) -> str:

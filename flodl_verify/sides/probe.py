@@ -19,6 +19,7 @@ from flodl_verify.sides.variants import (
     batch_variants,
     optional_variants,
     scaled_variants,
+    short_batches,
     shrunk_variants,
     size_variants,
 )
@@ -35,6 +36,8 @@ MAX_SIZE_TRIES = 8
 MAX_OPTIONS = 6
 # A model that needs this long for building, one step and one evaluation is called less often.
 HEAVY_S = 0.6
+# One that needs this long for two of each is called as often as others, but mostly on few rows.
+LARGE_S = 0.1
 
 
 UnusableCode = Literal["original-raises", "no-tensor-output", "nan-output", "not-deterministic"]
@@ -64,7 +67,7 @@ class Abilities:
     """The most demanding call that the original takes, and other inputs that it takes as well.
 
     `no_backward` says why a call is without backward pass; it is empty when there is one. A `heavy` model
-    is called less often, and on less: `whole` are the inputs that were found, where `plan` has less.
+    is called less often. `whole` are the inputs that were found, where `plan` has less.
     """
 
     plan: Call
@@ -86,16 +89,18 @@ def probe_original(original: Side, case: Case, run: Runner) -> Abilities:
     """
     started = time.process_time()
     plan, no_backward, used_subject = _most_demanding_call(original, case, run)
-    heavy = time.process_time() - started > 2 * HEAVY_S
+    spent = time.process_time() - started
+    heavy = spent > 2 * HEAVY_S
 
     def find() -> Abilities:
         # Building a heavy model takes longer than calling it.
         subject = used_subject if heavy else Subject.build(original, case.construction)
         arguments = unpack(case.inputs, original)
         small: Accepted = ()
-        if heavy:
+        if spent > LARGE_S:
             # A found case may be large: compare on less of it, and once on all.
-            small = _accepted(subject, plan, shrunk_variants(arguments), 1)
+            less = shrunk_variants(arguments) if heavy else short_batches(arguments)
+            small = _accepted(subject, plan, less, 1)
         if small:
             arguments = unpack(small[0][1], original)
         forward = subject.model.forward
@@ -207,4 +212,4 @@ def _accepted(subject: Subject, plan: Call, variants: Iterable[Variant], most: i
 
 
 def _runs(subject: Subject, call: Call) -> bool:
-    return not isinstance(attempt(lambda: subject.call(call)), Failure)
+    return not isinstance(attempt(lambda: subject.rehearse(call)), Failure)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import zlib
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, final
@@ -30,8 +30,8 @@ from flodl_verify.values.snapshot import (
 BUILD_SEED = 4321
 LEARNING_RATE = 0.01
 _NO_STATE = MODULE_FIELDS | FLOW_FIELDS
-# Noise of so many numbers is kept for the next call; a large one is drawn again, to save memory.
-_KEPT_NOISE = 1 << 15
+# So many numbers of noise are kept for the next calls, 64 MB at most; larger ones are drawn again.
+_KEPT_NUMBERS = 1 << 23
 _MISSING = "<missing>"
 
 AttributeNames = tuple[tuple[str, tuple[str, ...]], ...]
@@ -101,8 +101,7 @@ class Subject:
 
     def call(self, call: Call, attribute_names: AttributeNames | None = None) -> Observation:
         """Call the model and freeze everything that the call could have changed."""
-        self.model.train(call.mode == "train")
-        nn.Module.zero_grad(self.model)  # an override may take no arguments
+        self._begin(call)
         arguments, leaves = self._arguments(call)
         before = {path: dict(vars(module)) for path, module in raw.named_modules(self.model)}
         freezer = self._freezer_of(arguments)
@@ -137,6 +136,22 @@ class Subject:
             num_differentiable=len(differentiable),
             unread=unread,
         )
+
+    def rehearse(self, call: Call) -> None:
+        """Do what `call` does, with the backward pass, and look at nothing but the output."""
+        self._begin(call)
+        (args, kwargs), _ = self._arguments(call)
+        seed_all(call.seed)
+        with torch.set_grad_enabled(call.grad_mode):
+            tree = Freezer().flatten(self.model(*args, **kwargs), "output", draw=True)
+        if call.backward and any(item.requires_grad for _, item in tree.tensors()):
+            raw.backward(scalar_loss(tree))
+            for _, parameter in raw.named_parameters(self.model):
+                raw.set_grad(parameter, None)
+
+    def _begin(self, call: Call) -> None:
+        self.model.train(call.mode == "train")
+        nn.Module.zero_grad(self.model)  # an override may take no arguments
 
     def call_method(self, name: str, arguments: Packed) -> dict[str, Snapshot]:
         """Call a method from outside, in eval mode; return its result and the random draws."""
@@ -341,17 +356,40 @@ def _noise(name: str, like: torch.Tensor) -> torch.Tensor:
 
 def _fixed_noise(seed: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Return the same normal noise for the same seed; callers must not write into it."""
-    small = math.prod(shape) <= _KEPT_NOISE
-    return _kept_noise(seed, shape, dtype) if small else _drawn_noise(seed, shape, dtype)
+    return _KEPT.noise(seed, shape, dtype)
 
 
-def _drawn_noise(seed: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator, dtype=dtype)
+@final
+class KeptNoise:
+    """Normal noise by seed, shape and type, of which the latest is kept up to a number of numbers.
+
+    A class is called some fifty times, each time with noise for the same outputs and weights.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[tuple[int, tuple[int, ...], torch.dtype], torch.Tensor] = (
+            OrderedDict()
+        )
+        self.size = 0
+
+    def noise(self, seed: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        """Return the noise, which callers must not write into."""
+        key = seed, shape, dtype
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        generator = torch.Generator().manual_seed(seed)
+        drawn = torch.randn(shape, generator=generator, dtype=dtype)
+        self._kept[key] = drawn
+        self.size += math.prod(shape)
+        while self.size > self._most:
+            (_, oldest, _), _ = self._kept.popitem(last=False)
+            self.size -= math.prod(oldest)
+        return drawn
 
 
-# A class is called some fifty times, each time with noise for the same outputs and weights.
-_kept_noise = functools.lru_cache(maxsize=256)(_drawn_noise)
+_KEPT = KeptNoise(_KEPT_NUMBERS)
 
 
 def _perturb_statistics(name: str, module: nn.Module) -> None:

@@ -15,6 +15,8 @@ from flodl_verify.values.snapshot import tensors_in
 # Of the length of a sequence or the side of an image.
 _PARTS = (4, 2)
 _MULTIPLE = 32
+# Four rows show what rows do to each other; it may also be a sequence, which is then no trifle.
+_FEW_ROWS = 4
 
 
 @final
@@ -45,6 +47,14 @@ def batch_variants(arguments: Arguments) -> Iterator[Variant]:
             yield _rebatched(arguments, dim, size, 2 * size)
             if size > 2:
                 yield _rebatched(arguments, dim, size, 2)
+
+
+def short_batches(arguments: Arguments) -> Iterator[Variant]:
+    """Yield the arguments with few rows, where they have more than twice as many."""
+    tensors = [item for _, item in tensors_in(arguments) if item.dim() > 0]
+    for size in dict.fromkeys(item.shape[0] for item in tensors):
+        if size > 2 * _FEW_ROWS:
+            yield _rebatched(arguments, 0, size, _FEW_ROWS)
 
 
 def shrunk_variants(arguments: Arguments) -> Iterator[Variant]:

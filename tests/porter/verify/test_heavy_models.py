@@ -10,7 +10,7 @@ import torch
 from flodl_verify.compare.case_comparison import CaseComparison
 from flodl_verify.sandbox.attempt import OutOfTimeError
 from flodl_verify.sides import probe
-from flodl_verify.sides.variants import shrunk_variants
+from flodl_verify.sides.variants import short_batches, shrunk_variants
 from tests.porter.verify.examining import EXAMPLES, examine_files, statuses
 from tests.porter.verify.mutations import ALL
 from tests.porter.verify.test_mutations import ORIGINAL, PORTED, examine_mutation
@@ -85,3 +85,56 @@ def test_what_has_one_length_is_cut_together_and_masks_stay_causal() -> None:
     short, causal = first.arguments[0]
     assert short.shape == (2, 64)
     assert torch.equal(causal, torch.ones(64, 64).tril())
+
+
+ROWS = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        if {condition}:
+            return self.fc(x) + 1
+        return self.fc(x)
+"""
+
+
+def of_rows(tmp_path: Path, condition: str):
+    first, second = tmp_path / "net.py", tmp_path / "net_flodl.py"
+    first.write_text(ROWS.format(condition="False"), encoding="utf-8")
+    second.write_text(ROWS.format(condition=condition), encoding="utf-8")
+    examples = ("Net(): torch.randn(20, 4)",)
+    return examine_files(first, second, ("Net",), workdir=tmp_path / "work", examples=examples)[
+        "Net"
+    ]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "len(x) == 20 and self.training",
+        "len(x) == 20 and not self.training",
+        "len(x) == 4 and not self.training",
+        "len(x) == 4 and self.training",
+    ],
+)
+def test_large_model_is_compared_on_few_rows_and_on_all(condition, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(probe, "LARGE_S", -1.0)
+    assert of_rows(tmp_path, condition)["status"] == "different"
+
+
+def test_small_model_is_not_compared_on_few_rows(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(probe, "LARGE_S", 1e6)
+    assert of_rows(tmp_path, "len(x) == 4")["status"] == "equal"
+
+
+@pytest.mark.parametrize(("rows", "wanted"), [(8, []), (9, [4]), (100, [4])])
+def test_short_batches_have_four_rows_of_more_than_eight(rows, wanted) -> None:
+    x, mask = torch.randn(rows, 3, 5), torch.ones(rows, 5)
+    found = [variant.arguments[0] for variant in short_batches(((x, mask), {}))]
+    assert [[len(each) for each in arguments] for arguments in found] == [[n, n] for n in wanted]
