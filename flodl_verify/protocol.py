@@ -15,6 +15,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol, final
 
 VERSION: Final = 2
+# The byte that asks the server for a process. Torch imports Dynamo with the first optimizer, for a second
+# and more (`torch._compile`), so the server imports it where workers will, and they inherit it.
+PLAIN: Final = b"p"
+OPTIMIZING: Final = b"o"
 Status = Literal["equal", "close", "different", "not-run"]
 STATUSES: tuple[Status, ...] = ("equal", "close", "different", "not-run")
 Task = Literal["check", "record", "curve"]

@@ -17,6 +17,7 @@ import contextlib
 import ctypes
 import gc
 import hashlib
+import importlib
 import os
 import secrets
 import shutil
@@ -38,7 +39,7 @@ import torch
 from flodl_verify.compare.remote import SideGoneError
 from flodl_verify.compare.rounds import examine
 from flodl_verify.compare.whole_run import run_whole
-from flodl_verify.protocol import ClassEvidence, Request, request_of
+from flodl_verify.protocol import OPTIMIZING, ClassEvidence, Request, request_of
 from flodl_verify.sandbox.containment import contained, limit_memory
 from flodl_verify.sandbox.isolated_import import Label
 from flodl_verify.sandbox.own_modules import hide
@@ -77,10 +78,22 @@ def serve(control: int, root: Path) -> None:
                 shutil.rmtree(root, ignore_errors=True)  # the tool may have been killed
                 return
             (descriptor,) = descriptors
+            if word == OPTIMIZING:
+                _import_dynamo()
             if os.fork() == 0:
                 connection.close()
                 _end_after(partial(judge, descriptor, root))
             os.close(descriptor)
+
+
+def _import_dynamo() -> None:
+    """Import what the first optimizer of a process imports: once here, and not in every worker."""
+    if "torch._dynamo" in sys.modules:
+        return
+    with contextlib.suppress(Exception):  # a worker that needs it reports the error
+        importlib.import_module("torch._dynamo")
+    gc.collect()
+    gc.freeze()
 
 
 def judge(descriptor: int, root: Path) -> None:

@@ -19,6 +19,8 @@ from fdl_cli.porter.verify.server import (
 )
 from flodl_verify.protocol import (
     NOT_RUN_REASONS,
+    OPTIMIZING,
+    PLAIN,
     STATUSES,
     CheckEvidence,
     ClassEvidence,
@@ -102,7 +104,7 @@ def run_task(
     """Run one task in a process; one that dies, hangs or lies is an answer, not an error."""
     started = time.monotonic()
     server = server_of(request.python, proof_environment())
-    connection = server.begin()
+    connection = server.begin(_first_word(request.original))
     answer = Answer()
     asked = Request(
         task=task,
@@ -137,6 +139,10 @@ def run_task(
     finally:
         connection.end(ended=ended)
     return answer
+
+
+def _first_word(script: Path) -> bytes:
+    return OPTIMIZING if b"optim" in script.read_bytes() else PLAIN
 
 
 def _take(

@@ -23,6 +23,7 @@ from typing import Any, final
 
 import fdl_cli
 from fdl_cli.system.process import end_server, start_server
+from flodl_verify.protocol import PLAIN
 
 MAX_MESSAGE_BYTES = 64 << 20
 MAX_RECORDING_BYTES = 256 << 20
@@ -71,12 +72,16 @@ class Server:
         """Whether the server can take a task."""
         return self._owner == os.getpid() and self._child.poll() is None
 
-    def begin(self) -> "Connection":
-        """Return a connection to a new task; one of a server that has ended says nothing."""
+    def begin(self, word: bytes = PLAIN) -> "Connection":
+        """Return a connection to a new task; one of a server that has ended says nothing.
+
+        Args:
+            word: `OPTIMIZING` where workers are likely to make optimizers, else `PLAIN`.
+        """
         ours, theirs = socket.socketpair()
         with theirs, self._lock, contextlib.suppress(OSError):
             packed = array.array("i", [theirs.fileno()])
-            self._control.sendmsg([b"t"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, packed)])
+            self._control.sendmsg([word], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, packed)])
         return Connection(ours)
 
     def trouble(self) -> str:

@@ -159,6 +159,14 @@ def test_inputs_come_from_a_recorded_run_of_the_script(tmp_path: Path) -> None:
     assert wrong.classes[0].status == "different"
 
 
+def test_worker_of_a_script_with_an_optimizer_inherits_dynamo(tmp_path: Path) -> None:
+    """Torch imports it with the first optimizer, for a second and more in each process."""
+    body = "assert 'torch._dynamo' in __import__('sys').modules  # as after torch.optim.SGD"
+    text = NET.format(name="Net", body=body)
+    outcome = verify(tmp_path, text, text, ("Net",))
+    assert outcome.classes[0].status == "equal"
+
+
 def verify_again(tmp_path: Path, port: str) -> VerifyOutcome:
     second = tmp_path / "net_flodl.py"
     second.write_text(port, encoding="utf-8")
