@@ -245,6 +245,7 @@ from flodl.nn.single_stream import LSTM as LSTM
 from flodl.nn.single_stream import MultiheadAttention as MultiheadAttention
 from flodl.nn.transformer_parts import RotaryEmbedding as RotaryEmbedding
 from flodl.nn.transformer_parts import SwiGLU as SwiGLU
+from flodl.nodes.field import Field as Field
 from flodl.nodes.loop_body import LoopBody as LoopBody
 from flodl.nodes.loop_body import TraceEmit as TraceEmit
 from flodl.nodes.merge import Add as Add

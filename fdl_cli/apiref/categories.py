@@ -9,6 +9,7 @@ CATEGORIES: Final[tuple[tuple[str, str], ...]] = (
     ("Writing flows", "flodl.module"),
     ("Writing flows", "flodl.builder"),
     ("Merging branches", "flodl.nodes.merge"),
+    ("Writing flows", "flodl.nodes.field"),
     ("Building blocks", "flodl.nodes"),
     ("Building blocks", "flodl.nn.routers"),
     ("Graphs", "flodl.graph"),
