@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 import torch
 
@@ -13,6 +13,9 @@ from flodl.errors import DeviceError, TrainingError
 from flodl.runs.checkpoints import Keep
 from flodl.step.recipe import Precision
 from flodl.step.step import Mode
+
+if TYPE_CHECKING:
+    from flodl.distributed.team.place import Place
 
 OnSignal = Literal["exit", "return"]
 Exactness: TypeAlias = Literal["sum", "bits"]
@@ -133,6 +136,16 @@ def require_one_process() -> None:
             '`.devices("all")` and `.policy("sync")` to `Trainer.builder(...)`, start the script without a '
             "launcher, or use torch's DistributedDataParallel in a loop of your own"
         )
+
+
+def started_place() -> Place | None:
+    """Return the place of this process among those that a launcher started, if any."""
+    if "RANK" not in os.environ and "FLODL_STORE" not in os.environ:
+        return None
+    # Here, so that a training on one device does not import it.
+    from flodl.distributed.team.place import place_of
+
+    return place_of(os.environ)
 
 
 _OPTIMIZER = ("lr", "momentum", "betas", "alpha", "weight_decay", "nesterov", "amsgrad")
