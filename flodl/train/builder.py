@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from flodl.train.settings import (
     chosen_device,
     named_devices,
     require_one_process,
+    started_place,
 )
 from flodl.train.stopping import NoBetter, StopRule, TrendRule
 
@@ -232,7 +232,7 @@ class TrainerBuilder:
         """
         self._asked = devices
         # Where a launcher started the ranks, each looks for its own device in `run`.
-        self._devices = named_devices(devices) if _place() is None else ()
+        self._devices = named_devices(devices) if started_place() is None else ()
         return self
 
     def policy(self, policy: str, *, exact: Exactness | None = None) -> Self:
@@ -421,7 +421,7 @@ class TrainerBuilder:
             raise TrainingError(
                 f"{', '.join(sorted(self._cadence))}: settings of policy cadence, and the policy is sync"
             )
-        place = None if self._asked is None else _place()
+        place = None if self._asked is None else started_place()
         if place is not None:
             return self._run_joined(place)
         if len(self._devices) > 1 or self._policy == "sync":
@@ -514,13 +514,3 @@ def _needs_argument(factory: Callable[..., Any]) -> bool:
         and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
         for each in parameters
     )
-
-
-def _place() -> Place | None:
-    """Return the place of this process among those that a launcher started, if any."""
-    if "RANK" not in os.environ and "FLODL_STORE" not in os.environ:
-        return None
-    # Here, so that a training on one device does not import it.
-    from flodl.distributed.team.place import place_of
-
-    return place_of(os.environ)

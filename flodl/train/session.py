@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 
 import torch
 from torch import Tensor, nn, optim
@@ -23,10 +23,16 @@ from flodl.nn.torch_schedules import apply_rate
 from flodl.observe.stored_values import require_count, require_number
 from flodl.step.ema import Ema
 from flodl.step.fusing import fuse
-from flodl.step.recipe import Precision, require_one_number
+from flodl.step.recipe import Precision, Recipe, require_one_number
 from flodl.train.evaluation import autocast_of
+from flodl.train.own_loop.refusals import require_divisible, require_policy, require_shareable
 from flodl.train.schedules import Every, Schedule, Wanted, schedule_of
+from flodl.train.settings import Exactness, require_one_process, started_place
 from flodl.train.sources import moved, source_of
+
+if TYPE_CHECKING:
+    from flodl.distributed.team.place import Place
+    from flodl.train.own_loop.rank_loop import RankLoop
 
 _ASKED_AT_FIRST = 4
 _ASKED_EVERY = 32
@@ -53,12 +59,20 @@ class SessionOptions:
         scheduler_every: `step` or `epoch`; see `TrainerBuilder.scheduler`.
         scheduler_metric: the metric that a plateau schedule observes.
         max_grad_norm: the limit for the norm of all gradients.
-        accumulate: `step()` updates with every so many calls, with the mean of their gradients.
+        accumulate: `step()` updates with every so many calls, with the mean of their gradients; with several
+            processes these are the batches of all of them together.
         precision: `bf16` or `fp16`: compute under `session.autocast()`.
         scaler: a `GradScaler` of your own; without one, `fp16` makes one.
         ema: the decay of averaged weights.
         fused: switch the optimizer to its fused kernel where that was left open.
-        seed: the seed of the order of a data set.
+        seed: the seed of the order of a data set; with several processes also of the random numbers of each
+            batch, such as those of dropout.
+        policy: `"sync"`: processes that torchrun, `fdl launch` or SLURM started divide the batches of
+            `batches(epoch)`; one process trains as without it.
+        exact: with `policy`: `"sum"` is equal to one process up to rounding, `"bits"` is equal to the bit for
+            two or more processes; see `TrainerBuilder.policy`.
+        patience: seconds for which the others wait for a process that gives no sign of life.
+        min_ranks: fewer processes than these end the training.
     """
 
     data: Any = None
@@ -73,6 +87,10 @@ class SessionOptions:
     ema: float | None = None
     fused: bool = False
     seed: int | None = None
+    policy: str | None = None
+    exact: Exactness = "sum"
+    patience: float = 30.0
+    min_ranks: int = 1
 
 
 @final
@@ -86,6 +104,8 @@ class TrainingSession:
         optimizer: its optimizer.
         ema: averaged weights, if they are kept.
         training_step: updates so far.
+        rank: the number of this process among those that train together, 0 if it trains alone.
+        world_size: the number of processes that began.
 
     Example:
         >>> import torch
@@ -121,12 +141,56 @@ class TrainingSession:
         self._scaler = options.scaler
         if self._scaler is None and options.precision == "fp16":
             self._scaler = torch.amp.GradScaler(self.device.type)
+        self._ranks: RankLoop | None = None
         self._schedule: Schedule
         self.set_scheduler(options.scheduler)
         if options.fused:
             fuse(optimizer)
         if not model.training:  # parts of it may be in eval mode on purpose
             model.train()
+        self.rank, self.world_size = 0, 1
+        self._ranks = self._joined()
+        if self._ranks is not None:
+            self.rank, self.world_size = self._ranks.rank, self._ranks.world_size
+            self._ranks.training.schedule = self._schedule
+
+    def _joined(self) -> RankLoop | None:
+        """Join the other processes, if a launcher started some."""
+        options = self._options
+        require_policy(options.policy, options.exact)
+        place = None if options.policy is None else started_place()
+        if place is None or place.world_size < 2:
+            # A script with process groups exchanges gradients by itself.
+            if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+                require_one_process('`policy="sync"` and `data` to `Trainer.setup(...)`')
+            return None
+        return self._join(place)
+
+    def _join(self, place: Place) -> RankLoop:
+        options = self._options
+        require_divisible(options.accumulate, place.world_size)
+        require_shareable(self.model, options.data)
+        # Here, so that a training in one process does not import them.
+        from flodl.train.own_loop.rank_loop import join_loop
+
+        return join_loop(
+            place,
+            Recipe(
+                model=self.model,
+                optimizer=self.optimizer,
+                train_fn=_no_loss,
+                clip_norm=options.max_grad_norm,
+                accumulate=options.accumulate,
+                ema=self.ema,
+                scaler=self._scaler,
+            ),
+            source_of(
+                options.data, batch_size=options.batch_size, seed=options.seed, device=self.device
+            ),
+            exact=options.exact,
+            seed=options.seed,
+            team={"patience": options.patience, "min_ranks": options.min_ranks},
+        )
 
     # ---- one step ----------------------------------------------------------------------------
 
@@ -141,6 +205,8 @@ class TrainingSession:
             TrainingError: the loss is not one number.
         """
         require_one_number(loss)
+        if self._ranks is not None:
+            self._ranks.note(loss)
         shared = loss if self._options.accumulate == 1 else loss / self._options.accumulate
         torch.autograd.backward(shared if self._scaler is None else self._scaler.scale(shared))
 
@@ -153,10 +219,13 @@ class TrainingSession:
             closure: computes the loss and its gradients again, for optimizers such as `LBFGS`.
 
         Raises:
-            TrainingError: a closure is given where gradients are clipped, scaled or accumulated.
+            TrainingError: a closure is given where gradients are clipped, scaled, accumulated, or summed over
+                several processes; or the batch is not one of `batches`, with several processes.
         """
         if closure is not None:
             self._require_plain()
+        if self._ranks is not None:
+            return self._step_of_ranks(self._ranks)
         if self._graphs and self._remembers():
             detach_state(self.model)
         self._pending += 1
@@ -173,6 +242,11 @@ class TrainingSession:
             self._schedule.after_update()
         return True
 
+    def _step_of_ranks(self, ranks: RankLoop) -> bool:
+        updated = ranks.step()
+        self.training_step = ranks.training.update
+        return updated
+
     def _remembers(self) -> bool:
         """Return True if the model holds values for its next call; this walks over its modules."""
         self._steps += 1
@@ -182,6 +256,11 @@ class TrainingSession:
 
     def _require_plain(self) -> None:
         options = self._options
+        if self._ranks is not None:
+            raise TrainingError(
+                "step(closure) computes gradients inside the optimizer, and several processes sum them "
+                "before it: use an optimizer without a closure, or one process"
+            )
         if options.accumulate > 1 or options.max_grad_norm is not None or self._scaler is not None:
             raise TrainingError(
                 "step(closure) computes gradients inside the optimizer: clip them in the closure, and "
@@ -205,7 +284,15 @@ class TrainingSession:
         self._scaler.update()
 
     def end_epoch(self, epoch: int, metrics: Mapping[str, float] | None = None) -> None:
-        """End an epoch: schedules that move by epochs move on."""
+        """End an epoch: schedules that move by epochs move on.
+
+        With several processes, they observe the means of the metrics over the processes.
+
+        Raises:
+            TrainingError: one of several processes is not through with its batches.
+        """
+        if self._ranks is not None:
+            metrics = self._ranks.means(metrics or {})
         self._schedule.after_epoch(epoch, self._lr_scale, metrics or {})
         if isinstance(self.model, PlannedModule):
             end_epoch(self.model)
@@ -220,6 +307,8 @@ class TrainingSession:
             every=self._options.scheduler_every,
             metric=self._options.scheduler_metric,
         )
+        if self._ranks is not None:
+            self._ranks.training.schedule = self._schedule
 
     def set_lr(self, lr: float) -> None:
         """Set the rate of the first group, the others in proportion."""
@@ -228,22 +317,36 @@ class TrainingSession:
     def set_lr_scale(self, factor: float) -> None:
         """Set the factor on what the schedule says."""
         self._lr_scale = factor
+        if self._ranks is not None:
+            self._ranks.training.lr_scale = factor
 
     # ---- data --------------------------------------------------------------------------------
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Any]:
-        """Return the batches of an epoch, on the model's device.
+        """Return the batches of an epoch, on the model's device; one of several processes gets its share.
+
+        Args:
+            epoch: the epoch, which decides the order.
+            start: batches to leave out, counted over all processes.
 
         Raises:
-            TrainingError: `setup` was given no data.
+            TrainingError: `setup` was given no data; or one of several processes left its last batches early.
         """
         options = self._options
+        if self._ranks is not None:
+            return self._batches_of_ranks(self._ranks, epoch, start)
         if options.data is None:
             raise TrainingError("there is no data: Trainer.setup(..., data=...)")
         source = source_of(
             options.data, batch_size=options.batch_size, seed=options.seed, device=self.device
         )
         return iter(source.epoch(epoch, start))
+
+    def _batches_of_ranks(self, ranks: RankLoop, epoch: int, start: int) -> Iterator[Any]:
+        for batch in ranks.batches(epoch, start):
+            self.training_step = ranks.training.update  # windows of others alone may be over
+            yield batch
+        self.training_step = ranks.training.update
 
     def to_device(self, batch: Any) -> Any:
         """Return a batch of your own with its tensors on the model's device."""
@@ -252,11 +355,16 @@ class TrainingSession:
     # ---- saving ------------------------------------------------------------------------------
 
     def save(self, path: Any, *, epoch: int = 0, extra: Mapping[str, Any] | None = None) -> None:
-        """Write everything that is needed to continue.
+        """Write everything that is needed to continue, with any number of processes; the first one writes.
 
         Raises:
             CheckpointError: it cannot be written.
+            TrainingError: one of several processes is not through with its batches.
         """
+        if self._ranks is not None:
+            self._ranks.require_between_epochs("the session is saved")
+            if not self._ranks.is_first:
+                return
         parts: dict[str, HasState] = {"session": self, "schedule": self._schedule}
         save_training(
             path,
@@ -271,14 +379,20 @@ class TrainingSession:
     def resume(self, path: Any) -> Resumed:
         """Continue from a file of `save`; the result says the epoch and the extra values.
 
+        Every one of several processes reads it, and has to be through with its batches.
+
         Raises:
             CheckpointError: it is damaged or does not fit.
+            TrainingError: one of several processes is not through with its batches.
         """
+        if self._ranks is not None:
+            self._ranks.require_between_epochs("the session continues from a file")
         parts: dict[str, HasState] = {"session": self, "schedule": self._schedule}
         return resume(path, self.model, self.optimizer, parts=parts)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position, pending gradients, the scaler and the averages."""
+        shared = {} if self._ranks is None else self._ranks.state_dict()
         return {
             "training_step": self.training_step,
             "pending": self._pending,
@@ -286,6 +400,7 @@ class TrainingSession:
             "lr_scale": self._lr_scale,
             "scaler": None if self._scaler is None else self._scaler.state_dict(),
             "ema": None if self.ema is None else self.ema.state_dict(),
+            **shared,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -301,18 +416,37 @@ class TrainingSession:
         self.training_step, self._pending = state["training_step"], state["pending"]
         self._lr_scale = state["lr_scale"]
         self.optimizer.zero_grad(set_to_none=True)
-        for each, gradient in zip(self._held(), state["gradients"], strict=False):
-            each.grad = None if gradient is None else gradient.to(each.device)
+        if self._ranks is not None:
+            self._ranks.load_state_dict(state)
+        else:
+            for each, gradient in zip(self._held(), state["gradients"], strict=False):
+                each.grad = None if gradient is None else gradient.to(each.device)
         if self._scaler is not None and state["scaler"]:
             self._scaler.load_state_dict(state["scaler"])
         if self.ema is not None and state["ema"]:
             self.ema.load_state_dict(state["ema"])
+
+    # ---- the end -----------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Leave the other processes together with them, if there are some; the end of the script does it too.
+
+        Raises:
+            TrainingError: this process is not through with its batches.
+        """
+        if self._ranks is not None:
+            self._ranks.close()
 
     def _held(self) -> list[Tensor]:
         return [each for group in self.optimizer.param_groups for each in group["params"]]
 
     def _gradients(self) -> list[Tensor | None]:
         return [None if each.grad is None else each.grad.clone() for each in self._held()]
+
+
+def _no_loss(model: Any, batch: Any) -> Tensor:
+    """Stand for a train function, which a loop of your own has not."""
+    raise NotImplementedError
 
 
 def set_up(model: Any, factories: tuple[Any, ...], options: Mapping[str, Any]) -> TrainingSession:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 
 import torch
 
@@ -14,6 +14,10 @@ from flodl.runs.checkpoints import Keep
 from flodl.step.recipe import Precision
 from flodl.step.step import Mode
 
+if TYPE_CHECKING:
+    from flodl.distributed.team.place import Place
+
+_DIVIDE: Final = '`.devices("all")` and `.policy("sync")` to `Trainer.builder(...)`'
 OnSignal = Literal["exit", "return"]
 Exactness: TypeAlias = Literal["sum", "bits"]
 
@@ -118,8 +122,11 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def require_one_process() -> None:
+def require_one_process(cure: str = _DIVIDE) -> None:
     """Refuse to be one of several processes, which would train models that know nothing of each other.
+
+    Args:
+        cure: the words to add so that they train one model.
 
     Raises:
         DeviceError: a launcher such as torchrun has started several.
@@ -130,9 +137,19 @@ def require_one_process() -> None:
     if count > 1:
         raise DeviceError(
             f"this is one of {count} processes (WORLD_SIZE), and each would train a model of its own; add "
-            '`.devices("all")` and `.policy("sync")` to `Trainer.builder(...)`, start the script without a '
-            "launcher, or use torch's DistributedDataParallel in a loop of your own"
+            f"{cure}, start the script without a launcher, or use torch's DistributedDataParallel in a loop "
+            "of your own"
         )
+
+
+def started_place() -> Place | None:
+    """Return the place of this process among those that a launcher started, if any."""
+    if "RANK" not in os.environ and "FLODL_STORE" not in os.environ:
+        return None
+    # Here, so that a training on one device does not import it.
+    from flodl.distributed.team.place import place_of
+
+    return place_of(os.environ)
 
 
 _OPTIMIZER = ("lr", "momentum", "betas", "alpha", "weight_decay", "nesterov", "amsgrad")

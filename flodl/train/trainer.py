@@ -137,7 +137,12 @@ class Trainer:
                 the session has it.
             *factories: the optimizer or a function of the parameters; before it you may pass the function
                 that makes the model on a device, which several devices will need.
-            **options: see `TrainingSession`.
+            **options: see `SessionOptions`; with `policy="sync"` and `data`, processes that torchrun,
+                `fdl launch` or SLURM started train the model together.
+
+        Raises:
+            TrainingError: an option is impossible, also in one of several processes.
+            DeviceError: this is one of several processes, and there is no `policy`.
         """
         return set_up(model, factories, options)
 
