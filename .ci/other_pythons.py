@@ -46,6 +46,7 @@ CONTAINED = "test_wheel_in_a_fresh_container_trains_and_tests_a_new_project"
 # classes. Slow tests of the team and of the prover, which run under each, take the same ways.
 ONCE = (
     "tests/flodl/train/cadence",
+    "tests/flodl/train/own_loop",
     "tests/flodl/train/sync",
     "tests/porter/verify/test_mutations.py",
 )
