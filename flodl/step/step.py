@@ -124,6 +124,23 @@ class TrainStep:
         if self.recipe.ema is not None and "ema" in state_dict:
             self.recipe.ema.load_state_dict(dict(state_dict["ema"]))
 
+    def foresee(self, batches_left: Callable[[], float | None]) -> None:
+        """Let `auto` weigh the batches that are left against the cost of a compiled step.
+
+        Args:
+            batches_left: returns their number, or `None` if it is not known; then one is always tried.
+
+        Example:
+            >>> import torch
+            >>> from flodl import make_step
+            >>> model = torch.nn.Linear(2, 1)
+            >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            >>> step = make_step(model, optimizer, lambda m, b: m(b).mean())
+            >>> step.foresee(lambda: 20)
+        """
+        if self._tiering is not None:
+            self._tiering.batches_left = batches_left
+
     def close(self) -> None:
         """End background work; the step can still be called."""
         if self._tiering is not None:

@@ -233,7 +233,7 @@ class Trainer:
                 scaler=self._scaler,
             )
             return self._sharing.step(recipe, source, self.device, settings, report)
-        return make_step(
+        step = make_step(
             self.model,
             self.optimizer,
             self._train_fn,
@@ -246,6 +246,18 @@ class Trainer:
             fused=settings.fused,
             report=report,
         )
+        step.foresee(lambda: self._batches_left(source))
+        return step
+
+    def _batches_left(self, source: Source) -> float | None:
+        """Return the number of batches that this training will still take, at most; None if unknown."""
+        settings, training, length = self.settings, self._training, source.length()
+        limits = []
+        if length is not None:
+            limits.append((settings.epochs - training.epoch) * length - training.position)
+        if settings.max_steps is not None:
+            limits.append(settings.max_steps - training.step)
+        return min(limits, default=None)
 
     def _run(
         self,
