@@ -326,11 +326,11 @@ def test_gates_loops_maps_and_states_are_drawn_as_such():
     scene = assemble(part_of(graph), View())
     roles = {box.title: box.role for box in scene.boxes}
     assert roles["gate"] == "choice"
-    assert roles["loop_halting"] == roles["map_each"] == "loop"
+    assert roles["loop"] == roles["map"] == "loop"
     assert roles["read state m"] == roles["write state m"] == "state"
     assert roles["StateAdd"] == "layer"
     gate = next(box for box in scene.boxes if box.title == "gate")
-    assert gate.lines == ("SoftmaxRouter, Linear, Tanh",)
+    assert gate.lines == ("Linear, Tanh", "by SoftmaxRouter", "30 params")
     assert gate.tags == ("gated",)
     # The router's layer and the expert's, weights and biases.
     assert len(graph.parameters_at("gated")) == 4
