@@ -107,6 +107,11 @@ class _Inside:
             parameters=self.part.parameters,
             inner=self.part.inner,
             shapes=self.shapes,
+            heat={
+                each.index: self.part.stages[each.target]
+                for each in self.nodes
+                if each.kind == "module" and each.target in self.part.stages
+            },
         )
 
     def _step(self, stage: Arg, args: tuple[Ref, ...], branch: Branch | None) -> Ref:

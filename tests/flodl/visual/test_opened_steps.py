@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+import flodl
 from flodl import ArgmaxSelector, Flow, FlowBuilder, FlowModule, SoftmaxRouter, ThresholdHalt
+from flodl.inspect.comparison import coloured
 from flodl.inspect.drawing import part_of
 from flodl.inspect.heat import shaped_part
 from flodl.visual.assemble import View, assemble
@@ -222,3 +224,17 @@ def test_shapes_stand_on_what_comes_in_and_out():
     boxes = {box.title: box for box in scene.boxes[1].inner.boxes}
     assert boxes["x"].lines == ("3\u00d74",)
     assert boxes["weighted sum"].lines == ("3\u00d76",)
+
+
+def test_a_changed_expert_colours_its_gate_and_itself():
+    def model(width):
+        inner = nn.Sequential(nn.Linear(4, width), nn.Linear(width, 4))
+        return FlowBuilder.new().gate(SoftmaxRouter(4, 2), inner, nn.Tanh()).build()
+
+    found = flodl.view(model(8)).diff(flodl.view(model(9)))
+    scene = assemble(coloured(found.part, found), View(depth=1))
+    box = next(each for each in scene.boxes if each.title == "gate")
+    assert box.cost == "changed inside"
+    assert [(each.title, each.cost) for each in box.inner.boxes if each.cost] == [
+        ("Sequential", "changed inside")
+    ]
