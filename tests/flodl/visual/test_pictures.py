@@ -37,6 +37,8 @@ from flodl.visual.theme import heat_colour, ink_on
 
 pytestmark = pytest.mark.torch
 
+DOCS = Path(__file__).parents[3] / "docs"
+
 
 class Block(FlowModule):
     def __init__(self, width):
@@ -366,15 +368,25 @@ def test_the_layout_of_a_drawing_is_the_same_every_time():
     assert lay_out(assemble(part, View())) == lay_out(assemble(part, View()))
 
 
-def test_the_picture_in_the_documents_is_what_its_code_draws(golden, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    docs = Path(__file__).parents[3] / "docs"
-    code = (docs / "how-to" / "pictures.md").read_text(encoding="utf-8").split("```python\n")[1]
+def drawn_in_the_documents(monkeypatch, folder, blocks):
+    """Run the first blocks of the page of pictures in a folder, where they write theirs."""
+    monkeypatch.chdir(folder)
+    code = (DOCS / "how-to" / "pictures.md").read_text(encoding="utf-8").split("```python\n")
     names = {"__name__": "__main__"}
-    # The lines that hovering shows are counted from the start of the example.
-    exec(compile(code.partition("```")[0], "transformer.py", "exec"), names)
+    for block in code[1 : blocks + 1]:
+        # The lines that hovering shows are counted from the start of the example.
+        exec(compile(block.partition("```")[0], "transformer.py", "exec"), names)
+
+
+def test_the_picture_in_the_documents_is_what_its_code_draws(golden, tmp_path, monkeypatch):
+    drawn_in_the_documents(monkeypatch, tmp_path, 1)
     drawn = (tmp_path / "transformer.svg").read_text(encoding="utf-8")
-    golden(docs / "images" / "transformer.svg", drawn)
+    golden(DOCS / "images" / "transformer.svg", drawn)
+
+
+def test_the_open_steps_in_the_documents_are_what_their_code_draws(golden, tmp_path, monkeypatch):
+    drawn_in_the_documents(monkeypatch, tmp_path, 2)
+    golden(DOCS / "images" / "routed.svg", (tmp_path / "routed.svg").read_text(encoding="utf-8"))
 
 
 def recurrent():
