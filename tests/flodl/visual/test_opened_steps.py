@@ -1,5 +1,7 @@
 """Steps around other stages are boxes that open: branches side by side, a loop's or a map's body once."""
 
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -238,3 +240,9 @@ def test_a_changed_expert_colours_its_gate_and_itself():
     assert [(each.title, each.cost) for each in box.inner.boxes if each.cost] == [
         ("Sequential", "changed inside")
     ]
+
+
+def test_the_shadow_of_a_closed_loop_is_as_round_as_the_loop():
+    text = FlowBuilder.new().loop_body(nn.Tanh()).for_n(2).build().svg()
+    found = re.search(r'<g class="fd-loop".*?</g>', text, re.DOTALL)
+    assert re.findall(r'rx="([\d.]+)"', found[0]) == ["13", "13"]
