@@ -40,7 +40,7 @@ def _part(module: PlannedModule, spec: GraphSpec) -> Part:
     # A module at two places is drawn at both.
     modules = dict(module.named_modules(remove_duplicate=False))
     called = {
-        each for node in spec.nodes for path in paths_of(node) for each in _stages(modules, path)
+        each for node in spec.nodes for path in paths_of(node) for each in stages_at(modules, path)
     }
     return Part(
         spec=spec,
@@ -63,13 +63,25 @@ def _part(module: PlannedModule, spec: GraphSpec) -> Part:
     )
 
 
-def _stages(modules: Mapping[str, nn.Module], path: str) -> Iterator[str]:
-    """Yield the path of a stage, and of a list of stages the paths of those in it."""
+def stages_at(modules: Mapping[str, nn.Module], path: str) -> Iterator[str]:
+    """Yield the path of a stage, and of a list of stages the paths of those in it.
+
+    Args:
+        modules: the modules of a graph by path.
+        path: the path of the stage, or of the list.
+
+    Example:
+        >>> from torch import nn
+        >>> from flodl.inspect.drawing import stages_at
+        >>> modules = dict(nn.ModuleDict({"steps": nn.ModuleList([nn.Tanh(), nn.ReLU()])}).named_modules())
+        >>> [*stages_at(modules, "steps")]
+        ['steps.0', 'steps.1']
+    """
     if type(modules.get(path)) is not nn.ModuleList:
         yield path
         return
     for name in modules[path]._modules:
-        yield from _stages(modules, f"{path}.{name}")
+        yield from stages_at(modules, f"{path}.{name}")
 
 
 def _inner(module: nn.Module) -> Part | None:

@@ -116,7 +116,11 @@ class _Inside:
 
     def _step(self, stage: Arg, args: tuple[Ref, ...], branch: Branch | None) -> Ref:
         if isinstance(stage, Submodule):
-            return self._add("module", stage.path, args, stage.path.replace(".", "_"), branch)
+            name = stage.path.replace(".", "_")
+            ref = self._add("module", stage.path, args, name, branch)
+            if stage.path in self.part.stage_shapes:
+                self.shapes[ref.node] = self.part.stage_shapes[stage.path]
+            return ref
         text = argument_text(self.part.spec, stage)
         name = function_name(text) if isinstance(stage, Named) else text
         return self._add("function", name, args, name, branch)

@@ -228,6 +228,33 @@ def test_shapes_stand_on_what_comes_in_and_out():
     assert boxes["weighted sum"].lines == ("3\u00d76",)
 
 
+def test_shapes_stand_on_experts_and_on_what_a_loop_repeats():
+    class Steered(FlowModule):
+        def __init__(self):
+            super().__init__()
+            self.router, self.low, self.high = (
+                SoftmaxRouter(4, 2),
+                nn.Linear(4, 6),
+                nn.Linear(4, 6),
+            )
+            self.steps = nn.ModuleList([nn.Linear(6, 8), nn.Linear(8, 6)])
+
+        def flow(self, x: Flow) -> Flow:
+            mixed = x.gate(self.router, self.low, self.high)
+            return mixed.loop_body(self.steps).until_cond(stop, 3)
+
+    model = Steered()
+    scene = assemble(shaped_part(model, torch.ones(3, 4)), View(depth=1))
+    gate, loop = scene.boxes[1:3]
+    shapes = {each.title: each.lines[-1].split(" ")[0] for each in gate.inner.boxes[:-1]}
+    assert shapes["SoftmaxRouter"] == "3\u00d72"
+    assert shapes["Linear"] == "3\u00d76"
+    assert [each.lines[-1].split(" ")[0] for each in loop.inner.boxes[1:3]] == [
+        "3\u00d78", "3\u00d76",
+    ]  # fmt: skip
+    assert not any(each._forward_hooks for each in model.modules())
+
+
 def test_a_changed_expert_colours_its_gate_and_itself():
     def model(width):
         inner = nn.Sequential(nn.Linear(4, width), nn.Linear(width, 4))
