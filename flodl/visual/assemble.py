@@ -17,6 +17,7 @@ from flodl.visual.scene import Box, Link, Scene
 from flodl.visual.settings import settings_text
 from flodl.visual.wording import (
     count_text,
+    index_text,
     is_bookkeeping,
     parts_text,
     role_of,
@@ -291,6 +292,9 @@ def _call_text(part: Part, node: NodeSpec) -> str:
         return f"input {node.name}"
     if construct := construct_of(part, node):
         return f"{node.name} = {construct.call}"
+    if node.kind == "item":
+        value, index = argument_text(part.spec, node.args[0]), index_text(part.spec, node.args[1])
+        return f"{node.name} = {value}[{index}]"
     args = [argument_text(part.spec, arg) for arg in node.args]
     args += [f"{key}={argument_text(part.spec, value)}" for key, value in node.kwargs]
     return f"{node.name} = {operation(node, part.kinds)}({', '.join(args)})"
