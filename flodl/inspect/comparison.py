@@ -27,6 +27,7 @@ from flodl.inspect.summary import part_summaries
 from flodl.ir.pretty import argument_text, step_texts
 from flodl.observe.export import write_text
 from flodl.visual.assemble import View
+from flodl.visual.constructs import paths_of
 from flodl.visual.part import Heat, Part
 from flodl.visual.svg import svg_text
 
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 Change = Literal["added", "removed", "changed", "moved"]
 _SIGNS: dict[Change, str] = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 # Amounts on the colour scale of a picture.
-_NEW, _CHANGED, _INSIDE = 1.0, 0.6, 0.3
+_NEW, _CHANGED = 1.0, 0.6
+_CHANGED_INSIDE = Heat(amount=0.3, text="changed inside")
 
 
 @final
@@ -293,19 +295,32 @@ def coloured(part: Part, found: ModelDiff, path: str = "") -> Part:
     steps = step_texts(part.spec, part.kinds)
     new = set() if old is None else _added([text for _, text in steps], old)
     heat: dict[int, Heat] = {}
+    stages: dict[str, Heat] = {}
     for position, (index, _) in enumerate(steps):
         node = part.spec.nodes[index]
-        target = _join(path, node.target) if node.kind in ("module", "loop") else ""
-        change = changes.get(target) if target else None
-        if change is not None:
-            heat[index] = Heat(amount=_CHANGED if change == "changed" else _NEW, text=change)
-        elif target and any(each.startswith(f"{target}.") for each in changes):
-            heat[index] = Heat(amount=_INSIDE, text="changed inside")
+        hot = {
+            each: change
+            for each in paths_of(node)
+            if (change := _change_at(_join(path, each), changes)) is not None
+        }
+        stages |= hot
+        if node.target in hot:
+            heat[index] = hot[node.target]
         elif position in new:
             heat[index] = Heat(amount=_NEW, text="new or wired anew")
+        elif hot:
+            heat[index] = _CHANGED_INSIDE
     inner = {name: coloured(each, found, _join(path, name)) for name, each in part.inner.items()}
     total = f"{len(found.changes)} differences"
-    return replace(part, heat=heat, inner=inner, measure="changes", total=total)
+    return replace(part, heat=heat, stages=stages, inner=inner, measure="changes", total=total)
+
+
+def _change_at(path: str, changes: Mapping[str, str]) -> Heat | None:
+    """Return the change of a module, by its path, `None` if neither it nor anything in it has changed."""
+    change = changes.get(path)
+    if change is not None:
+        return Heat(amount=_CHANGED if change == "changed" else _NEW, text=change)
+    return _CHANGED_INSIDE if any(each.startswith(f"{path}.") for each in changes) else None
 
 
 # ---- facts ---------------------------------------------------------------------------------------

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torch import nn
+
 from flodl.errors import GraphError
 from flodl.graph.planned_module import PlannedModule
 from flodl.graph.shape_nodes import metadata_nodes
 from flodl.graph.texts import kinds_of, spec_of
 from flodl.inspect.plain_pictures import opens, plain_part, settings_of
+from flodl.visual.constructs import paths_of
 from flodl.visual.dot import dot_of as dot_of_part
 from flodl.visual.dot import dot_text
 from flodl.visual.part import Part
 
 if TYPE_CHECKING:
-    from torch import nn
+    from collections.abc import Iterator, Mapping
 
     from flodl.ir.graph import GraphSpec
 
@@ -36,7 +39,9 @@ def part_of(module: nn.Module) -> Part:
 def _part(module: PlannedModule, spec: GraphSpec) -> Part:
     # A module at two places is drawn at both.
     modules = dict(module.named_modules(remove_duplicate=False))
-    called = {node.target for node in spec.nodes if node.kind in ("module", "loop")}
+    called = {
+        each for node in spec.nodes for path in paths_of(node) for each in stages_at(modules, path)
+    }
     return Part(
         spec=spec,
         title=spec.label or type(module).__name__,
@@ -56,6 +61,27 @@ def _part(module: PlannedModule, spec: GraphSpec) -> Part:
         },
         hidden=metadata_nodes(spec),
     )
+
+
+def stages_at(modules: Mapping[str, nn.Module], path: str) -> Iterator[str]:
+    """Yield the path of a stage, and of a list of stages the paths of those in it.
+
+    Args:
+        modules: the modules of a graph by path.
+        path: the path of the stage, or of the list.
+
+    Example:
+        >>> from torch import nn
+        >>> from flodl.inspect.drawing import stages_at
+        >>> modules = dict(nn.ModuleDict({"steps": nn.ModuleList([nn.Tanh(), nn.ReLU()])}).named_modules())
+        >>> [*stages_at(modules, "steps")]
+        ['steps.0', 'steps.1']
+    """
+    if type(modules.get(path)) is not nn.ModuleList:
+        yield path
+        return
+    for name in modules[path]._modules:
+        yield from stages_at(modules, f"{path}.{name}")
 
 
 def _inner(module: nn.Module) -> Part | None:

@@ -17,14 +17,15 @@ from flodl.graph.instrumentation import Watch
 from flodl.graph.observed import twin_of
 from flodl.graph.planned_module import PlannedModule
 from flodl.inspect import plain_profiling
-from flodl.inspect.drawing import part_of
-from flodl.inspect.paths import graph_only
+from flodl.inspect.drawing import part_of, stages_at
+from flodl.inspect.paths import graph_only, specs_of
 from flodl.inspect.plain_pictures import heated
 from flodl.observe.duration import short_time
+from flodl.visual.constructs import paths_of, word_of
 from flodl.visual.part import Heat, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from torch import nn
     from torch.utils.hooks import RemovableHandle
@@ -95,9 +96,13 @@ def shaped_part(module: nn.Module, *inputs: Any, **named: Any) -> Part:
     twin = twin_of(module)
     runs = _Runs()
     # Flows look at hooks, so these are there before the first call.
-    hooks = _note_outputs(twin, runs)
+    hooks = _note_outputs(_below_plain(twin), runs)
     with torch.random.fork_rng(), torch.no_grad():
         twin(*inputs, **named)
+        # Only now it is known which modules lie in gates and loops; new hooks need a second recording.
+        if stages := list(_in_steps(twin)):
+            hooks += _note_outputs(stages, runs)
+            twin(*inputs, **named)
         _watch(twin, runs)
         twin(*inputs, **named)
     for hook in hooks:
@@ -146,7 +151,8 @@ class _Runs:
     Attributes:
         values: the values by node.
         specs: what was run.
-        outputs: the shapes of the results of modules that plain modules call; empty where they differ.
+        outputs: the shapes of the results of modules that lie in plain modules, or in steps such as gates;
+            empty where they differ.
     """
 
     def __init__(self) -> None:
@@ -175,19 +181,36 @@ def _watch(graph: nn.Module, runs: _Runs) -> None:
                 plans.watched(Watch(inspect=_note(runs, id(each))))
 
 
-def _note_outputs(module: nn.Module, runs: _Runs) -> list[RemovableHandle]:
+def _note_outputs(modules: Iterable[nn.Module], runs: _Runs) -> list[RemovableHandle]:
     def note(called: nn.Module, _: Any, output: Any) -> None:
         shape = _shape(output)
         known = runs.outputs.setdefault(id(called), shape)
         runs.outputs[id(called)] = shape if known == shape else ""
 
-    children = {
-        id(child): child
-        for each in module.modules()
-        if not isinstance(each, PlannedModule)
-        for child in each.children()
-    }
-    return [each.register_forward_hook(note) for each in children.values()]
+    distinct = {id(each): each for each in modules}
+    return [each.register_forward_hook(note) for each in distinct.values()]
+
+
+def _below_plain(module: nn.Module) -> Iterator[nn.Module]:
+    for each in module.modules():
+        if not isinstance(each, PlannedModule):
+            yield from each.children()
+
+
+def _in_steps(module: nn.Module) -> Iterator[nn.Module]:
+    """Yield the modules that lie in a step of a flow, such as the experts of a gate."""
+    for graph in module.modules():
+        if isinstance(graph, PlannedModule):
+            modules = dict(graph.named_modules(remove_duplicate=False))
+            for spec in specs_of(graph):
+                yield from (modules[path] for path in _paths_in_steps(spec, modules))
+
+
+def _paths_in_steps(spec: GraphSpec, modules: Mapping[str, nn.Module]) -> Iterator[str]:
+    for node in spec.nodes:
+        if word_of(node) is not None:
+            for path in paths_of(node):
+                yield from stages_at(modules, path)
 
 
 def _note(runs: _Runs, graph: int) -> Callable[[GraphSpec, Values], None]:
@@ -240,7 +263,12 @@ def _decorated(graph: PlannedModule, part: Part, runs: _Runs, measured: _Measure
             amount = own + sum(each.amount for each in below)
             heat[node] = Heat(amount=amount, text=measured.text(amount))
     shapes = {node: shape for node, value in values.items() if (shape := _shape(value))}
-    return replace(part, spec=spec, inner=inner, shapes=shapes, heat=heat)
+    stages = {
+        path: shape
+        for path in _paths_in_steps(spec, modules)
+        if (shape := runs.outputs.get(id(modules[path]), ""))
+    }
+    return replace(part, spec=spec, inner=inner, shapes=shapes, stage_shapes=stages, heat=heat)
 
 
 def _shape(value: Any) -> str:

@@ -18,7 +18,7 @@ from flodl.inspect.paths import (
     tree_children,
 )
 from flodl.ir.graph import Attr
-from flodl.visual.wording import submodules
+from flodl.visual.constructs import submodules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, final, get_args
 from flodl.ir.graph import Ref, node_refs, refs
 from flodl.ir.pretty import argument_text, operation
 from flodl.visual.carried import carried_states
+from flodl.visual.constructs import construct_of, paths_of, subject_of, word_of
+from flodl.visual.contents import content_of
 from flodl.visual.folding import MOST_NODES, Step, find_runs
 from flodl.visual.part import Heat
 from flodl.visual.scene import Box, Link, Scene
 from flodl.visual.settings import settings_text
 from flodl.visual.wording import (
     count_text,
+    index_text,
     is_bookkeeping,
     parts_text,
     role_of,
@@ -174,13 +177,15 @@ def _runs(sketch: _Sketch) -> tuple[Run, ...]:
 
 def _looks(part: Part, node: NodeSpec) -> tuple[object, ...]:
     """Return the properties that must be equal in two steps that are drawn as one."""
-    literal = tuple(
+    literal: tuple[object, ...] = tuple(
         argument_text(part.spec, arg)
         for arg in (*node.args, *(value for _, value in node.kwargs))
         if not refs(arg) and node.kind != "input"
     )
-    if node.kind in ("module", "loop"):
-        literal = tuple(text for text in literal if not text.startswith("self."))
+    if word_of(node):  # its modules may lie at other paths
+        literal = (*_lines(part, [node.index]), *(_about(part, path) for path in paths_of(node)))
+    elif node.kind == "module":
+        literal = tuple(text for text in literal if not str(text).startswith("self."))
     what = operation(node, part.kinds)
     shape = part.shapes.get(node.index, "")
     return (
@@ -192,6 +197,11 @@ def _looks(part: Part, node: NodeSpec) -> tuple[object, ...]:
         _settings(part, node),
         bool(node.branch),
     )
+
+
+def _about(part: Part, path: str) -> tuple[object, ...]:
+    settings = part.settings.get(path, "")
+    return part.kinds.get(path, path), part.parameters.get(path, 0), settings
 
 
 # ---- boxes ---------------------------------------------------------------------------------------
@@ -208,7 +218,7 @@ def _box(sketch: _Sketch, index: int, depth: int, copies: Sequence[int] = ()) ->
     node = part.spec.nodes[index]
     role, title = role_of(part, node), title_of(part, node)
     heat = _heat(part, [index, *copies])
-    inner = part.inner.get(node.target) if node.kind in ("module", "loop") else None
+    inner = content_of(part, node)
     scene = (
         assemble(inner, replace(sketch.view, depth=depth - 1), sketch.hottest) if inner else None
     )
@@ -244,15 +254,17 @@ def _heat(part: Part, nodes: Sequence[int]) -> Heat | None:
 def _lines(part: Part, nodes: Sequence[int]) -> tuple[str, ...]:
     node = part.spec.nodes[nodes[0]]
     lines: list[str] = []
+    if construct := construct_of(part, node):
+        lines += [shortened(line, 60) for line in construct.lines]
     if node.kind == "module" and node.target:
-        lines.append(shortened(_pattern([part.spec.nodes[each].target for each in nodes])))
+        path = shortened(_pattern([part.spec.nodes[each].target for each in nodes]))
+        lines += [path] if path != title_of(part, node) else []
     if parts := parts_text(part, node):
         lines.append(parts)
     if settings := settings_text(_settings(part, node)):
         lines.append(shortened(settings, 60))
     facts = [part.shapes[node.index]] if node.index in part.shapes else []
-    count = part.parameters.get(node.target, 0) if node.kind in ("module", "loop") else 0
-    if count:
+    if count := _parameters(part, node):
         facts.append(f"{count_text(count)} params")
     return (*lines, " \u00b7 ".join(facts)) if facts else tuple(lines)
 
@@ -268,12 +280,21 @@ def _pattern(paths: Sequence[str]) -> str:
 
 
 def _settings(part: Part, node: NodeSpec) -> str:
-    return part.settings.get(node.target, "") if node.kind in ("module", "loop") else ""
+    return part.settings.get(subject_of(node), "")
+
+
+def _parameters(part: Part, node: NodeSpec) -> int:
+    return sum(part.parameters.get(path, 0) for path in paths_of(node))
 
 
 def _call_text(part: Part, node: NodeSpec) -> str:
     if node.kind == "input":
         return f"input {node.name}"
+    if construct := construct_of(part, node):
+        return f"{node.name} = {construct.call}"
+    if node.kind == "item":
+        value, index = argument_text(part.spec, node.args[0]), index_text(part.spec, node.args[1])
+        return f"{node.name} = {value}[{index}]"
     args = [argument_text(part.spec, arg) for arg in node.args]
     args += [f"{key}={argument_text(part.spec, value)}" for key, value in node.kwargs]
     return f"{node.name} = {operation(node, part.kinds)}({', '.join(args)})"
@@ -298,11 +319,12 @@ def _note(part: Part, node: NodeSpec) -> str:
 
 
 def _facts(part: Part, node: NodeSpec, heat: Heat | None) -> tuple[tuple[str, str], ...]:
-    is_part = node.kind in ("module", "loop")
-    count = part.parameters.get(node.target, 0) if is_part else 0
+    count, path = _parameters(part, node), subject_of(node)
+    construct = construct_of(part, node)
     found = (
         ("call", _call_text(part, node)),
-        ("path", f"self.{node.target}" if is_part and node.target else ""),
+        *(construct.facts if construct is not None else ()),
+        ("path", f"self.{path}" if path else ""),
         ("settings", _settings(part, node)),
         ("output", part.shapes.get(node.index, "")),
         ("parameters", f"{count:,}" if count else ""),

@@ -33,6 +33,8 @@ class Part:
         hidden: nodes that compute sizes and the like; pictures leave them out.
         shapes: the known shapes of the values, such as `float32[8, 16]`, by node.
         heat: costs by node; empty for a picture without a heat map.
+        stages: costs of modules by dotted path, for those that lie in a step, such as experts of a gate.
+        stage_shapes: shapes of what those modules return, where it is always the same one.
         measure: the measure of `heat`, such as `forward time`.
         total: the sum that the legend of a heat map states.
         unknown: why the wiring is unknown; the steps then lie side by side.  Empty if it is known.
@@ -47,6 +49,8 @@ class Part:
     hidden: frozenset[int] = frozenset()
     shapes: Mapping[int, str] = field(default_factory=dict)
     heat: Mapping[int, Heat] = field(default_factory=dict)
+    stages: Mapping[str, Heat] = field(default_factory=dict)
+    stage_shapes: Mapping[str, str] = field(default_factory=dict)
     measure: str = ""
     total: str = ""
     unknown: str = ""

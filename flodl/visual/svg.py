@@ -225,6 +225,7 @@ def _opened(placed: Placed) -> str:
 def closed_markup(box: Box) -> str:
     """Return the elements of a box whose inside is not shown: its shape and its lines of text."""
     width, height = closed_size(box)
+    radius = corner_radius(box, height)
     colour = ink = ""
     if box.heat is not None:
         colour = f' style="fill:{heat_colour(box.heat)}"'
@@ -232,8 +233,8 @@ def closed_markup(box: Box) -> str:
     size = f'width="{_n(width)}" height="{_n(height)}"'
     parts = [_note(box)]
     if box.times > 1 or box.inner is not None:
-        parts.append(f'<rect class="fd-s" x="4" y="4" {size} rx="6"/>')
-    parts.append(f'<rect class="fd-s" {size} rx="{_n(corner_radius(box, height))}"{colour}/>')
+        parts.append(f'<rect class="fd-s" x="4" y="4" {size} rx="{_n(max(radius, 6.0))}"/>')
+    parts.append(f'<rect class="fd-s" {size} rx="{_n(radius)}"{colour}/>')
     y = 19.0 if box.role == "operator" else 14.0 if box.role == "entry" else 5 + TITLE_SIZE + 1
     kind = {"operator": "fd-t fd-o", "entry": "fd-m"}.get(box.role, "fd-t")
     rows = [(kind, f"{box.title}{times_text(box)}")]

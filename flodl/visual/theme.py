@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 COLOURS: dict[Role, tuple[str, str, str, str]] = {
     "input": ("#d3eef4", "#1f7f92", "#12343c", "#57b6c9"),
     "output": ("#dcf2da", "#38864a", "#16351d", "#6fc483"),
-    "entry": ("#ffffff", "#98a2ad", "#1c2127", "#66717d"),
+    "entry": ("#ffffff", "#87919c", "#1c2127", "#66717d"),
     "layer": ("#e6eefc", "#4470c0", "#1a2a49", "#7fa3ea"),
     "activation": ("#fff2d2", "#b9821a", "#3b2d0c", "#e0b253"),
     "norm": ("#e4f4e3", "#5a9a4e", "#1e3519", "#8fca82"),
@@ -19,13 +19,14 @@ COLOURS: dict[Role, tuple[str, str, str, str]] = {
     "operator": ("#ffffff", "#5d6873", "#1c2127", "#aab5c0"),
     "merge": ("#ffffff", "#5d6873", "#1c2127", "#aab5c0"),
     "loop": ("#f0e7fa", "#8456bd", "#2e2140", "#b78fe6"),
-    "item": ("#f7f8f9", "#98a2ad", "#20262c", "#7d8894"),
+    "item": ("#f7f8f9", "#87919c", "#20262c", "#7d8894"),
     "graph": ("#e2e9fb", "#2c52a3", "#17233f", "#8fb0f5"),
     "repeat": ("#f7f8fa", "#7f8a96", "#191e24", "#707c88"),
     "state": ("#fdf4c9", "#a88a12", "#39310b", "#d8bd4a"),
     "choice": ("#fde6d3", "#bf6a24", "#402512", "#e89a5c"),
 }
 # Light to dark, one hue: lightness alone carries the meaning.
+_WHITE_ABOVE = 0.735
 _SCALE = ((255, 247, 214), (254, 196, 79), (217, 95, 14), (122, 30, 6))
 
 
@@ -48,7 +49,8 @@ def heat_colour(share: float) -> str:
 
 def ink_on(share: float) -> str:
     """Return the text colour that reads well on the colour of a share."""
-    return "#ffffff" if share > 0.69 else "#1b1f24"
+    # At this share black and white have the same contrast, 4.58; a softer black has less.
+    return "#ffffff" if share > _WHITE_ABOVE else "#000000"
 
 
 def style_sheet() -> str:
@@ -63,7 +65,7 @@ def style_sheet() -> str:
                 ".fd{font-family:Helvetica,Arial,'Liberation Sans',sans-serif}"
                 ".fd text{text-anchor:middle;fill:#1b1f24;font-size:11px}"
                 ".fd .fd-t{font-size:13px;font-weight:600}.fd .fd-o{font-size:15px}"
-                ".fd .fd-m{fill:#59636e}.fd .fd-g{fill:#8a3ffc;font-weight:600}"
+                ".fd .fd-m{fill:#59636e}.fd .fd-g{fill:#7c2cf0;font-weight:600}"
                 ".fd-page{fill:#ffffff}.fd-s{stroke-width:1.2}"
                 ".fd-e{fill:none;stroke:#6b7580;stroke-width:1.3}.fd-a{fill:#6b7580}"
                 ".fd-c{fill:none;stroke:#c2600f;stroke-width:1.3;stroke-dasharray:2 3;"

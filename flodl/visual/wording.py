@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flodl.ir.graph import Items, Literally, Pairs, Ref, Slice, Submodule
+from flodl.ir.graph import Items, Literally, Ref, Slice, Submodule
 from flodl.ir.pretty import argument_text, operation
+from flodl.visual.constructs import label_of, submodules, word_of
 
 if TYPE_CHECKING:
     from flodl.ir.graph import Arg, GraphSpec, NodeSpec
@@ -27,20 +28,8 @@ _ACTIVATIONS = frozenset(
      "log_softmax", "logsoftmax", "swish", "softsign", "glu"}
 )  # fmt: skip
 _NORMS = ("norm",)
-# Functions that graphs call for words such as `gate`, by the function's name.
-_WORDS: dict[str, Role] = {
-    "gate_": "choice",
-    "switch_": "choice",
-    "read_state_": "state",
-    "write_state_": "state",
-    "loop_for_": "loop",
-    "loop_halting_": "loop",
-    "map_each_": "loop",
-    "map_slices_": "loop",
-    "map_along_": "loop",
-    "scan_along_": "loop",
-    "scan_last_": "loop",
-}
+# Functions that graphs call to keep values, by the function's name.
+_STATES = ("read_state_", "write_state_")
 
 
 def text_width(text: str, size: float) -> float:
@@ -80,31 +69,20 @@ def count_text(number: int) -> str:
     return str(number)
 
 
-def submodules(arg: Arg) -> tuple[str, ...]:
-    """Return the paths of the submodules in an argument, lists and dicts included."""
-    match arg:
-        case Submodule(path):
-            return (path,)
-        case Items(_, items):
-            return tuple(path for item in items for path in submodules(item))
-        case Pairs(_, values):
-            return tuple(path for item in values for path in submodules(item))
-        case _:
-            return ()
-
-
 def role_of(part: Part, node: NodeSpec) -> Role:
     """Return the role of a step, from its kind and the name of what it does."""
     if node.kind == "input":
         return "input"
-    if node.kind in ("loop", "merge", "item"):
+    if node.kind in ("merge", "item"):
         return node.kind
+    if word := word_of(node):
+        return "choice" if word in ("gate", "switch") else "loop"
     if node.kind == "module" and node.target in part.inner:
         return "graph"
     if node.kind == "operator":
         return "operator" if node.target in _SIGNS else "operation"
-    if node.kind == "function" and node.target in _WORDS:
-        return _WORDS[node.target]
+    if node.kind == "function" and node.target in _STATES:
+        return "state"
     name = _operation(part, node).rpartition(".")[2].strip("_").lower()
     if name in _ACTIVATIONS:
         return "activation"
@@ -131,10 +109,14 @@ def title_of(part: Part, node: NodeSpec) -> str:
         return _SIGNS.get(node.target, node.target)
     if node.kind == "item":
         return node.variable or shortened(f"[{index_text(part.spec, node.args[1])}]", 30)
-    if node.kind == "function" and node.target in ("read_state_", "write_state_"):
+    if word := word_of(node):
+        return word
+    if node.kind == "function" and node.target in _STATES:
         # The second argument is the name of the state.
         name = argument_text(part.spec, node.args[1]).strip("'")
         return shortened(f"{node.target.partition('_')[0]} state {name}")
+    if node.kind == "module" and (label := label_of(part, node.target)):
+        return shortened(label)
     return shortened(_operation(part, node).rpartition(".")[2].rstrip("_") or node.kind)
 
 
@@ -159,8 +141,8 @@ def index_text(spec: GraphSpec, arg: Arg) -> str:
 
 
 def parts_text(part: Part, node: NodeSpec) -> str:
-    """Return the classes of the modules that a step gets as arguments, such as the experts of a gate."""
-    if node.kind != "function":
+    """Return the classes of the modules that a function of the user gets as arguments."""
+    if node.kind != "function" or word_of(node):
         return ""
     paths = [path for arg in node.args for path in submodules(arg) if path]
     return shortened(", ".join(part.kinds.get(path, path) for path in paths), 40)

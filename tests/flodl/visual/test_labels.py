@@ -38,6 +38,19 @@ def test_index_text_slices_names_and_ellipsis_are_written_as_in_python():
     assert not any("(" in each or "Ellipsis" in each for each in found)
 
 
+def test_index_that_is_cut_is_whole_in_the_text_on_hovering():
+    class Cutting(FlowModule):
+        def flow(self, x: Flow) -> Flow:
+            number_of_positions = x.size(1) // 2
+            return x[:, :number_of_positions, None, ..., ::2, None].relu()
+
+    text = render(lay_out(assemble(part_of(Cutting()), View())))
+    whole = "[:, :number_of_positions, None, ..., ::2, None]"
+    assert f"= x{whole}" in text
+    assert "Ellipsis" not in text
+    assert "floordiv" not in text
+
+
 def test_title_comparison_is_not_an_assignment():
     assert "==" in titles(part_of(Indexing()))
     assert "=" not in titles(part_of(Indexing()))

@@ -8,9 +8,12 @@ import xml.etree.ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flodl.ir.graph import GraphSpec, Items, Literally, Named, NodeSpec, Pairs, Ref, Submodule
+from flodl.visual.assemble import View, assemble
 from flodl.visual.folding import Run, Step, find_runs
 from flodl.visual.layout import corner_radius, lay_out
 from flodl.visual.ordering import ordered
+from flodl.visual.part import Part
 from flodl.visual.ranking import rank
 from flodl.visual.scene import Box, Link, Scene
 from flodl.visual.svg import path_data, render, shared_starts
@@ -35,6 +38,73 @@ def scenes(draw, most=24, depth=1):
             sources = draw(st.sets(st.integers(0, number - 1), max_size=3))
             links += [Link(source=source, target=number) for source in sorted(sources)]
     return Scene(title="scene", boxes=tuple(boxes), links=tuple(links))
+
+
+MODULES = ("linear", "careful.expert", "m" * 30)
+STAGES = st.recursive(
+    st.sampled_from([Named("torch.tanh"), Named("function_2"), *map(Submodule, MODULES)]),
+    lambda each: st.lists(each, max_size=3).map(lambda chain: Items("list", tuple(chain))),
+    max_leaves=4,
+)
+
+
+@st.composite
+def constructs(draw, word, values):
+    """The arguments of a step around other stages."""
+    x, tagged = (Ref(draw(values)) for _ in range(2))
+    refs = draw(st.sampled_from([Pairs((), ()), Pairs((Literally("hint"),), (tagged,))]))
+    stage, other = draw(STAGES), draw(STAGES)
+    number = Literally(draw(st.integers(1, 9)))
+    flag = Literally(draw(st.booleans()))
+    if word in ("gate_", "switch_"):
+        experts = Items("list", tuple(draw(st.lists(STAGES, min_size=1, max_size=6))))
+        return x, draw(st.sampled_from([x, tagged, other])), experts, refs
+    return {
+        "loop_for_": (x, stage, number, refs),
+        "loop_halting_": (x, stage, other, number, Literally(draw(KINDS)), flag, refs),
+        "map_each_": (x, stage, flag),
+        "map_slices_": (x, stage, number, flag),
+        "map_along_": (x, stage, number, number),
+        "scan_along_": (x, stage, tagged, number, number, draw(st.sampled_from([NONE, other]))),
+        "scan_last_": (x, stage, tagged, number),
+    }[word]
+
+
+KINDS, NONE = st.sampled_from(["while", "until"]), Literally(None)
+WORDS = (
+    "gate_", "switch_", "loop_for_", "loop_halting_", "map_each_", "map_slices_", "map_along_",
+    "scan_along_", "scan_last_",
+)  # fmt: skip
+
+
+@st.composite
+def parts(draw, most=6, depth=1):
+    """A graph with gates, switches, loops, maps and scans; its modules may be such graphs."""
+    nodes = [NodeSpec(index=0, kind="input", target="x", name="x")]
+    for index in range(1, draw(st.integers(1, most)) + 1):
+        values = st.integers(0, index - 1)
+        kind = draw(st.sampled_from(["module", "loop", *["function"] * 4]))
+        if kind == "function":
+            target = draw(st.sampled_from(WORDS))
+            args = draw(constructs(target, values))
+        else:
+            target = draw(st.sampled_from(MODULES))
+            args = (Ref(draw(values)), Literally(3)) if kind == "loop" else (Ref(draw(values)),)
+        name = f"step_{index}"
+        nodes.append(NodeSpec(index=index, kind=kind, target=target, args=args, name=name))
+    label = draw(st.sampled_from(["", "refine"]))
+    spec = GraphSpec(nodes=tuple(nodes), output=Ref(len(nodes) - 1), label=label)
+    paths = draw(st.sets(st.sampled_from(MODULES), max_size=2)) if depth else ()
+    inner = {path: draw(parts(3, depth - 1)) for path in sorted(paths)}
+    kinds = dict.fromkeys(MODULES, "Linear")
+    return Part(spec=spec, title="graph", kinds=kinds, inner=inner)
+
+
+@st.composite
+def pictures(draw, depths=(0, 1, 2, 3), folds=(None, True, False)):
+    """The scene of a graph with some of its levels open."""
+    view = View(depth=draw(st.sampled_from(depths)), fold=draw(st.sampled_from(folds)))
+    return assemble(draw(parts()), view)
 
 
 def overlap(one, two):
@@ -80,8 +150,9 @@ def check(drawing):
         assert placed.y >= -0.2
         assert placed.y + placed.height <= drawing.height + 0.2
         if placed.inner is not None:
-            assert placed.inner.width <= placed.width
-            assert placed.inner.height < placed.height
+            if placed.box.is_open:
+                assert placed.inner.width <= placed.width
+                assert placed.inner.height < placed.height
             check(placed.inner)
     for number, link in enumerate(drawing.scene.links):
         others = [
@@ -96,12 +167,12 @@ def check(drawing):
                 assert not inside, (link, box.box.title)
 
 
-@given(scenes(), DIRECTIONS)
+@given(scenes() | pictures(), DIRECTIONS)
 def test_boxes_do_not_overlap_and_links_avoid_them(scene, direction):
     check(lay_out(scene, direction))
 
 
-@given(scenes(), DIRECTIONS)
+@given(scenes() | pictures(), DIRECTIONS)
 def test_every_link_ends_on_its_target_and_points_in_the_direction(scene, direction):
     drawing = lay_out(scene, direction)
     for number, link in enumerate(scene.links):
@@ -123,7 +194,7 @@ def test_every_link_ends_on_its_target_and_points_in_the_direction(scene, direct
             assert abs(math.hypot(across - middle, along - begin - radius) - radius) < 0.2
 
 
-@given(scenes(depth=0))
+@given(scenes(depth=0) | pictures(depths=[0], folds=[False]))
 def test_drawing_to_the_right_has_the_layers_of_one_that_goes_down(scene):
     down, right = lay_out(scene), lay_out(scene, "right")
     assert right.rows == down.rows
@@ -133,14 +204,15 @@ def test_drawing_to_the_right_has_the_layers_of_one_that_goes_down(scene):
     ]
 
 
-@given(scenes(most=12), DIRECTIONS)
+@given(scenes(most=12) | pictures(), DIRECTIONS)
 def test_the_picture_is_xml_with_a_title_on_every_box(scene, direction):
     tree = ET.fromstring(render(lay_out(scene, direction)))
     name = "{http://www.w3.org/2000/svg}"
     groups = [each for each in tree.iter(f"{name}g") if each.get("class", "").startswith("fd-")]
 
     def count(each):
-        return len(each.boxes) + sum(count(box.inner) for box in each.boxes if box.inner)
+        shown = (box.inner for box in each.boxes if box.inner and box.is_open)
+        return len(each.boxes) + sum(count(inner) for inner in shown)
 
     assert len(groups) == count(scene)
     assert all(group.find(f"{name}title") is not None for group in groups)

@@ -37,6 +37,8 @@ from flodl.visual.theme import heat_colour, ink_on
 
 pytestmark = pytest.mark.torch
 
+DOCS = Path(__file__).parents[3] / "docs"
+
 
 class Block(FlowModule):
     def __init__(self, width):
@@ -326,11 +328,11 @@ def test_gates_loops_maps_and_states_are_drawn_as_such():
     scene = assemble(part_of(graph), View())
     roles = {box.title: box.role for box in scene.boxes}
     assert roles["gate"] == "choice"
-    assert roles["loop_halting"] == roles["map_each"] == "loop"
+    assert roles["loop"] == roles["map"] == "loop"
     assert roles["read state m"] == roles["write state m"] == "state"
     assert roles["StateAdd"] == "layer"
     gate = next(box for box in scene.boxes if box.title == "gate")
-    assert gate.lines == ("SoftmaxRouter, Linear, Tanh",)
+    assert gate.lines == ("Linear, Tanh", "by SoftmaxRouter", "30 params")
     assert gate.tags == ("gated",)
     # The router's layer and the expert's, weights and biases.
     assert len(graph.parameters_at("gated")) == 4
@@ -366,15 +368,25 @@ def test_the_layout_of_a_drawing_is_the_same_every_time():
     assert lay_out(assemble(part, View())) == lay_out(assemble(part, View()))
 
 
-def test_the_picture_in_the_documents_is_what_its_code_draws(golden, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    docs = Path(__file__).parents[3] / "docs"
-    code = (docs / "how-to" / "pictures.md").read_text(encoding="utf-8").split("```python\n")[1]
+def drawn_in_the_documents(monkeypatch, folder, blocks):
+    """Run the first blocks of the page of pictures in a folder, where they write theirs."""
+    monkeypatch.chdir(folder)
+    code = (DOCS / "how-to" / "pictures.md").read_text(encoding="utf-8").split("```python\n")
     names = {"__name__": "__main__"}
-    # The lines that hovering shows are counted from the start of the example.
-    exec(compile(code.partition("```")[0], "transformer.py", "exec"), names)
+    for block in code[1 : blocks + 1]:
+        # The lines that hovering shows are counted from the start of the example.
+        exec(compile(block.partition("```")[0], "transformer.py", "exec"), names)
+
+
+def test_the_picture_in_the_documents_is_what_its_code_draws(golden, tmp_path, monkeypatch):
+    drawn_in_the_documents(monkeypatch, tmp_path, 1)
     drawn = (tmp_path / "transformer.svg").read_text(encoding="utf-8")
-    golden(docs / "images" / "transformer.svg", drawn)
+    golden(DOCS / "images" / "transformer.svg", drawn)
+
+
+def test_the_open_steps_in_the_documents_are_what_their_code_draws(golden, tmp_path, monkeypatch):
+    drawn_in_the_documents(monkeypatch, tmp_path, 2)
+    golden(DOCS / "images" / "routed.svg", (tmp_path / "routed.svg").read_text(encoding="utf-8"))
 
 
 def recurrent():
