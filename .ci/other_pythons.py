@@ -42,12 +42,15 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 UNPINNED = {"torch", "torchvision"}
 NATIVE = "test_train_after_yes_sets_the_project_up_and_trains"
 CONTAINED = "test_wheel_in_a_fresh_container_trains_and_tests_a_new_project"
-# Their slow tests run under one Python: trainings of several processes, of 8 s each, and mutants of real
-# classes. Slow tests of the team and of the prover, which run under each, take the same ways.
+# Their slow tests run under one Python: trainings of several processes, of 8 s each, mutants of real
+# classes, and the texts of ports of whole packages. Slow tests of the team and of the prover, and proofs
+# of models of the same packages, which run under each, take the same ways.
 ONCE = (
     "tests/flodl/train/cadence",
     "tests/flodl/train/own_loop",
     "tests/flodl/train/sync",
+    "tests/porter/test_laws.py",
+    "tests/porter/test_measures.py",
     "tests/porter/verify/test_mutations.py",
 )
 LEFT_OUT = tuple(f"--ignore={each}" for each in ONCE)
