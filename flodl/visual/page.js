@@ -117,21 +117,23 @@
       const place = `translate(${at(scene, scene.x[index] - across(scene, index) / 2, topOf(scene, rows[index], index))})`;
       const group = make("g", { class: `fd-${box.role}`, transform: place }, parent);
       box.element = group;
-      const folds = box.inner >= 0;
-      group.setAttribute("tabindex", "0");
-      group.setAttribute("role", "button");
-      group.setAttribute("aria-label", box.name);
+      const folds = box.inner >= 0, open = folds && box.open;
       group.classList.add("fd-step");
-      if (folds) {
-        group.setAttribute("aria-expanded", String(box.open));
-        group.classList.add("fd-fold");
-      }
+      if (folds) group.classList.add("fd-fold");
+      if (!open) group.innerHTML = box.markup;
+      // A button cannot hold the buttons of the steps inside, so the frame of an open box is its button.
+      const knob = open ? make("rect", { class: "fd-s", width, height, rx: 9 }, group) : group;
+      box.knob = knob;
+      knob.setAttribute("tabindex", "0");
+      knob.setAttribute("role", "button");
+      knob.setAttribute("aria-label", box.name);
+      if (folds) knob.setAttribute("aria-expanded", String(open));
       const act = (event) => {
         event.stopPropagation();
         if (folds) {
           box.open = !box.open;
           refresh();
-          box.element.focus({ preventScroll: true });
+          box.knob.focus({ preventScroll: true });
         }
         select(scene, index);
       };
@@ -139,11 +141,7 @@
       group.addEventListener("keydown", (event) => {
         if (event.key === "Enter" || event.key === " ") { event.preventDefault(); act(event); }
       });
-      if (!folds || !box.open) {
-        group.innerHTML = box.markup;
-        return;
-      }
-      make("rect", { class: "fd-s", width, height, rx: 9 }, group);
+      if (!open) return;
       make("text", { class: "fd-t fd-h", x: 12, y: 17 }, group).textContent = box.title;
       const inner = scenes[box.inner];
       const middle = (width - inner.extent[0]) / 2;

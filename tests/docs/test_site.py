@@ -3,7 +3,6 @@
 import functools
 import http.server
 import threading
-import time
 from pathlib import Path
 from typing import final
 
@@ -110,16 +109,6 @@ def names_of_pages(site):
     return [path.relative_to(site).as_posix() for path in pages]
 
 
-def opened(browser, url):
-    """Open a page and wait until it is complete."""
-    browser.open(url)
-    limit = time.monotonic() + 30
-    state = f"location.href === {url!r} && document.readyState === 'complete'"
-    while not browser.evaluate(state):
-        assert time.monotonic() < limit, url
-        time.sleep(0.02)
-
-
 def overflow(browser, width):
     """Return how many pixels of a page lie beyond its width."""
     browser.resize(width, 900)
@@ -134,7 +123,7 @@ def test_pages_in_a_browser_fit_their_width_and_report_no_error(site, address, t
     wide = []
     with Chromium(tmp_path / "profile") as browser:
         for name in names_of_pages(site):
-            opened(browser, address + name)
+            browser.load(address + name)
             wide += [f"{name} at {width}" for width in WIDTHS if overflow(browser, width) > 0]
         assert wide == []
         assert browser.problems == []
@@ -155,8 +144,7 @@ def test_pages_in_a_browser_follow_the_theme_and_fit_in_both(address, tmp_path):
             colours = set()
             for theme in ("light", "dark"):
                 browser.theme(theme)
-                opened(browser, "about:blank")
-                opened(browser, address + name)
+                browser.load(address + name)
                 colours.add(background(browser))
                 assert [width for width in WIDTHS if overflow(browser, width) > 0] == []
             assert len(colours) == 2, name

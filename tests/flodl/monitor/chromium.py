@@ -85,6 +85,17 @@ class Chromium:
     def open(self, url):
         self.call("Page.navigate", url=url)
 
+    def load(self, url):
+        """Open a page and wait until it is complete."""
+        # A page that is open already would look complete at once.
+        self.open("about:blank")
+        self.open(url)
+        limit = time.monotonic() + 30
+        state = f"location.href === {url!r} && document.readyState === 'complete'"
+        while not self.evaluate(state):
+            assert time.monotonic() < limit, url
+            time.sleep(0.02)
+
     def wait(self, source, timeout=15):
         """Wait until an expression is true; while a page is loading, it is not."""
         limit = time.monotonic() + timeout

@@ -144,6 +144,16 @@ def test_page_keyboard_opens_a_graph_and_keeps_its_place(page):
     assert page.evaluate("document.activeElement.getAttribute('aria-expanded')") == "false"
 
 
+def test_page_open_graph_holds_no_button_in_a_button(page):
+    click(page, "#fd-open")
+    assert page.evaluate("document.querySelectorAll('.fd-step .fd-step').length") > 0
+    assert page.evaluate("document.querySelectorAll('[role=button] [role=button]').length") == 0
+    page.evaluate("document.querySelector('[aria-expanded=true]').focus()")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("Inner")
+    page.key("Enter")
+    assert page.evaluate("document.querySelectorAll('.fd-step .fd-step').length") == 0
+
+
 def test_page_arrow_heads_meet_the_outline_of_round_boxes(page):
     click(page, "#fd-open")
     misses = page.evaluate("""[...document.querySelectorAll("g.fd-operator")].flatMap((group) => {
