@@ -37,7 +37,7 @@ so the library must have the loop: use `Trainer.builder(...).policy("cadence")`,
     if exact not in ("sum", "bits"):
         raise TrainingError(
             f'there is no exact={exact!r}: use "sum", equal to one process up to rounding, or "bits", equal '
-            "for any number of processes"
+            "to the bit for two or more processes"
         )
 
 
