@@ -23,11 +23,11 @@ from flodl.checkpoint.contents import AbstractContents, open_contents, stored_ta
 from flodl.checkpoint.store import read_tensors, write
 from flodl.errors import CheckpointError
 from flodl.hf.cache import HuggingFaceError
+from flodl.hf.features import sound_inputs
 
 # The names of old BERT files -> those of today.
 _FORMER = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 _LENGTH = 8
-_SAMPLES = 4000  # a quarter of a second of sound
 
 
 @final
@@ -357,8 +357,9 @@ def _inputs(model: Any) -> dict[str, Tensor]:
         sides = tuple(side) if isinstance(side, list | tuple) else (side, side)
         shape = (2, settings.get("num_channels", 3), *sides)
         return {"pixel_values": torch.randn(shape, generator=source)}
-    if model.main_input_name == "input_values":
-        return {"input_values": torch.randn((2, _SAMPLES), generator=source)}
+    heard = sound_inputs(model, source)
+    if heard is not None:
+        return heard
     if model.main_input_name != "input_ids":
         raise HuggingFaceError(
             f"{type(model).__name__} takes {model.main_input_name}, for which no inputs are generated"

@@ -16,6 +16,8 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from flodl.hf.features import sound_inputs
+
 _SIZES = {
     "vocab_size": 60, "hidden_size": 32, "d_model": 32, "dim": 32, "n_embd": 32, "embedding_size": 32,
     "num_hidden_layers": 2, "n_layers": 2, "n_layer": 2, "num_layers": 2, "num_decoder_layers": 2,
@@ -24,6 +26,7 @@ _SIZES = {
     "head_dim": 8, "d_kv": 8, "intermediate_size": 48, "hidden_dim": 48, "n_inner": 48, "d_ff": 48,
     "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "ffn_dim": 48, "max_position_embeddings": 64,
     "n_positions": 64, "image_size": 32, "patch_size": 8, "word_embed_proj_dim": 32,
+    "max_source_positions": 20, "max_target_positions": 20, "num_mel_bins": 8,
 }  # fmt: skip
 _TOKENS = {"pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 3}
 
@@ -71,6 +74,9 @@ def _inputs(model: Any) -> dict[str, torch.Tensor]:
     source = torch.Generator().manual_seed(11)
     if model.main_input_name == "pixel_values":
         return {"pixel_values": torch.randn(2, 3, 32, 32, generator=source)}
+    heard = sound_inputs(model, source)
+    if heard is not None:
+        return heard
     if model.main_input_name != "input_ids":
         raise TypeError(f"inputs {model.main_input_name} are unknown")
     tokens = torch.randint(4, 60, (2, 7), generator=source)

@@ -144,6 +144,11 @@ def test_export_of_a_training_run_has_its_weights(library, tmp_path):
             "intermediate_size": 48, "conv_dim": (8, 8), "conv_stride": (2, 2), "conv_kernel": (3, 3),
             "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 16,
             "num_conv_pos_embedding_groups": 2}),
+        ("WhisperForConditionalGeneration", {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1,
+            "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 48,
+            "decoder_ffn_dim": 48, "num_mel_bins": 8, "max_source_positions": 12,
+            "max_target_positions": 16, "pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 3,
+            "decoder_start_token_id": 2}),
     ],
 )  # fmt: skip
 @pytest.mark.slow
