@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flodl import Add as Add
     from flodl import Cat as Cat
+    from flodl import Field as Field
     from flodl import Flow as Flow
     from flodl import FlowBuilder as FlowBuilder
     from flodl import FlowModule as FlowModule
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Add",
     "Cat",
+    "Field",
     "Flow",
     "FlowBuilder",
     "FlowModule",
