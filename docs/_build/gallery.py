@@ -10,6 +10,7 @@ is written by hand, so that a page cannot promise what the tool does not do.
 import ast
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,10 @@ from docs._build.running import ROOT
 FOLDER: Final = ROOT / "docs" / "gallery"
 EXAMPLES: Final = ROOT / "examples" / "pytorch"
 TITLES: Final = {
+    "bert": "BERT",
+    "detector": "Object detector",
     "gan": "DCGAN",
+    "gcn": "Graph network",
     "gpt": "GPT",
     "inception": "Inception",
     "lstm_tagger": "LSTM tagger",
@@ -30,6 +34,11 @@ TITLES: Final = {
     "resnet_cifar": "ResNet",
     "unet": "U-Net",
     "vae": "Variational autoencoder",
+    "vit": "Vision Transformer",
+}
+# For models whose inputs cannot be guessed: edges are pairs of numbers of nodes.
+_INPUTS: Final = {
+    "GCN": "GCN(8, 16, 3): torch.randn(5, 8), torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])"
 }
 _LIMIT_S: Final = 300
 _MOST_VALUES: Final = 12
@@ -62,10 +71,10 @@ def page_of(name: str) -> Page:
         pictures = {}
         for model in models:
             drawn = Path(folder) / "graph.svg"
-            _fdl("graph", f"{path}:{model}", "--svg", str(drawn), "--force")
+            _fdl("graph", f"{path}:{model}", *_example(model), "--svg", str(drawn), "--force")
             pictures[f"{name}-{model}.svg"] = drawn.read_text("utf-8")
     change = _fdl("port", path, "--diff").replace(f"{ROOT.as_posix()}/", "")
-    tables = {model: _fdl("graph", f"{path}:{model}", "--values") for model in models}
+    tables = {model: _fdl("graph", f"{path}:{model}", *_example(model), "--values") for model in models}
     parts = [
         f"# {TITLES[name]}",
         f"{_summary(source)}\nThe script is [{path}](../../{path}), plain PyTorch.",
@@ -126,6 +135,10 @@ def roots_of(text: str) -> list[str]:
     return [each.name for each in classes if each.name not in used | passed]
 
 
+def _example(model: str) -> tuple[str, ...]:
+    return ("--example", _INPUTS[model]) if model in _INPUTS else ()
+
+
 def _fdl(*words: str) -> str:
     environ = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
     done = subprocess.run(
@@ -149,9 +162,10 @@ def _summary(source: Path) -> str:
 
 
 def _drawn(name: str, path: str, model: str) -> str:
+    command = shlex.join(["fdl", "graph", f"{path}:{model}", *_example(model)])
     return (
         f"![the graph of {model}]({name}-{model}.svg)\n\n"
-        f"```sh\nfdl graph {path}:{model} --svg {model.lower()}.svg\n```"
+        f"```sh\n{command} --svg {model.lower()}.svg\n```"
     )
 
 
@@ -161,7 +175,9 @@ def _values(path: str, model: str, table: str) -> str:
     rest = len(rows) - _MOST_VALUES
     more = f" The first {_MOST_VALUES} of {len(rows)}:" if rest > 0 else ""
     text = "\n".join(line.rstrip() for line in shown)
-    return f"`fdl graph {path}:{model} --values` lists what a run of the model has.{more}\n\n```text\n{text}\n```"
+    options = "--example ... --values" if model in _INPUTS else "--values"
+    command = f"fdl graph {path}:{model} {options}"
+    return f"`{command}` lists what a run of the model has.{more}\n\n```text\n{text}\n```"
 
 
 def _count(proof: str) -> str:

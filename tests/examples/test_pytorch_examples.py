@@ -14,7 +14,10 @@ pytestmark = pytest.mark.torch
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "pytorch"
 NAMES = (
+    "bert.py",
+    "detector.py",
     "gan.py",
+    "gcn.py",
     "gpt.py",
     "inception.py",
     "lstm_tagger.py",
@@ -22,6 +25,7 @@ NAMES = (
     "resnet_cifar.py",
     "unet.py",
     "vae.py",
+    "vit.py",
 )
 LOSS = re.compile(r"loss(?:_D)?:? ([0-9.]+|nan|inf)")
 

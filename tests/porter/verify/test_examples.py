@@ -27,8 +27,8 @@ def run_script(
     return capsys.readouterr().out
 
 
-def test_there_are_eight_examples() -> None:
-    assert len(EXAMPLES) == 8
+def test_there_are_twelve_examples() -> None:
+    assert len(EXAMPLES) == 12
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
