@@ -23,7 +23,7 @@ from flodl.checkpoint.contents import AbstractContents, open_contents, stored_ta
 from flodl.checkpoint.store import read_tensors, write
 from flodl.errors import CheckpointError
 from flodl.hf.cache import HuggingFaceError
-from flodl.hf.features import sound_inputs
+from flodl.hf.sound import sound_inputs
 
 # The names of old BERT files -> those of today.
 _FORMER = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))

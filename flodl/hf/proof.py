@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from flodl.hf.features import sound_inputs
+from flodl.hf.sound import sound_inputs
 
 _SIZES = {
     "vocab_size": 60, "hidden_size": 32, "d_model": 32, "dim": 32, "n_embd": 32, "embedding_size": 32,
