@@ -40,6 +40,7 @@ _LIBRARY = "step.so"
 # Seconds that compiling took for an operation on this machine; until it is measured, those of two cores.
 _PACE = "pace.json"
 _USUAL_PACE = 0.02
+_MOST_PACE = 60.0
 _COMPILER = Path(__file__).with_name("compiler.py")
 
 
@@ -98,7 +99,8 @@ def expected_seconds(operations: int) -> float:
         pace = float(json.loads((cache_folder() / _PACE).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         pace = _USUAL_PACE
-    return operations * pace
+    # Another program may have written no pace at all, such as NaN, with which nothing would pay.
+    return operations * (pace if 0 < pace < _MOST_PACE else _USUAL_PACE)
 
 
 def note_seconds(operations: int, seconds: float) -> None:

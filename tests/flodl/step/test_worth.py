@@ -79,7 +79,7 @@ def test_other_modes_compile_however_few_batches_are_left(cache):
     assert any(line.startswith("compiled: ") for line in trained(1, mode="compiled"))
 
 
-@pytest.mark.parametrize("damaged", ["", "[]", "null", '"x"'])
+@pytest.mark.parametrize("damaged", ["", "[]", "null", '"x"', "NaN", "Infinity", "-1", "0"])
 def test_pace_is_learned_from_compilations_and_may_be_damaged(damaged, cache):
     (cache / "pace.json").unlink()
     usual = artifact.expected_seconds(100)
