@@ -1,7 +1,8 @@
 """Write constraints.txt: the exact versions of everything the project and its tests need.
 
 The versions are those of the environment that runs this script, so that what is locked is what
-was tested. Usage: `.venv/bin/python .ci/lock.py [--check]`.
+was tested. New projects of `fdl init` start with their share of them, in the `constraints.txt` of
+the templates. Usage: `.venv/bin/python .ci/lock.py [--check]`.
 """
 
 import re
@@ -9,63 +10,91 @@ import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
+from typing import Final
 
+from packaging.markers import default_environment
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
-LOCK = ROOT / "constraints.txt"
-HEADER = """\
+sys.path.insert(0, str(ROOT))
+
+from fdl_cli.scaffold.answers import make_answers  # noqa: E402
+from fdl_cli.scaffold.rendering import render  # noqa: E402
+from fdl_cli.torch_setup.install.dependency_lock import Distribution, closure, lock_text  # noqa: E402
+
+LOCK: Final = ROOT / "constraints.txt"
+TEMPLATES: Final = ROOT / "templates" / "project"
+HEADER: Final = """\
 # Exact versions of the locked environment. Made by `python .ci/lock.py`; do not edit by hand.
 # torch carries no build here: `./fdl` adds +cpu where the machine has no GPU.
 """
+DOCUMENT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT: Final = DOCUMENT["project"]
+BACKEND: Final = DOCUMENT["build-system"]["requires"]
+NEW_PROJECTS: Final = {"base": False, "hf": True}  # the part, and whether it has transformers
+
+
+def needs(requirement: Requirement) -> list[Requirement]:
+    """Return a requirement, or in place of flodl what its pyproject.toml asks for."""
+    if requirement.name != "flodl":
+        return [requirement]
+    extras = PROJECT["optional-dependencies"]
+    texts = [
+        *PROJECT["dependencies"],
+        *(text for extra in requirement.extras for text in extras[extra]),
+    ]
+    return [need for text in texts for need in needs(Requirement(text))]
 
 
 def wanted() -> list[Requirement]:
     """Return what pyproject.toml asks for, in all extras, and the build backend."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    extras = project["project"]["optional-dependencies"].values()
-    groups = [project["build-system"]["requires"], project["project"]["dependencies"], *extras]
-    found = [Requirement(text) for group in groups for text in group]
-    found = [item for item in found if item.name != "flodl"]  # an extra that takes another in
-    return [item for item in found if item.marker is None or item.marker.evaluate()]
+    extras = ",".join(PROJECT["optional-dependencies"])
+    return [*map(Requirement, BACKEND), *needs(Requirement(f"flodl[{extras}]"))]
 
 
-def closure(roots: list[Requirement]) -> dict[str, str]:
+def wanted_by_new(*, with_hf: bool) -> list[Requirement]:
+    """Return what the pyproject.toml of a new project asks for."""
+    files = {each.path: each.text for each in render(make_answers("new", with_hf=with_hf))}
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    texts = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    return [need for text in texts for need in needs(Requirement(text))]
+
+
+def installed(
+    roots: list[Requirement], unfollowed: frozenset[str] = frozenset()
+) -> dict[str, str]:
     """Return name -> version of the roots and of everything they need here."""
-    pins: dict[str, str] = {}
-    todo = [(root, frozenset(root.extras)) for root in roots]
-    while todo:
-        requirement, extras = todo.pop()
-        name = canonicalize_name(requirement.name)
-        version = metadata.version(name)
-        if not requirement.specifier.contains(version.partition("+")[0], prereleases=True):
-            sys.exit(f"{name} {version} is installed, but {requirement} is asked for")
-        first = name not in pins
-        pins[name] = version.partition("+")[0]
-        if not first and not extras:
-            continue
-        for text in metadata.requires(name) or []:
-            child = Requirement(text)
-            marker = child.marker
-            wishes = ["", *extras]
-            if marker is None or any(marker.evaluate({"extra": wish}) for wish in wishes):
-                todo.append((child, frozenset(child.extras)))
-    return pins
+
+    def find(name: str) -> Distribution:
+        requires = metadata.requires(name) or []
+        return Distribution(version=metadata.version(name), requires=tuple(requires))
+
+    try:
+        return closure(roots, find, default_environment(), unfollowed)
+    except ValueError as problem:
+        sys.exit(str(problem))
 
 
 def main() -> None:
-    """Write the lock, or compare it."""
-    pins = closure(wanted())
+    """Write the locks, or compare them."""
+    pins = installed(wanted())
     text = HEADER + "".join(f"{name}=={pins[name]}\n" for name in sorted(pins))
-    if "--check" not in sys.argv:
-        LOCK.write_text(text, encoding="utf-8")
-        print(f"{LOCK.name}: {len(pins)} versions")
-        return
-    locked = set(re.findall(r"^[a-z0-9][^=\s]*", LOCK.read_text(encoding="utf-8"), re.MULTILINE))
-    missing = sorted(set(pins) - locked)
-    if missing:
-        sys.exit(f"not in {LOCK.name}: {', '.join(missing)}; run `python .ci/lock.py`")
+    locks = {LOCK: text}
+    for part, with_hf in NEW_PROJECTS.items():
+        share = installed(wanted_by_new(with_hf=with_hf), frozenset({"torch"}))
+        locks[TEMPLATES / part / LOCK.name] = lock_text(share)
+    for path, text in locks.items():
+        if "--check" not in sys.argv:
+            path.write_text(text, encoding="utf-8")
+            print(f"{path.relative_to(ROOT)}: {text.count('==')} versions")
+            continue
+        missing = sorted(_names(text) - _names(path.read_text(encoding="utf-8")))
+        if missing:
+            sys.exit(f"not in {path}: {', '.join(missing)}; run `python .ci/lock.py`")
+
+
+def _names(text: str) -> set[str]:
+    return set(re.findall(r"^[a-z0-9][^=\s]*", text, re.MULTILINE))
 
 
 if __name__ == "__main__":

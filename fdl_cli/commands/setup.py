@@ -65,6 +65,10 @@ def parse(
     local: Annotated[
         bool, typer.Option("--local", help="Keep the build in ./libtorch of this project.")
     ] = False,
+    lock: Annotated[
+        bool,
+        typer.Option("--lock", help="Take the newest versions; write them to constraints.txt."),
+    ] = False,
     facts: Annotated[
         Path | None,
         typer.Option("--facts", help="With --dry-run: plan for the machine in this file."),
@@ -73,13 +77,15 @@ def parse(
     """Find the torch that fits this machine, install it and prove it; then install the project.
 
     The environment keeps its old torch until the new one has run kernels on every device. A project
-    whose fdl.yml says what its tasks require is installed in place, with flodl and its tools.
+    whose fdl.yml says what its tasks require is installed in place, with flodl and its tools, in the
+    versions of its constraints.txt.
     """
     return SetupOptions(
         yes=yes, dry_run=dry_run, torch=torch, variant=variant, cpu=cpu, cuda=cuda,
         gpu=tuple(gpu or ()), gpu_target=gpu_target, driver_target=driver_target, strict=strict,
         env=env, python=python, index_url=index_url, mirror=mirror, proxy=proxy, offline=offline,
-        find_links=tuple(find_links or ()), cache_dir=cache_dir, local=local, facts=facts,
+        find_links=tuple(find_links or ()), cache_dir=cache_dir, local=local, lock=lock,
+        facts=facts,
     )  # fmt: skip
 
 

@@ -15,6 +15,8 @@ Action = Literal["create", "same", "update", "merge", "conflict", "skip", "remov
 OWNED: Final = (
     "src/*/model.py", "src/*/data.py", "src/*/encoder.py", "tests/test_model.py", "configs/*",
 )  # fmt: skip
+# The lock file: versions of two sides make no third one that was ever installed.
+LOCK: Final = "constraints.txt"
 
 
 @final
@@ -94,6 +96,8 @@ def _changed(path: str, ours: str | None, base: str, theirs: str) -> PlannedFile
         return PlannedFile(path=path, action="skip", reason="it is yours to write")
     if ours == base:
         return PlannedFile(path=path, action="update", text=theirs)
+    if path == LOCK:
+        return PlannedFile(path=path, action="skip", reason="`fdl setup --lock` writes it")
     merged = merge(base, ours, theirs)
     if merged.conflicts:
         places = f"{merged.conflicts} place{'s' if merged.conflicts > 1 else ''} to decide"

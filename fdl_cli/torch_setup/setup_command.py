@@ -18,6 +18,7 @@ from fdl_cli.torch_setup.setup_data import (
     Action,
     ChoiceData,
     FileData,
+    LockData,
     SetupData,
     SetupOptions,
     SetupRequest,
@@ -45,11 +46,20 @@ def perform_setup(
     """
     if options.facts is not None:
         return _plan_elsewhere(context, options, options.facts)
+    if options.lock and project is None:
+        raise UsageError(
+            error_id="nothing-to-lock",
+            message="`--lock` writes down the versions of a project, and there is none here that "
+            "`fdl setup` installs",
+            hint="run it in a project: one with a pyproject.toml, whose fdl.yml says what tasks require",
+        )
     request = request_of(options)
     plan = make_plan(context, request)
+    # A new torch brings packages with it that the project may hold in other versions.
+    again = again or options.lock or not plan.up_to_date
     if project is not None and not again and is_installed(project, plan.environment):
         project = None
-    more = () if project is None else project.actions()
+    more = () if project is None else project.actions(lock=options.lock)
     if options.dry_run:
         return _result(plan, more, files=_files(context, plan, request), dry_run=True)
     from fdl_cli.torch_setup.setup_run import run_setup
@@ -63,10 +73,10 @@ def perform_setup(
         if not context.console.confirm(f"install {named}?", flag="--yes", default=True):
             return _result(plan, more, dry_run=True)
     outcome = run_setup(plan, request, context.console)
-    written = outcome.written
+    written, lock = outcome.written, None
     if project is not None:
-        folder = plan.environment.folder
-        written = (*written, *install_project(project, folder, request, context.console))
+        installed = install_project(project, plan.environment.folder, request, context.console)
+        written, lock = (*written, *installed.written), installed.lock
     result = _result(plan, more)
     data = replace(
         result.data,
@@ -74,6 +84,7 @@ def perform_setup(
         proof=outcome.proof,
         build=outcome.build,
         written=written,
+        lock=lock,
     )
     return replace(result, data=data, warnings=(*result.warnings, *outcome.notices))
 
@@ -95,6 +106,7 @@ def request_of(options: SetupOptions) -> SetupRequest:
         find_links=options.find_links,
         cache_dir=options.cache_dir,
         local=options.local,
+        lock=options.lock,
     )
 
 
@@ -172,12 +184,21 @@ def show_setup(data: SetupData, console: Console) -> None:
 def _show_done(data: SetupData, console: Console) -> None:
     for path in data.written:
         console.line(f"  wrote {path}")
+    if data.lock is not None:
+        _show_lock(data.lock, console)
     if data.proof is not None:
         for device in data.proof.devices:
             console.line(
                 f"  proved on {device.device} ({device.name}): elementwise, matmul, backward",
                 "success",
             )
+
+
+def _show_lock(lock: LockData, console: Console) -> None:
+    same = "" if lock.changed else ", as before"
+    console.line(f"  locked {lock.count} packages{same}", "success")
+    for each in lock.changed:
+        console.line(f"    {each.name}: {each.before or 'new'} -> {each.after or 'not needed'}")
 
 
 def _plan_elsewhere(

@@ -10,7 +10,7 @@ from fdl_cli.torch_setup.smoke_test_result import Proof
 
 ActionKind = Literal[
     "create-environment", "resolve", "download", "unpack", "prove", "switch", "write-file",
-    "install-project",
+    "install-project", "lock",
 ]  # fmt: skip
 
 
@@ -29,6 +29,7 @@ class SetupRequest:
     find_links: tuple[Path, ...] = ()
     cache_dir: Path | None = None
     local: bool = False
+    lock: bool = False
 
 
 @final
@@ -64,6 +65,7 @@ class SetupOptions:
     find_links: tuple[Path, ...] = ()
     cache_dir: Path | None = None
     local: bool = False
+    lock: bool = False
     facts: Path | None = None
 
 
@@ -97,6 +99,26 @@ class FileData:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VersionChange:
+    """One package of a lock file; a version is null where the file does not name the package."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockData:
+    """The lock file that `--lock` wrote, how many packages it names, and what changed."""
+
+    path: str
+    count: int
+    changed: tuple[VersionChange, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetupData:
     """Everything about one setup; a part that was not requested is empty or null."""
 
@@ -112,3 +134,4 @@ class SetupData:
     build: str | None
     written: tuple[str, ...]
     proof: Proof | None
+    lock: LockData | None = None

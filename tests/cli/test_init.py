@@ -188,6 +188,23 @@ def test_update_replaces_merges_keeps_and_marks(fdl, tmp_path):
     assert snapshot(root) == after
 
 
+def test_update_of_a_lock_takes_the_template_or_leaves_it(fdl, tmp_path):
+    fdl("init", "p", "--vcs", "none")
+    root = tmp_path / "p"
+    newest = (root / "constraints.txt").read_text()
+    record = json.loads((root / RECORD).read_text())
+    record["base"]["constraints.txt"] = older = newest.replace("ruff==", "ruff==0")
+    (root / RECORD).write_text(json.dumps(record))
+    (root / "constraints.txt").write_text(own := older.replace("rich==", "rich==0"))
+    done = fdl("init", "--update", cwd=root)
+    assert (root / "constraints.txt").read_text() == own
+    assert "`fdl setup --lock` writes it" in done.stdout + done.stderr
+    (root / RECORD).write_text(json.dumps(record))
+    (root / "constraints.txt").write_text(older)
+    assert fdl("init", "--update", cwd=root).returncode == 0
+    assert (root / "constraints.txt").read_text() == newest
+
+
 def test_uncommitted_changes_stop_an_update(fdl, tmp_path):
     fdl("init", "p")
     root = tmp_path / "p"

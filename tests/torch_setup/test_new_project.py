@@ -41,6 +41,7 @@ STAR_PACKAGE = {
         "    def forward(self, x):\n        return torch.relu(self.layer(x))\n"
     ),
 }
+BUILD = ("--variant", host_made.torch_variant())
 SMALL = ("train.epochs=1", "data.samples=64", "train.device=cpu")
 
 
@@ -262,9 +263,8 @@ def test_train_after_yes_sets_the_project_up_and_trains(user, whole_project, mac
     assert "unrecognized arguments: -y" in user.fdl("train", "-y", cwd=project, code=2).stderr
     # The torch was there, and `fdl setup` proves it and writes it down; then nothing is left to do.
     # Its build is not always the one that a machine without a GPU would get.
-    build = ("--variant", host_made.torch_variant())
-    user.fdl("setup", "-y", *build, cwd=project)
-    data = json.loads(user.fdl("setup", *build, "--json", cwd=project).stdout)["data"]
+    user.fdl("setup", "-y", *BUILD, cwd=project)
+    data = json.loads(user.fdl("setup", *BUILD, "--json", cwd=project).stdout)["data"]
     assert (data["changed"], data["actions"]) == (False, [])
 
 
@@ -276,6 +276,29 @@ def test_setup_after_a_new_dependency_installs_the_project_again(user, project):
     path.write_text(path.read_text().replace('"pytest>=8"', '"pytest>=8", "pluggy>=1"'))
     said = json.loads(user.fdl("setup", "--dry-run", "--json", cwd=project).stdout)["data"]
     assert [each["kind"] for each in said["actions"]] == ["install-project"]
+
+
+def test_setup_with_lock_writes_the_versions_that_are_installed(user, project):
+    path = project / "constraints.txt"
+    first = path.read_text()
+    path.write_text(re.sub(r"^pytest==.*$", "pytest==8.0.0", first, flags=re.MULTILINE))
+    user.fdl("setup", "--yes", *BUILD, cwd=project, code=1)  # the index has no such version
+    done = json.loads(user.fdl("setup", "--yes", *BUILD, "--lock", "--json", cwd=project).stdout)
+    lock = done["data"]["lock"]
+    changed = {each["name"]: (each["before"], each["after"]) for each in lock["changed"]}
+    pins = dict(re.findall(r"^([^#\s]+)==(\S+)$", path.read_text(), re.MULTILINE))
+    assert changed["pytest"] == ("8.0.0", pins["pytest"])
+    assert f"pytest=={pins['pytest']}" in first
+    assert changed["mypy"][1] is None  # no longer required
+    assert len(pins) == lock["count"]
+    listed = subprocess.run(
+        [project / ".venv" / "bin" / "python", "-c",
+         "import json, sys; from importlib.metadata import version;"
+         "print(json.dumps({name: version(name) for name in sys.argv[1:]}))", *pins],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(listed.stdout) == pins
+    assert "nothing to do" in user.fdl("setup", "--yes", *BUILD, cwd=project).stdout
 
 
 def test_fdl_yes_answers_as_well(user, project):

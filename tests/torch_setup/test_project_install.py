@@ -19,7 +19,7 @@ from fdl_cli.torch_setup.install.project_install import (
     read_installable,
 )
 from fdl_cli.torch_setup.setup_command import request_of
-from fdl_cli.torch_setup.setup_data import SetupOptions
+from fdl_cli.torch_setup.setup_data import LockData, SetupOptions, VersionChange
 from tests.torch_setup.test_own_wheel import FILES, NAME, install, own
 
 PYPROJECT = """\
@@ -79,6 +79,9 @@ class Machine:
         install(self.root / ".venv" / "lib" / "python3.11" / "site-packages", files)
 
     def install(self, **options):
+        return self.install_whole(**options).written
+
+    def install_whole(self, **options):
         import io
 
         console = Console(Terminal(out=io.StringIO(), err=io.StringIO(), stdin=io.StringIO()), 0)
@@ -103,6 +106,49 @@ def test_install_project_gives_pip_the_wheel_of_the_tool_and_the_constraints(mac
     assert command[command.index("-c") + 1] == "torch-constraints.txt"
     assert written == (wheel, str(root / ".venv" / "fdl-project.json"))
     assert is_installed(read_installable(root), environment_at(root / ".venv", ""))
+
+
+def test_install_project_takes_the_versions_of_the_lock(machine, root):
+    (root / "constraints.txt").write_text("pytest==9.2.0\n")
+    (root / "torch-constraints.txt").write_text("torch==2.13.0\n")
+    machine.install()
+    command = " ".join(machine.commands[0])
+    assert "-c torch-constraints.txt -c constraints.txt" in command
+    assert "--upgrade" not in command
+    assert is_installed(read_installable(root), environment_at(root / ".venv", ""))
+    (root / "constraints.txt").write_text("pytest==9.1.0\n")
+    assert not is_installed(read_installable(root), environment_at(root / ".venv", ""))
+
+
+def test_install_project_that_locks_upgrades_all_but_torch_and_is_done(machine, root, monkeypatch):
+    (root / "constraints.txt").write_text("pytest==9.1.0\n")
+    kept = []
+
+    def run(command, **options):
+        words = [str(word) for word in command]
+        files = [root / words[at + 1] for at, word in enumerate(words) if word == "-c"]
+        if words[-2] == "-e":
+            kept.append([path.read_text() for path in files])
+        return machine.run(command, **options)
+
+    def lock(where, extra, pip):
+        assert (where, extra) == (root, "dev")
+        (root / "constraints.txt").write_text("pytest==9.2.0\n")
+        change = VersionChange(name="pytest", before="9.1.0", after="9.2.0")
+        return LockData(path=str(root / "constraints.txt"), count=1, changed=(change,))
+
+    monkeypatch.setattr(project_install, "run", run)
+    monkeypatch.setattr(project_install, "write_lock", lock)
+    machine.holds({"torch/version.py": "__version__ = '2.13.0+cpu'\ncuda = None\n"})
+    done = machine.install_whole(lock=True)
+    assert "--upgrade --upgrade-strategy eager" in " ".join(machine.commands[0])
+    assert kept[0] == ["torch==2.13.0\n"]  # not the lock, and not another torch
+    assert done.lock is not None
+    assert done.lock.path in done.written
+    assert is_installed(read_installable(root), environment_at(root / ".venv", ""))
+    (root / "torch-constraints.txt").write_text("torch==2.13.0+cpu\n")
+    machine.install(lock=True)
+    assert kept[-1] == ["torch==2.13.0+cpu\n"]
 
 
 def test_install_project_replaces_a_flodl_of_the_same_version_with_other_files(machine, root):

@@ -2,13 +2,15 @@
 
 Example:
     In a project of `fdl init`, after torch is proved:
-        pip install -c torch-constraints.txt --find-links vendor vendor/flodl-0.1.0-py3-none-any.whl -e .[dev]
+        pip install -c torch-constraints.txt -c constraints.txt --find-links vendor
+            vendor/flodl-0.1.0-py3-none-any.whl -e .[dev]
     `.venv/fdl-project.json` then says for what that was done, so that the next setup has nothing to
-    do until the dependencies or this tool change.
+    do until the dependencies, the lock file or this tool change.
 """
 
 import hashlib
 import json
+import tempfile
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +21,8 @@ from fdl_cli.console import Console
 from fdl_cli.errors import ConfigError, EnvironmentLackingError, OperationFailedError
 from fdl_cli.system.process import run
 from fdl_cli.system.python_env import Environment, environment_at
-from fdl_cli.torch_setup.install.installed import site_packages
+from fdl_cli.torch_setup.install.dependency_lock import LOCK, write_lock
+from fdl_cli.torch_setup.install.installed import read_installed, site_packages
 from fdl_cli.torch_setup.install.own_wheel import (
     PROJECT,
     VENDOR,
@@ -38,7 +41,7 @@ from fdl_cli.torch_setup.install.pip_tool import (
     without_credentials,
 )
 from fdl_cli.torch_setup.project_files import CONSTRAINTS, write_atomically
-from fdl_cli.torch_setup.setup_data import Action, SetupRequest
+from fdl_cli.torch_setup.setup_data import Action, LockData, SetupRequest
 
 RECORD_NAME: Final = "fdl-project.json"
 SCHEMA: Final = "fdl.project-record/1"
@@ -68,10 +71,26 @@ class Installable:
         """Return the requirement that pip installs from the project's folder."""
         return f".[{_EXTRA}]" if self.extra else "."
 
-    def actions(self) -> tuple[Action, ...]:
-        """Return the steps of the installation."""
-        detail = f"{self.name}: pip install -c {CONSTRAINTS} -e {self.requirement}"
-        return (Action(kind="install-project", detail=detail),)
+    def actions(self, *, lock: bool = False) -> tuple[Action, ...]:
+        """Return the steps of the installation; with `lock`, of the newest versions."""
+        files = [CONSTRAINTS, *([LOCK] if not lock and (self.root / LOCK).is_file() else [])]
+        words = [
+            "pip install",
+            *(["--upgrade"] if lock else []),
+            *(f"-c {each}" for each in files),
+        ]
+        detail = f"{self.name}: {' '.join(words)} -e {self.requirement}"
+        steps = (Action(kind="install-project", detail=detail),)
+        return (*steps, Action(kind="lock", detail=str(self.root / LOCK))) if lock else steps
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectInstalled:
+    """The files that the installation of a project wrote, and the lock file if one was wanted."""
+
+    written: tuple[str, ...]
+    lock: LockData | None
 
 
 def read_installable(root: Path) -> Installable | None:
@@ -100,6 +119,7 @@ def read_installable(root: Path) -> Installable | None:
     needs = [
         project.get("dependencies", []), extras.get(_EXTRA, []), document.get("build-system", {}),
         None if own is None else (own.distribution.version, own.digest),
+        (root / LOCK).read_text("utf-8", "replace") if (root / LOCK).is_file() else None,
     ]  # fmt: skip
     return Installable(
         root=root,
@@ -116,8 +136,10 @@ def is_installed(project: Installable, environment: Environment) -> bool:
 
 def install_project(
     project: Installable, folder: Path, request: SetupRequest, console: Console
-) -> tuple[str, ...]:
-    """Install a project into the environment in a folder, and return the written files.
+) -> ProjectInstalled:
+    """Install a project into the environment in a folder, in the versions of its lock file.
+
+    With `request.lock` the newest versions are installed, and the lock file is written.
 
     Raises:
         FdlError: pip cannot install it, or flodl is not available.
@@ -130,22 +152,46 @@ def install_project(
         links.append(wheel.parent)
     words: list[str | Path] = [*pip.words, "install", "--disable-pip-version-check", "--no-input"]
     words.append("--quiet")
-    # Without the file, `fdl setup` has not chosen the torch; pip keeps one that satisfies the project.
-    more: list[str | Path] = ["-c", CONSTRAINTS] if (project.root / CONSTRAINTS).is_file() else []
-    more += ["--no-index"] if request.offline else []
+    more: list[str | Path] = ["--no-index"] if request.offline else []
     more += ["--proxy", request.proxy] if request.proxy is not None else []
     for link in links:
         more += ["--find-links", link]
     wanted = wheel if wheel is not None and not _is_own(environment) else None
     console.note(f"installing {project.name}, with all that it needs, into {folder}")
     own = [] if wanted is None else [wanted]
-    _install(project, [*words, *more, *own, "-e", project.requirement], console)
+    with tempfile.TemporaryDirectory(prefix="fdl-lock-") as scratch:
+        kept = _versions(project.root, environment, request, Path(scratch))
+        _install(project, [*words, *kept, *more, *own, "-e", project.requirement], console)
     if wanted is not None and _installed_flodl(environment) != wheel_digest(wanted):
         # pip keeps an installed package of the same version, even if the wheel holds other files.
         _install(
             project, [*words, "--no-index", "--no-deps", "--force-reinstall", wanted], console
         )
-    return (*written, _write_record(project, environment))
+    lock = None
+    if request.lock:
+        lock = write_lock(project.root, _EXTRA if project.extra else None, pip)
+        written = (*written, lock.path)
+        project = read_installable(project.root) or project
+    return ProjectInstalled(written=(*written, _write_record(project, environment)), lock=lock)
+
+
+def _versions(
+    root: Path, environment: Environment, request: SetupRequest, scratch: Path
+) -> list[str | Path]:
+    """Return the options of pip that decide about versions."""
+    chosen = [CONSTRAINTS] if (root / CONSTRAINTS).is_file() else []
+    if not request.lock:
+        # Without the first file, `fdl setup` has not chosen the torch; pip keeps one that satisfies
+        # the project.
+        files = [*chosen, *([LOCK] if (root / LOCK).is_file() else [])]
+        return [word for file in files for word in ("-c", file)]
+    options: list[str | Path] = ["--upgrade", "--upgrade-strategy", "eager"]
+    torch = read_installed(environment)
+    if not chosen and torch is not None:  # an upgrade would take a newer one
+        path = scratch / CONSTRAINTS
+        path.write_text(f"torch=={torch.version}\n", encoding="utf-8")
+        return [*options, "-c", path]
+    return [*options, *(word for file in chosen for word in ("-c", file))]
 
 
 def _install(project: Installable, command: list[str | Path], console: Console) -> None:
@@ -156,11 +202,13 @@ def _install(project: Installable, command: list[str | Path], console: Console) 
         check=False,
         echo=lambda text: console.echo(without_credentials(text)),
     )
+    locked = LOCK in command
     if done.returncode != 0:
         raise OperationFailedError(
             error_id="project-not-installed",
             message=f"torch is in place, and pip cannot install {project.name}",
-            hint="see the causes; `pip config list` shows the indexes, `--find-links DIR` adds wheels",
+            hint="see the causes; `pip config list` shows the indexes, `--find-links DIR` adds wheels"
+            + (f"; `fdl setup --lock` takes other versions than {LOCK}" if locked else ""),
             causes=pip_causes(done.stderr),
         )
 
