@@ -61,7 +61,7 @@ class _Values:
     Attributes:
         inputs: the placeholders.
         operations: the calls, in order.
-        results: what the graph returns.
+        results: the values that the graph returns.
         at: operation -> its position.
     """
 
