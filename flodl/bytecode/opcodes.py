@@ -405,4 +405,4 @@ RULES: Final[dict[str, Rule]] = {
     "GET_ANEXT": _plain(Kind.GET_ASYNC_NEXT, 0, 1),
     "END_ASYNC_FOR": _plain(Kind.END_ASYNC_FOR, 2, 0),
 }
-"""What each instruction becomes; an empty result says that the argument is unknown."""
+"""The operation of each instruction; an empty result says that the argument is unknown."""

@@ -1,4 +1,4 @@
-"""Compiled steps on disk: made by a separate process, found again by every later run.
+"""Compiled regions of steps on disk: made by a separate process, found again by every later run.
 
 The file name is a digest of the recorded operations, the shapes, the versions and the processor, so a
 file never has to be invalidated: another step has another name.
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flodl.step.program import Program
+    from flodl.step.regions.chain import Region
 
     Compiled: TypeAlias = Callable[..., Any]
 
@@ -63,18 +64,18 @@ def compiler_missing(device: torch.device) -> str | None:
     return None
 
 
-def digest(program: Program) -> str:
-    """Return the name of a recorded step: equal for equal operations, shapes, versions and machine."""
+def digest(region: Region) -> str:
+    """Return the name of a region: equal for equal operations, shapes, versions and machine."""
     parts = [
         _FORMAT,
-        program.graph.code,
-        *(f"{t.dtype}{tuple(t.shape)}{t.stride()}{t.device}" for t in program.examples),
+        region.graph.code,
+        *(f"{t.dtype}{tuple(t.shape)}{t.stride()}{t.device}" for t in region.examples),
         torch.__version__,
         platform.python_version(),
         f"{platform.machine()} {_processor()} {torch.backends.cpu.get_cpu_capability()}",
         f"{torch.get_num_threads()} threads",
     ]
-    if any(each.is_cuda for each in program.examples):
+    if any(each.is_cuda for each in region.examples):
         parts.append(torch.cuda.get_device_name())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
@@ -88,9 +89,14 @@ def _processor() -> str:
     return " ".join(sorted({line for line in lines if line.startswith(wanted)}))
 
 
-def is_compiled(program: Program) -> bool:
-    """Return True if an earlier run has left the compiled step."""
-    return (cache_folder() / digest(program) / _LIBRARY).exists()
+def path_of(region: Region) -> Path:
+    """Return the file of a region, whether it is compiled or not."""
+    return cache_folder() / digest(region) / _LIBRARY
+
+
+def is_compiled(region: Region) -> bool:
+    """Return True if an earlier run has left the compiled region."""
+    return path_of(region).exists()
 
 
 def expected_seconds(operations: int) -> float:
@@ -144,25 +150,38 @@ class Compilation:
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = threading.Event()
         self._output = b""
-        self._path = cache_folder() / digest(program) / _LIBRARY
-        if self._path.exists():
+        self._paths = [path_of(each) for each in program.regions]
+        new = zip(program.regions, self._paths, strict=True)
+        self._new = [(region, path) for region, path in new if not path.exists()]
+        # Those that no earlier run has compiled.
+        self.operations = sum(len(region.graph.graph.nodes) for region, _ in self._new)
+        if self._new:
+            self._start()
+        else:
             self.cached = True
             self._ended.set()
-        else:
-            self._start()
 
     def _start(self) -> None:
-        self._path.parent.parent.mkdir(parents=True, exist_ok=True)
+        self._paths[0].parent.parent.mkdir(parents=True, exist_ok=True)
         job = {
-            "nodes": [
-                (node.op, node.target, node.args, node.kwargs, node.name)
-                for node in self.program.graph.graph.nodes
+            "regions": [
+                {
+                    "nodes": [
+                        (node.op, node.target, node.args, node.kwargs, node.name)
+                        for node in region.graph.graph.nodes
+                    ],
+                    "inputs": [
+                        (tuple(t.shape), t.stride(), t.dtype, str(t.device))
+                        for t in region.examples
+                    ],
+                    "path": str(path),
+                }
+                for region, path in self._new
             ],
-            "inputs": [(tuple(t.shape), t.stride(), t.dtype, str(t.device)) for t in self.program.examples],
             "threads": torch.get_num_threads(),
-            "path": str(self._path),
+            "workers": 1 if self._quietly else os.cpu_count() or 1,
             "niceness": 5 if self._quietly else 0,
-        }  # fmt: skip
+        }
         packed = io.BytesIO()
         _Packer(packed).dump(job)
         self._process = subprocess.Popen(
@@ -182,7 +201,7 @@ class Compilation:
         _, self._output = process.communicate(packed)
         self.seconds = time.monotonic() - start
         if process.returncode == 0:
-            note_seconds(len(self.program.graph.graph.nodes), self.seconds)
+            note_seconds(self.operations, self.seconds)
         self._ended.set()
 
     def poll(self) -> bool:
@@ -200,14 +219,12 @@ class Compilation:
             RefusedStepError: compiling it failed.
         """
         failed = self._process is not None and self._process.returncode != 0
-        if failed or not self._path.exists():
+        if failed or not all(path.exists() for path in self._paths):
             lines = self._output.decode(errors="replace").strip().splitlines()
             raise RefusedStepError(f"compiling failed: {_complaint(lines)}")
-        try:
-            return load(self._path, self.program.examples[0].device)
-        except (RuntimeError, OSError) as error:
-            shutil.rmtree(self._path.parent, ignore_errors=True)
-            raise RefusedStepError(f"the compiled step cannot be loaded: {error}") from error
+        functions = [load(path, self.program.examples[0].device) for path in self._paths]
+        chain = self.program.chain
+        return functions[0] if chain is None else chain.linked(functions)
 
     def stop(self) -> None:
         """End the process, if it still runs."""
@@ -227,8 +244,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def load(path: Path, device: torch.device) -> Compiled:
-    """Return the compiled step of a file that the compiler wrote; nothing of the compiler is imported."""
+    """Return the function in a file that the compiler wrote; nothing of the compiler is imported.
+
+    Raises:
+        RefusedStepError: it cannot be loaded, and is removed.
+    """
     names = {"cpu": "AOTIModelContainerRunnerCpu", "cuda": "AOTIModelContainerRunnerCuda"}
-    runner: Any = getattr(torch._C._aoti, names[device.type])(str(path), 1)
-    os.utime(path)  # the least used are removed first
+    try:
+        runner: Any = getattr(torch._C._aoti, names[device.type])(str(path), 1)
+        os.utime(path)  # the least used are removed first
+    except (RuntimeError, OSError) as error:
+        shutil.rmtree(path.parent, ignore_errors=True)
+        raise RefusedStepError(f"the compiled step cannot be loaded: {error}") from error
     return runner.run  # type: ignore[no-any-return]

@@ -14,8 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any, final
 
-_KEPT = 200
+_KEPT = 600
 _GNU_STACK, _EXECUTABLE = 0x6474E551, 1  # of the ELF program header
+# The regions of the step; operations cannot be pickled, so forked processes find them here.
+_regions: list[dict[str, Any]] = []
 _SETTINGS = {
     # The binding answers for shapes and strides; asking again costs a quarter of a small step.
     "size_asserts": False,
@@ -80,15 +82,35 @@ def _plain(value: Any) -> Any:
 
 
 def build(packed: bytes) -> None:
-    """Compile a step and write the file; runs in the child process."""
+    """Compile the regions of a step and write their files; runs in the child process."""
     import torch
-    from torch._inductor import config
-    from torch._inductor.compile_fx import compile_fx_aot
 
     job = _Unpacker(io.BytesIO(packed)).load()
     if sys.platform != "win32":
         os.nice(job["niceness"])
     torch.set_num_threads(job["threads"])
+    regions = _regions[:] = job["regions"]
+    if job["workers"] == 1 or len(regions) == 1 or sys.platform != "linux":
+        for each in regions:
+            _build_region(each)
+        return
+    import multiprocessing
+
+    import torch._inductor.compile_fx  # once, before the processes part
+
+    with multiprocessing.get_context("fork").Pool(min(job["workers"], len(regions))) as pool:
+        pool.map(_build_numbered, range(len(regions)), chunksize=1)
+
+
+def _build_numbered(number: int) -> None:
+    _build_region(_regions[number])
+
+
+def _build_region(job: dict[str, Any]) -> None:
+    import torch
+    from torch._inductor import config
+    from torch._inductor.compile_fx import compile_fx_aot
+
     examples: list[Any] = [
         torch.empty_strided(shape, stride, dtype=dtype, device=device)
         for shape, stride, dtype, device in job["inputs"]

@@ -20,6 +20,8 @@ from flodl.step.binding import Binding, twin
 from flodl.step.convolutions import lowered
 from flodl.step.parts import gather, update, whole
 from flodl.step.refusal import RefusedStepError
+from flodl.step.regions.chain import Region
+from flodl.step.regions.cutting import cut
 from flodl.step.snapshot import attributes_of
 from flodl.step.tags import Layout, Tags
 from flodl.step.value_guards import NoBypass, Reads, ValueGuard, cut_out
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from flodl.step.parts import Part
     from flodl.step.recipe import Recipe
+    from flodl.step.regions.chain import Chain
     from flodl.step.rules import Flags
 
 _MOST_OPERATIONS = 12_000
@@ -48,6 +51,7 @@ class Program:
         examples: inputs of the right shapes, without values that matter.
         constants: tensors that are neither state nor batch, shared with the model.
         guard: the values that Python has read on the way; the part is right for batches that have them.
+        chain: the same as calls of regions, where many of its operations repeat.
     """
 
     graph: fx.GraphModule
@@ -57,6 +61,19 @@ class Program:
     examples: tuple[Tensor, ...]
     constants: tuple[Tensor, ...]
     guard: ValueGuard
+    chain: Chain | None
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The regions to compile: those of the chain, else the whole."""
+        if self.chain is not None:
+            return self.chain.compiled
+        return (Region(graph=self.graph, examples=self.examples),)
+
+    @property
+    def operations(self) -> int:
+        """Number of operations to compile."""
+        return sum(len(each.graph.graph.nodes) for each in self.regions)
 
 
 def record_all(
@@ -94,10 +111,9 @@ def record(
         if _has_opaque_recurrence(program):
             with torch.backends.mkldnn.flags(enabled=False):
                 program = _record(Binding(twin(recipe), layout), live, batch, part)
-    count = len(program.graph.graph.nodes)
-    if count > _MOST_OPERATIONS:
+    if program.operations > _MOST_OPERATIONS:
         raise RefusedStepError(
-            f"the step has {count} operations: compiling it would take too long"
+            f"the step has {program.operations} operations: compiling it would take too long"
         )
     if random.getstate() != python:
         random.setstate(python)
@@ -201,14 +217,16 @@ def _record(binding: Binding, live: Tags, batch: Any, part: Part) -> Program:
     if not guard.holds(read(batch)[0]):
         raise RefusedStepError("what the step reads of a batch is not the same twice")
     _drop_detached(graph)
+    examples = tuple(each.detach() for each in (*inputs, *constants))
     return Program(
         graph=graph,
         metrics=tuple(recording.names),
         tags=recording.layout,
         flags=recording.flags,
-        examples=tuple(each.detach() for each in (*inputs, *constants)),
+        examples=examples,
         constants=constants,
         guard=guard,
+        chain=cut(graph.graph, examples),
     )
 
 

@@ -284,7 +284,8 @@ class Tiering:
         if batches is None:
             return
         left = batches * attempt.spent / max(attempt.seen, 1)
-        count = sum(len(each.graph.graph.nodes) for each in programs if not is_compiled(each))
+        regions = [region for each in programs for region in each.regions]
+        count = sum(len(each.graph.graph.nodes) for each in regions if not is_compiled(each))
         cost = expected_seconds(count)
         if _SAVED_SHARE * (left - cost) >= cost + _SECONDS_FOR_A_TRIAL:
             return
@@ -347,8 +348,10 @@ class Tiering:
             self._prove(attempt)
         elif not all(each.cached for each in attempt.compilations):
             count = sum(len(each.graph.graph.nodes) for each in programs)
+            new = sum(each.operations for each in attempt.compilations)
+            part = f", {new} of them new," if new < count else ""
             self._say(
-                f"eager, while a step of {count} operations is compiled beside it "
+                f"eager, while a step of {count} operations{part} is compiled beside it "
                 f"(recorded in {seconds:.1f} s)"
             )
 

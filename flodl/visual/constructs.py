@@ -1,4 +1,4 @@
-"""Steps around other stages: what a `gate`, `switch`, `loop`, `map` or `scan` says, and what it runs."""
+"""Steps around other stages: the text of a `gate`, `switch`, `loop`, `map` or `scan`, and the stages in it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Construct:
 
     Attributes:
         word: the word that stands on the box.
-        lines: what it runs, and when or over what.
+        lines: the stages that it runs, and when or over which values.
         call: the call as the user writes it.
         facts: the same as pairs of a word and a text, for the details of a page.
     """

@@ -82,7 +82,7 @@ class _RestingSummer:
         """Train the units of a window, each on one rank, and return the sums over all of them."""
 
         def train(unit: int) -> float:
-            # Here, and not in the batch: what the loop does in between draws no number of a batch.
+            # Here, and not in the batch: the loop draws no number of a batch in between.
             self.rest(_NEXT)
             return work.train(unit)
 

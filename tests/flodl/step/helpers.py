@@ -21,6 +21,11 @@ def train_fn(model, batch):
     return nn.functional.mse_loss(model(batch[0]), batch[1])
 
 
+def replayed(graph):
+    """Return a graph as a function of a list, as a compiled one is."""
+    return lambda inputs: graph(*inputs)
+
+
 class Replay:
     """Stands in for the compiler: runs the recorded operations one by one."""
 
@@ -29,6 +34,7 @@ class Replay:
 
     def __init__(self, program, quietly):
         self.program = program
+        self.operations = sum(len(each.graph.graph.nodes) for each in program.regions)
         self.stopped = False
 
     def poll(self):
@@ -38,7 +44,9 @@ class Replay:
         pass
 
     def result(self):
-        return lambda inputs: self.program.graph(*inputs)
+        functions = [replayed(each.graph) for each in self.program.regions]
+        chain = self.program.chain
+        return functions[0] if chain is None else chain.linked(functions)
 
     def stop(self):
         self.stopped = True
