@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import torch
 from torch import nn
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     Facts = tuple[tuple[str, str], ...]
 
 _SITE: Final = "https://docs.pytorch.org/docs/stable/generated"
-# Larger tensors have no statistics: a page must not read gigabytes.
+# Larger tensors have no statistics, nor have those after so many elements: a page must not read gigabytes.
 _MOST_READ: Final = 1 << 22
+_MOST_READ_TOGETHER: Final = 1 << 26
 _MOST_SHOWN: Final = 8
 _LONGEST: Final = 300
 _ROOMS: Final = {"F": nn.functional, "torch.nn.functional": nn.functional, "torch": torch}
@@ -53,14 +54,50 @@ def detailed(module: nn.Module, part: Part) -> Part:
         module: the module that the part shows.
         part: the part, with or without shapes and heat.
     """
+    return _detailed(module, part, _Known())
+
+
+@final
+class _Known:
+    """Facts of the modules seen so far: a module in a nested part is one of the model's, too."""
+
+    def __init__(self) -> None:
+        self._modules: dict[nn.Module, tuple[Facts, Facts]] = {}
+        self._left = _MOST_READ_TOGETHER
+
+    def of(self, module: nn.Module) -> tuple[Facts, Facts]:
+        """Return what a module is, and its tensors."""
+        if module not in self._modules:
+            tensors = tuple(self._tensors(module))
+            self._modules[module] = (_module_facts(module), tensors)
+        return self._modules[module]
+
+    def _tensors(self, module: nn.Module) -> Iterator[tuple[str, str]]:
+        own: Iterable[tuple[str, torch.Tensor]] = (
+            *module.named_parameters(recurse=False),
+            *module.named_buffers(recurse=False),
+        )
+        for name, tensor in own:
+            if _is_lazy(tensor):
+                yield name, "of unknown shape"
+                continue
+            texts = [f"{value_text(tensor)} {_kind(tensor)}".strip()]
+            if tensor.numel() <= min(_MOST_READ, self._left):
+                self._left -= tensor.numel()
+                texts.append(_statistics(tensor))
+            yield name, "; ".join(text for text in texts if text)
+
+
+def _detailed(module: nn.Module, part: Part, known: _Known) -> Part:
     modules = dict(module.named_modules(remove_duplicate=False))
-    details = {path: _module_facts(each) for path, each in modules.items()}
+    found = {path: known.of(each) for path, each in modules.items()}
+    details = {path: facts for path, (facts, _) in found.items()}
     details[""] = (*_model_facts(module, part), *details[""])
     for node in part.spec.nodes:
         if node.kind in ("function", "method", "operator"):
             details[details_key(node)] = _function_facts(node)
-    inner = {path: detailed(modules[path], each) for path, each in part.inner.items()}
-    tensors = {path: tuple(_tensor_facts(each)) for path, each in modules.items()}
+    inner = {path: _detailed(modules[path], each, known) for path, each in part.inner.items()}
+    tensors = {path: own for path, (_, own) in found.items()}
     return replace(part, inner=inner, details=details, tensors=tensors)
 
 
@@ -143,26 +180,17 @@ def _is_named(name: str) -> bool:
     )
 
 
-def _tensor_facts(module: nn.Module) -> Iterator[tuple[str, str]]:
-    own: Iterable[tuple[str, torch.Tensor]] = (
-        *module.named_parameters(recurse=False),
-        *module.named_buffers(recurse=False),
-    )
-    for name, tensor in own:
-        kind = "" if not isinstance(tensor, nn.Parameter) else "frozen"
-        kind = "" if kind and tensor.requires_grad else kind or "buffer"
-        if _is_lazy(tensor):
-            yield name, "of unknown shape"
-            continue
-        texts = (f"{value_text(tensor)} {kind}".strip(), _statistics(tensor))
-        yield name, "; ".join(text for text in texts if text)
+def _kind(tensor: torch.Tensor) -> str:
+    if not isinstance(tensor, nn.Parameter):
+        return "buffer"
+    return "" if tensor.requires_grad else "frozen"
 
 
 def _statistics(tensor: torch.Tensor) -> str:
     """Return range, mean, deviation and the first values of a tensor, empty if it cannot be read."""
     tensor = tensor.detach()
     readable = tensor.layout is torch.strided and not (tensor.is_meta or tensor.is_complex())
-    if not readable or not 0 < tensor.numel() <= _MOST_READ:
+    if not readable or not tensor.numel():
         return ""
     flat = tensor.reshape(-1).double()
     first = ", ".join(f"{value:.4g}" for value in flat[:_MOST_SHOWN].tolist())

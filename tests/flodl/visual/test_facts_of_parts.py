@@ -6,6 +6,7 @@ from torch import nn
 
 from flodl import Flow, FlowBuilder, FlowModule
 from flodl.inspect.drawing import part_of
+from flodl.inspect.facts import details
 from flodl.inspect.facts.details import detailed
 from flodl.inspect.facts.lambdas import lambda_text
 from flodl.inspect.heat import shaped_part
@@ -106,8 +107,8 @@ class Described(FlowModule):
 def test_details_tell_class_purpose_documentation_and_hidden_defaults():
     model = Described()
     model(torch.ones(1, 3, 8, 8))
-    details = detailed(model, part_of(model)).details
-    conv = dict(details["conv"])
+    told = detailed(model, part_of(model)).details
+    conv = dict(told["conv"])
     assert conv["class"] == "torch.nn.Conv2d"
     assert conv["about"].startswith("Applies a 2D convolution")
     assert (
@@ -116,16 +117,14 @@ def test_details_tell_class_purpose_documentation_and_hidden_defaults():
     )
     assert {"groups=1", "padding_mode='zeros'"} <= set(conv["other settings"].split(", "))
     assert "kernel_size" not in conv["other settings"]  # the settings have it
-    own = dict(details[""])
+    own = dict(told[""])
     assert own["about"] == "Adds a learned offset."
     assert own["parameters"] == "233, 225 of them trained"
     assert own["bytes"] == f"{233 * 4}"
     assert "documentation" not in own
-    assert dict(details["function F.relu"])["documentation"].endswith(
-        "torch.nn.functional.relu.html"
-    )
-    assert dict(details["method flatten"])["documentation"].endswith("torch.Tensor.flatten.html")
-    assert dict(details["operator add"])["documentation"].endswith("/torch.add.html")
+    assert dict(told["function F.relu"])["documentation"].endswith("torch.nn.functional.relu.html")
+    assert dict(told["method flatten"])["documentation"].endswith("torch.Tensor.flatten.html")
+    assert dict(told["operator add"])["documentation"].endswith("/torch.add.html")
 
 
 def test_tensors_tell_type_range_mean_and_first_values():
@@ -148,6 +147,16 @@ def test_tensors_without_data_or_shape_tell_what_is_known():
     assert dict(tensors["0"])["weight"] == "of unknown shape"
     assert dict(tensors["1"])["weight"] == "2\u00d72 float32"
     assert dict(tensors["2"])["num_batches_tracked"] == "scalar int64 buffer; 0"
+
+
+def test_tensors_are_read_once_and_up_to_a_limit(monkeypatch):
+    monkeypatch.setattr(details, "_MOST_READ_TOGETHER", 40)
+    shared = nn.Linear(4, 4)  # 20 elements
+    model = nn.Sequential(nn.Sequential(shared, shared), nn.Linear(4, 4), nn.Linear(4, 4))
+    part = detailed(model, part_of(model))
+    told = {path: ";" in dict(own)["weight"] for path, own in part.tensors.items() if own}
+    assert told == {"0.0": True, "0.1": True, "1": True, "2": False}
+    assert part.inner["0"].tensors["0"] == part.tensors["0.0"]
 
 
 def test_details_leave_the_model_and_its_random_numbers_alone():
