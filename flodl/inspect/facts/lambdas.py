@@ -48,7 +48,10 @@ def lambda_text(function: FunctionType) -> str:
     bodies = [
         (_start(each.body), each)
         for each in _lambdas(code.co_filename)
-        if each.lineno == code.co_firstlineno and _start(each.body) <= spot <= _end(each.body)
+        if each.lineno == code.co_firstlineno
+        and _start(each.body) <= spot <= _end(each.body)
+        and _parameters(each)
+        == code.co_varnames[: len(_parameters(each))]  # the file may have changed
     ]
     # A lambda may lie in the body of another one: the inner one begins later.
     return ast.unparse(max(bodies, key=lambda each: each[0])[1]) if bodies else ""
@@ -60,6 +63,12 @@ def _last_spot(code: CodeType) -> tuple[int, int]:
         for line, _, column, _ in code.co_positions()
         if line is not None and column is not None
     )
+
+
+def _parameters(node: ast.Lambda) -> tuple[str, ...]:
+    args = node.args
+    extra = (each for each in (args.vararg, args.kwarg) if each is not None)
+    return tuple(each.arg for each in (*args.posonlyargs, *args.args, *args.kwonlyargs, *extra))
 
 
 def _start(node: ast.expr) -> tuple[int, int]:
