@@ -241,11 +241,8 @@ def _shown(module: nn.Module, part: Part, runs: _Runs, measured: _Measured) -> P
         path: _shown(module.get_submodule(path), each, runs, measured)
         for path, each in part.inner.items()
     }
-    values = {
-        node.index: value
-        for node in part.spec.nodes
-        if (value := runs.calls.values(module).get(node.name)) is not None
-    }
+    named = runs.calls.values(module)
+    values = {node.index: named[node.name] for node in part.spec.nodes if node.name in named}
     shapes = {node: shape for node, value in values.items() if (shape := _shape(value))}
     for node in part.spec.nodes:
         if node.kind == "module":
