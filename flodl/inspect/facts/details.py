@@ -36,7 +36,9 @@ _SITE: Final = "https://docs.pytorch.org/docs/stable/generated"
 # Larger tensors have no statistics, nor have those after so many elements: a page must not read gigabytes.
 _MOST_READ: Final = 1 << 22
 _MOST_READ_TOGETHER: Final = 1 << 26
-_MOST_SHOWN: Final = 8
+# Of a small tensor all values are shown, of a larger one the first few.
+_MOST_SHOWN: Final = 64
+_FIRST: Final = 8
 _LONGEST: Final = 300
 _ROOMS: Final = {"F": nn.functional, "torch.nn.functional": nn.functional, "torch": torch}
 _MARKUP: Final = re.compile(r":\w+:`~?([^`]*)`")
@@ -193,14 +195,17 @@ def _statistics(tensor: torch.Tensor) -> str:
     if not readable or not tensor.numel():
         return ""
     flat = tensor.reshape(-1).double()
-    first = ", ".join(f"{value:.4g}" for value in flat[:_MOST_SHOWN].tolist())
-    rest = ", \u2026" if len(flat) > _MOST_SHOWN else ""
+    shown = len(flat) if len(flat) <= _MOST_SHOWN else _FIRST
+    first = ", ".join(f"{value:.4g}" for value in flat[:shown].tolist())
+    rest = ", \u2026" if len(flat) > shown else ""
     if len(flat) == 1:
         return first
     low, high, mean, deviation = torch.stack(
         [flat.min(), flat.max(), flat.mean(), flat.std(correction=0)]
     ).tolist()
-    return f"{low:.3g} to {high:.3g}, mean {mean:.3g}, deviation {deviation:.3g}; {first}{rest}"
+    strides = "" if tensor.is_contiguous() else f"strides {tensor.stride()}; "
+    spread = f"{low:.3g} to {high:.3g}, mean {mean:.3g}, deviation {deviation:.3g}"
+    return f"{strides}{spread}; {first}{rest}"
 
 
 # ---- functions -----------------------------------------------------------------------------------

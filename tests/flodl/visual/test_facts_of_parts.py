@@ -136,9 +136,19 @@ def test_tensors_tell_type_range_mean_and_first_values():
     assert dict(tensors["conv"])["bias"] == (
         "8 float32; 0 to 7, mean 3.5, deviation 2.29; 0, 1, 2, 3, 4, 5, 6, 7"
     )
-    assert dict(tensors["conv"])["weight"].endswith(", \u2026")
+    first = dict(tensors["conv"])["weight"].rpartition("; ")[2].split(", ")
+    assert (len(first), first[-1]) == (9, "\u2026")
     assert dict(tensors[""])["offset"].startswith("8\u00d71\u00d71 float32 frozen; 0 to 0")
     assert dict(tensors[""])["fill"] == "1 float32; 2.5"
+
+
+def test_tensors_that_lie_otherwise_in_memory_tell_their_strides():
+    model = nn.Linear(3, 2, bias=False)
+    model.weight = nn.Parameter(torch.arange(6.0).reshape(3, 2).t())
+    whole = nn.Sequential(model)
+    assert dict(detailed(whole, part_of(whole)).tensors["0"])["weight"] == (
+        "2\u00d73 float32; strides (1, 2); 0 to 5, mean 2.5, deviation 1.71; 0, 2, 4, 1, 3, 5"
+    )
 
 
 def test_tensors_without_data_or_shape_tell_what_is_known():
