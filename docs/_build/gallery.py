@@ -3,11 +3,13 @@
     python -m docs._build.gallery          all pages, into docs/gallery
     python -m docs._build.gallery vae      one page
 
-A page has the change that `fdl port` makes, the proof, the graph and the names of the values. Nothing on it
-is written by hand, so that a page cannot promise what the tool does not do.
+A page has the change that `fdl port` makes, the proof, the time of a step, the graph and the names of the
+values. Nothing on it is written by hand, so that a page cannot promise what the tool does not do. The times
+are those of `benchmarks/results/gallery.json`, which `benchmarks/gallery.py` measures.
 """
 
 import ast
+import json
 import os
 import re
 import shlex
@@ -16,7 +18,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, final
+from typing import Any, Final, final
 
 from docs._build.running import ROOT
 
@@ -36,10 +38,7 @@ TITLES: Final = {
     "vae": "Variational autoencoder",
     "vit": "Vision Transformer",
 }
-# For models whose inputs cannot be guessed: edges are pairs of numbers of nodes.
-_INPUTS: Final = {
-    "GCN": "GCN(8, 16, 3): torch.randn(5, 8), torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])"
-}
+TIMES: Final = ROOT / "benchmarks" / "results" / "gallery.json"
 _LIMIT_S: Final = 300
 _MOST_VALUES: Final = 12
 _NOTE: Final = "<!-- Written by `python -m docs._build.gallery`; edit that program instead. -->"
@@ -71,10 +70,12 @@ def page_of(name: str) -> Page:
         pictures = {}
         for model in models:
             drawn = Path(folder) / "graph.svg"
-            _fdl("graph", f"{path}:{model}", *_example(model), "--svg", str(drawn), "--force")
+            _fdl("graph", f"{path}:{model}", "--svg", str(drawn), "--force")
             pictures[f"{name}-{model}.svg"] = drawn.read_text("utf-8")
     change = _fdl("port", path, "--diff").replace(f"{ROOT.as_posix()}/", "")
-    tables = {model: _fdl("graph", f"{path}:{model}", *_example(model), "--values") for model in models}
+    tables = {
+        model: _fdl("graph", f"{path}:{model}", "--values") for model in models
+    }
     parts = [
         f"# {TITLES[name]}",
         f"{_summary(source)}\nThe script is [{path}](../../{path}), plain PyTorch.",
@@ -84,13 +85,16 @@ def page_of(name: str) -> Page:
         "## The proof",
         "It runs original and port side by side, and tells what it compared:",
         f"```text\n{proof.rstrip()}\n```",
+        "## A training step",
+        step_text(name),
         "## The graph",
         *(_drawn(name, path, model) for model in models),
         "## Every value by name",
         *(_values(path, model, table) for model, table in tables.items()),
         _NOTE,
     ]
-    row = f"| [{TITLES[name]}]({name}.md) | {_summary(source)} | {_count(proof)} |"
+    cells = (f"[{TITLES[name]}]({name}.md)", _summary(source), _count(proof), step_ratio(name))
+    row = f"| {' | '.join(cells)} |"
     return Page(text="\n\n".join(parts) + "\n", pictures=pictures, row=row)
 
 
@@ -98,12 +102,48 @@ def index_of(rows: list[str]) -> str:
     """Return the page that leads to all others."""
     parts = [
         "# Gallery",
-        "Each page shows one script of plain PyTorch: the change that `fdl port` makes, the proof, the graph and\n"
-        "the names of its values. The tool prints all of it; `python -m docs._build.gallery` writes the pages.",
-        "| Model | Script | Proof |\n|---|---|---|\n" + "\n".join(rows),
+        "Each page shows one script of plain PyTorch: the change that `fdl port` makes, the proof, the time\n"
+        "of a training step, the graph and the names of its values. `python -m docs._build.gallery` writes\n"
+        "the pages from what the tool prints and `python benchmarks/gallery.py` measures. *Step* is a\n"
+        "training step of the port as a multiple of the original's.",
+        "| Model | Script | Proof | Step |\n|---|---|---|---|\n" + "\n".join(rows),
         _NOTE,
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def step_ratio(name: str, times: Path = TIMES) -> str:
+    """Return a training step of the port as a multiple of the original's, with its spread.
+
+    Args:
+        name: the example.
+        times: the result of `benchmarks/gallery.py`.
+    """
+    row = _step_row(name, times)
+    return f"{row['ratio']:.2f} \u00b1 {row['spread']:.2f}"
+
+
+def step_text(name: str, times: Path = TIMES) -> str:
+    """Return what was measured about a training step, and where and how.
+
+    Args:
+        name: the example.
+        times: the result of `benchmarks/gallery.py`.
+    """
+    row, measured = _step_row(name, times), json.loads(times.read_text("utf-8"))["measured"]
+    low, high = measured["load"]
+    return (
+        f"A step of the port takes {step_ratio(name, times)} times the processor time of the original's: "
+        f"{row['port_ms']:.2f} ms and\n{row['original_ms']:.2f} ms, the medians of {row['steps']} pairs of "
+        f"steps in turns. `python benchmarks/gallery.py` measured it on\n{measured['date']} with torch "
+        f"{measured['versions']['torch']}, on {measured['machine']},\nat a load of {low} to {high}. The loop "
+        "is that of the script; [another page](../benchmarks/performance.md) tells what makes\nsteps faster."
+    )
+
+
+def _step_row(name: str, times: Path) -> dict[str, Any]:
+    rows = json.loads(times.read_text("utf-8"))["rows"]
+    return next(row for row in rows if row["name"] == name)
 
 
 def roots_of(text: str) -> list[str]:
@@ -135,10 +175,6 @@ def roots_of(text: str) -> list[str]:
     return [each.name for each in classes if each.name not in used | passed]
 
 
-def _example(model: str) -> tuple[str, ...]:
-    return ("--example", _INPUTS[model]) if model in _INPUTS else ()
-
-
 def _fdl(*words: str) -> str:
     environ = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
     done = subprocess.run(
@@ -162,7 +198,7 @@ def _summary(source: Path) -> str:
 
 
 def _drawn(name: str, path: str, model: str) -> str:
-    command = shlex.join(["fdl", "graph", f"{path}:{model}", *_example(model)])
+    command = shlex.join(["fdl", "graph", f"{path}:{model}"])
     return (
         f"![the graph of {model}]({name}-{model}.svg)\n\n"
         f"```sh\n{command} --svg {model.lower()}.svg\n```"
@@ -175,8 +211,7 @@ def _values(path: str, model: str, table: str) -> str:
     rest = len(rows) - _MOST_VALUES
     more = f" The first {_MOST_VALUES} of {len(rows)}:" if rest > 0 else ""
     text = "\n".join(line.rstrip() for line in shown)
-    options = "--example ... --values" if model in _INPUTS else "--values"
-    command = f"fdl graph {path}:{model} {options}"
+    command = f"fdl graph {path}:{model} --values"
     return f"`{command}` lists what a run of the model has.{more}\n\n```text\n{text}\n```"
 
 

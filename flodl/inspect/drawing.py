@@ -10,6 +10,7 @@ from flodl.errors import GraphError
 from flodl.graph.planned_module import PlannedModule
 from flodl.graph.shape_nodes import metadata_nodes
 from flodl.graph.texts import kinds_of, spec_of
+from flodl.inspect.facts.lambdas import lambda_texts
 from flodl.inspect.plain_pictures import opens, plain_part, settings_of
 from flodl.visual.constructs import paths_of
 from flodl.visual.dot import dot_of as dot_of_part
@@ -46,6 +47,7 @@ def _part(module: PlannedModule, spec: GraphSpec) -> Part:
         spec=spec,
         title=spec.label or type(module).__name__,
         kinds={path: type(each).__name__ for path, each in modules.items() if path},
+        lambdas=lambda_texts(each.constants for each in module._flodl_programs()),
         settings={
             path: text for path, each in modules.items() if path and (text := settings_of(each))
         },

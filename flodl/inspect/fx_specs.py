@@ -9,6 +9,7 @@ import torch
 from torch import fx
 
 from flodl.ir.graph import (
+    NOWHERE,
     Arg,
     Attr,
     GraphSpec,
@@ -100,7 +101,13 @@ class _Translation:
         kwargs = tuple((key, self._arg(value)) for key, value in node.kwargs.items())
         self.nodes.append(
             NodeSpec(
-                index=index, kind=kind, target=target, args=args, kwargs=kwargs, name=node.name
+                index=index,
+                kind=kind,
+                target=target,
+                args=args,
+                kwargs=kwargs,
+                name=node.name,
+                site=node.meta.get("site", NOWHERE),
             )
         )
         self._values[node] = Ref(index)

@@ -18,6 +18,7 @@ from flodl.graph.observed import twin_of
 from flodl.graph.planned_module import PlannedModule
 from flodl.inspect import plain_profiling
 from flodl.inspect.drawing import part_of, stages_at
+from flodl.inspect.facts.plain_shapes import PlainCalls, value_text
 from flodl.inspect.paths import graph_only, specs_of
 from flodl.inspect.plain_pictures import heated
 from flodl.observe.duration import short_time
@@ -84,9 +85,9 @@ def measured_part(module: nn.Module, measure: Measure, *inputs: Any, **named: An
 
 
 def shaped_part(module: nn.Module, *inputs: Any, **named: Any) -> Part:
-    """Run a copy of a module and return it with the shapes of its values.
+    """Run a copy of a module and return it with the shapes and types of its values.
 
-    In a plain module, only the results of the modules that it calls have shapes.
+    In a plain module, values that `plain_shapes` cannot follow have none.
 
     Args:
         module: a graph or a plain module.
@@ -96,7 +97,7 @@ def shaped_part(module: nn.Module, *inputs: Any, **named: Any) -> Part:
     twin = twin_of(module)
     runs = _Runs()
     # Flows look at hooks, so these are there before the first call.
-    hooks = _note_outputs(_below_plain(twin), runs)
+    hooks = [*_note_outputs(_below_plain(twin), runs), *runs.calls.watch(twin)]
     with torch.random.fork_rng(), torch.no_grad():
         twin(*inputs, **named)
         # Only now it is known which modules lie in gates and loops; new hooks need a second recording.
@@ -153,12 +154,14 @@ class _Runs:
         specs: what was run.
         outputs: the shapes of the results of modules that lie in plain modules, or in steps such as gates;
             empty where they differ.
+        calls: the calls of plain modules, to find the shapes of all values in them.
     """
 
     def __init__(self) -> None:
         self.values: dict[int, Values] = {}
         self.specs: dict[int, GraphSpec] = {}
         self.outputs: dict[int, str] = {}
+        self.calls = PlainCalls()
 
     def nodes(self) -> Iterator[tuple[tuple[int, int], Any]]:
         """Yield graph and node, and its value, in the order in which the graphs ended."""
@@ -238,13 +241,16 @@ def _shown(module: nn.Module, part: Part, runs: _Runs, measured: _Measured) -> P
         path: _shown(module.get_submodule(path), each, runs, measured)
         for path, each in part.inner.items()
     }
-    shapes = {
-        node.index: shape
-        for node in part.spec.nodes
-        if node.kind == "module"
-        and (shape := runs.outputs.get(id(module.get_submodule(node.target)), ""))
-    }
-    return replace(part, inner=inner, shapes=shapes)
+    named = runs.calls.values(module)
+    values = {node.index: named[node.name] for node in part.spec.nodes if node.name in named}
+    shapes = {node: shape for node, value in values.items() if (shape := _shape(value))}
+    for node in part.spec.nodes:
+        if node.kind == "module":
+            # Its calls by other modules count, too: a shape that differs is none.
+            shape = runs.outputs.get(id(module.get_submodule(node.target)), "")
+            shapes.pop(node.index, None)
+            shapes |= {node.index: shape} if shape else {}
+    return replace(part, inner=inner, shapes=shapes, types=_types(values, shapes))
 
 
 def _decorated(graph: PlannedModule, part: Part, runs: _Runs, measured: _Measured) -> Part:
@@ -268,7 +274,20 @@ def _decorated(graph: PlannedModule, part: Part, runs: _Runs, measured: _Measure
         for path in _paths_in_steps(spec, modules)
         if (shape := runs.outputs.get(id(modules[path]), ""))
     }
-    return replace(part, spec=spec, inner=inner, shapes=shapes, stage_shapes=stages, heat=heat)
+    types = _types(values, shapes)
+    return replace(
+        part, spec=spec, inner=inner, shapes=shapes, types=types, stage_shapes=stages, heat=heat
+    )
+
+
+def _types(values: Mapping[int, Any], shapes: Mapping[int, str]) -> dict[int, str]:
+    """Return shape and type of each value, without single tensors whose shape is not the same everywhere."""
+    texts = {node: value_text(value) for node, value in values.items()}
+    return {
+        node: text
+        for node, text in texts.items()
+        if text and (node in shapes or not isinstance(values[node], torch.Tensor))
+    }
 
 
 def _shape(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from flodl.graph.planned_module import PlannedModule
 from flodl.graph.texts import kinds_of, spec_of
 from flodl.inspect.drawing import part_of
+from flodl.inspect.facts.details import detailed
 from flodl.inspect.heat import measured_part, profiled_part
 from flodl.inspect.observation import log_of
 from flodl.inspect.paths import specs_of
@@ -107,7 +108,10 @@ def html(
         GraphError: the module is no graph, or its flow has not been recorded yet.
     """
     return _kept(
-        html_text(part_of(module), View(fold=fold, depth=depth, direction=direction)), path
+        html_text(
+            detailed(module, part_of(module)), View(fold=fold, depth=depth, direction=direction)
+        ),
+        path,
     )
 
 

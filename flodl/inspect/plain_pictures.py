@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import operator
 import random
+import sys
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -21,12 +23,13 @@ from flodl.graph.observed import twin_of
 from flodl.graph.planned_module import PlannedModule
 from flodl.graph.shape_nodes import metadata_nodes
 from flodl.inspect.fx_specs import spec_of_trace
-from flodl.ir.graph import GraphSpec, InputSpec, NodeSpec, Ref
+from flodl.ir.graph import GraphSpec, InputSpec, NodeSpec, Ref, Site
 from flodl.observe.duration import short_time
 from flodl.visual.part import Heat, Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import FrameType
 
     Inner = Callable[[nn.Module], Part | None]
     Spans = Mapping[str, Sequence[float]]
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
 # Layers of torch that are made of layers, and worth a look inside.
 _OPEN = (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Transformer, nn.TransformerEncoder,
          nn.TransformerDecoder, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)  # fmt: skip
+
+_TRACE_FILE = __file__
+_OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
 
 
 def plain_part(
@@ -140,7 +146,7 @@ def opens(module: nn.Module) -> bool:
 
 def _wiring(module: nn.Module) -> tuple[GraphSpec, str]:
     """Return the description of a module, and why its wiring is unknown, empty if it is known."""
-    if isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward:
+    if is_chain(module):
         return _chain(module), ""
     if type(module).forward is nn.Module.forward:  # such as ModuleList
         return _children(module), f"{type(module).__name__} has no forward of its own"
@@ -156,6 +162,11 @@ def _wiring(module: nn.Module) -> tuple[GraphSpec, str]:
     if found is None:
         return _children(module), f"torch.fx cannot trace the forward: {reason}"
     return found, ""
+
+
+def is_chain(module: nn.Module) -> bool:
+    """Return True for a module that only calls its children one after the other."""
+    return isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward
 
 
 def _chain(module: nn.Module) -> GraphSpec:
@@ -178,10 +189,25 @@ def _children(module: nn.Module) -> GraphSpec:
 
 
 def _traced(module: nn.Module, *, takes_defaults: bool) -> GraphSpec:
+    return spec_of_trace(_trace(module, takes_defaults=takes_defaults)[1])
+
+
+def _trace(module: nn.Module, *, takes_defaults: bool) -> tuple[nn.Module, fx.Graph]:
     twin = _twin(module)
     with _undisturbed():
-        graph = _Tracer(takes_defaults=takes_defaults).trace(twin)
-    return spec_of_trace(graph)
+        return twin, _Tracer(takes_defaults=takes_defaults).trace(twin)
+
+
+def traces_of(module: nn.Module) -> Iterator[tuple[nn.Module, fx.Graph]]:
+    """Yield the traces of a forward that its picture may show, each with the copy that was traced.
+
+    Args:
+        module: a plain module.
+    """
+    for takes_defaults in (True, False):
+        # The forward is code of the user, and symbols are no tensors.
+        with suppress(Exception):
+            yield _trace(module, takes_defaults=takes_defaults)
 
 
 def _twin(module: nn.Module) -> nn.Module:
@@ -248,6 +274,13 @@ class _Tracer(fx.Tracer):
         del m, module_qualified_name
         return True
 
+    def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
+        """Return a new step, which knows the line that it was written at."""
+        node = super().create_node(*args, **kwargs)
+        if (site := _site_of(sys._getframe(1))) is not None:
+            node.meta["site"] = site
+        return node
+
     def proxy(self, node: fx.Node) -> fx.Proxy:
         """Return the symbol of a step."""
         return _Symbol(node, self)
@@ -263,6 +296,18 @@ class _Tracer(fx.Tracer):
         if self._takes_defaults:
             args = [_default_of(each) for each in args]
         return function, args
+
+
+def _site_of(frame: FrameType | None) -> Site | None:
+    """Return the innermost line that is neither of torch nor of this package."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file == _TRACE_FILE and frame.f_code.co_name == "_trace":
+            return None
+        if not file.startswith(_OWN):
+            return Site(file=file, line=frame.f_lineno)
+        frame = frame.f_back
+    return None
 
 
 def _default_of(arg: Any) -> Any:

@@ -12,7 +12,7 @@ from flodl.visual.carried import carried_states
 from flodl.visual.constructs import construct_of, paths_of, subject_of, word_of
 from flodl.visual.contents import content_of
 from flodl.visual.folding import MOST_NODES, Step, find_runs
-from flodl.visual.part import Heat
+from flodl.visual.part import Heat, details_key
 from flodl.visual.scene import Box, Link, Scene
 from flodl.visual.settings import settings_text
 from flodl.visual.wording import (
@@ -186,7 +186,7 @@ def _looks(part: Part, node: NodeSpec) -> tuple[object, ...]:
         literal = (*_lines(part, [node.index]), *(_about(part, path) for path in paths_of(node)))
     elif node.kind == "module":
         literal = tuple(text for text in literal if not str(text).startswith("self."))
-    what = operation(node, part.kinds)
+    what = part.lambdas.get(node.target, "") or operation(node, part.kinds)
     shape = part.shapes.get(node.index, "")
     return (
         node.kind,
@@ -229,6 +229,7 @@ def _box(sketch: _Sketch, index: int, depth: int, copies: Sequence[int] = ()) ->
         tags=part.spec.tags_of(index),
         note=_note(part, node),
         facts=_facts(part, node, heat),
+        tensors=part.tensors.get(subject_of(node), ()),
         times=len(copies) + 1,
         heat=None if heat is None else _share(heat.amount, sketch.hottest),
         cost="" if heat is None else heat.text,
@@ -297,7 +298,9 @@ def _call_text(part: Part, node: NodeSpec) -> str:
         return f"{node.name} = {value}[{index}]"
     args = [argument_text(part.spec, arg) for arg in node.args]
     args += [f"{key}={argument_text(part.spec, value)}" for key, value in node.kwargs]
-    return f"{node.name} = {operation(node, part.kinds)}({', '.join(args)})"
+    called = part.lambdas.get(node.target, "") if node.kind == "function" else ""
+    what = f"({called})" if called else operation(node, part.kinds)
+    return f"{node.name} = {what}({', '.join(args)})"
 
 
 def _place_text(node: NodeSpec) -> str:
@@ -326,13 +329,18 @@ def _facts(part: Part, node: NodeSpec, heat: Heat | None) -> tuple[tuple[str, st
         *(construct.facts if construct is not None else ()),
         ("path", f"self.{path}" if path else ""),
         ("settings", _settings(part, node)),
-        ("output", part.shapes.get(node.index, "")),
+        ("output", part.types.get(node.index, "") or part.shapes.get(node.index, "")),
         ("parameters", f"{count:,}" if count else ""),
         ("tags", ", ".join(part.spec.tags_of(node.index))),
         (part.measure or "cost", heat.text if heat is not None else ""),
         ("written at", _place_text(node)),
+        *_details(part, node, path),
     )
     return tuple((word, text) for word, text in found if text)
+
+
+def _details(part: Part, node: NodeSpec, path: str) -> tuple[tuple[str, str], ...]:
+    return part.details.get(path or details_key(node), ())
 
 
 def _put_output(sketch: _Sketch) -> None:
@@ -344,8 +352,15 @@ def _put_output(sketch: _Sketch) -> None:
             found |= dict.fromkeys(_sources(sketch, ref))
     text = argument_text(sketch.part.spec, sketch.part.spec.output)
     single = isinstance(sketch.part.spec.output, Ref)
+    types = [sketch.part.types[ref] for ref in found if ref in sketch.part.types]
+    facts = (("step", f"return {text}"), ("output", ", ".join(types)))
     position = sketch.put(
-        Box(role="output", title="output", note="" if single else f"return {text}")
+        Box(
+            role="output",
+            title="output",
+            note="" if single else f"return {text}",
+            facts=tuple((word, each) for word, each in facts if each),
+        )
     )
     for ref in found:
         sketch.link(sketch.place[ref], position)

@@ -184,7 +184,7 @@ def name_of(part: Part, stage: Arg) -> str:
         case Submodule(path):
             return label_of(part, path) or part.kinds.get(path, path)
         case Named(key):
-            return function_name(key)
+            return function_name(part, key)
         case Ref(node):
             return value_name(part, node) or part.spec.nodes[node].name
         case other:
@@ -224,17 +224,23 @@ def value_name(part: Part, index: int) -> str:
     return next(iter(part.spec.tags_of(index)), "") or node.variable or named
 
 
-def function_name(key: str) -> str:
-    """Return the name of a function without what only tells it from others in generated code.
+def function_name(part: Part, key: str) -> str:
+    """Return the source of a lambda, or a name without what only tells it from others in generated code.
 
     Args:
-        key: its name in the description.
+        part: the graph.
+        key: the name of the function in the description.
 
     Example:
+        >>> from flodl.ir.graph import GraphSpec
         >>> from flodl.visual.constructs import function_name
-        >>> function_name("torch.tanh"), function_name("stop_"), function_name("stop_2")
-        ('tanh', 'stop', 'stop')
+        >>> from flodl.visual.part import Part
+        >>> part = Part(spec=GraphSpec(), title="Net", lambdas={"function_2": "lambda x: x + 1"})
+        >>> [function_name(part, key) for key in ("torch.tanh", "stop_2", "function_2")]
+        ['tanh', 'stop', 'lambda x: x + 1']
     """
+    if key in part.lambdas:
+        return part.lambdas[key]
     name = key.rpartition(".")[2]
     return name if "." in key else _COUNTED.sub("", name) or name
 
@@ -325,7 +331,7 @@ def _scan(part: Part, node: NodeSpec, x: str) -> Construct:
 def _call_text(part: Part, arg: Arg) -> str:
     match arg:
         case Named(key):
-            return function_name(key)
+            return function_name(part, key)
         case Items(_, items):
             return f"[{', '.join(_call_text(part, each) for each in items)}]"
         case _:

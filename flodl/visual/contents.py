@@ -74,12 +74,13 @@ class _Inside:
     node: NodeSpec
     nodes: list[NodeSpec] = field(default_factory=list)
     shapes: dict[int, str] = field(default_factory=dict)
+    types: dict[int, str] = field(default_factory=dict)
 
     def input(self, name: str, source: Arg | None = None) -> Ref:
         """Add a value that comes from outside; it has the shape of its source there."""
         ref = self._add("input", name, (), name)
-        if isinstance(source, Ref) and source.node in self.part.shapes:
-            self.shapes[ref.node] = self.part.shapes[source.node]
+        if isinstance(source, Ref):
+            self._like(ref, source.node)
         return ref
 
     def run(self, stage: Arg, *args: Ref, branch: Branch | None = None) -> Ref:
@@ -91,9 +92,15 @@ class _Inside:
     def last(self, what: str, *args: Ref) -> Ref:
         """Add what the step itself does, which has the shape of its result."""
         ref = self._add("function", what, args, self.node.name)
-        if self.node.index in self.part.shapes:
-            self.shapes[ref.node] = self.part.shapes[self.node.index]
+        self._like(ref, self.node.index)
         return ref
+
+    def _like(self, ref: Ref, outer: int) -> None:
+        """Give a value the shape of a value of the graph around it."""
+        if outer in self.part.shapes:
+            self.shapes[ref.node] = self.part.shapes[outer]
+        if outer in self.part.types:
+            self.types[ref.node] = self.part.types[outer]
 
     def finish(self, output: Ref) -> Part:
         """Return the graph; its modules are those of the graph around it, by the same paths."""
@@ -107,6 +114,10 @@ class _Inside:
             parameters=self.part.parameters,
             inner=self.part.inner,
             shapes=self.shapes,
+            types=self.types,
+            details=self.part.details,
+            lambdas=self.part.lambdas,
+            tensors=self.part.tensors,
             heat={
                 each.index: self.part.stages[each.target]
                 for each in self.nodes
@@ -122,7 +133,9 @@ class _Inside:
                 self.shapes[ref.node] = self.part.stage_shapes[stage.path]
             return ref
         text = argument_text(self.part.spec, stage)
-        name = function_name(text) if isinstance(stage, Named) else text
+        if text in self.part.lambdas:
+            return self._add("function", text, args, "function", branch)
+        name = function_name(self.part, text) if isinstance(stage, Named) else text
         return self._add("function", name, args, name, branch)
 
     def _add(

@@ -33,6 +33,9 @@ _LOOKS: dict[Role, tuple[str, str]] = {
     "repeat": ("box", "#ffffff"),
     "state": ("diamond", "#f9e79f"),
     "choice": ("diamond", "#f5cba7"),
+    "pool": ("box", "#fadbd8"),
+    "dropout": ("box", "#e5e0d8"),
+    "shape": ("box", "#eef3d0"),
 }
 
 

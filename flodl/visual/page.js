@@ -23,10 +23,14 @@
   const on = (scene) => (scene.right ? "H" : "V");
   const arrow = (scene, one, two) => `M${at(scene, one, two)}${scene.right ? "l-7 -3.5v7z" : "l-3.5 -7h7z"}`;
 
+  // With `tensors`, closed boxes have a line for each parameter and buffer.
+  let tensors = false;
+  const shown = (box) => (tensors && box.full) || box;
+
   // Sizes, from the inside out.
   const measure = (scene) => {
     const size = scene.boxes.map((box) => {
-      if (box.inner < 0 || !box.open) return [box.w, box.h];
+      if (box.inner < 0 || !box.open) return [shown(box).w, shown(box).h];
       const inner = measure(scenes[box.inner]);
       return [Math.max(box.header, inner[0] + 2 * PAD), inner[1] + HEADER + PAD];
     });
@@ -85,13 +89,22 @@
     return text + `${on(scene)}${y}`;
   };
 
+  const fact = (box, wanted) => box.facts.find(([word]) => word === wanted)?.[1] || "";
+  const output = (box) => fact(box, "output");
+  const titleOf = (box) => `${box.name} ${fact(box, "path")}`.trim();
+
   const draw = (scene, parent) => {
     const rows = rowsOf(scene);
     scene.ways.forEach((way, number) => {
       const port = scene.ports[number], target = way[way.length - 1], stub = scene.stubs[number];
       if (stub === "") return;
       const drop = scene.ends[number], y = topOf(scene, rows[target], target) + drop;
-      make("path", { class: "fd-e", d: path(scene, rows, way, port, scene.starts[number], drop) }, parent);
+      const d = path(scene, rows, way, port, scene.starts[number], drop);
+      make("path", { class: "fd-e", d }, parent);
+      // A thin line is hard to hit: a wide one that is not seen names the value, and leads to where it is made.
+      const value = scene.boxes[way[0]], wide = make("path", { class: "fd-w", d }, parent);
+      make("title", {}, wide).textContent = `${titleOf(value)} ${output(value)}`.trim();
+      wide.addEventListener("click", () => { if (!moved) select(scene, way[0]); });
       make("path", { class: "fd-a", d: arrow(scene, scene.x[target] + port, y) }, parent);
       if (stub) {
         const place = scene.right ? { x: y - drop - 21, y: scene.x[target] + port + 4, style: "text-anchor:end" }
@@ -120,7 +133,7 @@
       const folds = box.inner >= 0, open = folds && box.open;
       group.classList.add("fd-step");
       if (folds) group.classList.add("fd-fold");
-      if (!open) group.innerHTML = box.markup;
+      if (!open) group.innerHTML = shown(box).markup;
       // A button cannot hold the buttons of the steps inside, so the frame of an open box is its button.
       const knob = open ? make("rect", { class: "fd-s", width, height, rx: 9 }, group) : group;
       box.knob = knob;
@@ -157,19 +170,21 @@
     for (const old of document.querySelectorAll(".fd-on")) old.classList.remove("fd-on");
     if (chosen) chosen.scene.boxes[chosen.index].element?.classList.add("fd-on");
   };
+  const element = (name, text) => Object.assign(document.createElement(name), { textContent: text });
   const entry = (list, word, ...content) => {
-    const term = document.createElement("dt"), text = document.createElement("dd");
-    term.textContent = word;
+    const text = document.createElement("dd");
     text.append(...content);
-    list.append(term, text);
+    list.append(element("dt", word), text);
+  };
+  const link = (url) => Object.assign(element("a", url), { href: url, target: "_blank", rel: "noreferrer" });
+  const told = (list, facts) => {
+    for (const [word, text] of facts) entry(list, word, word === "documentation" ? link(text) : text);
   };
   const steps = (scene, list, word, found) => {
-    const links = [...new Set(found)].map((index) => {
-      const button = document.createElement("button");
-      const { name, facts } = scene.boxes[index], path = facts.find(([word]) => word === "path");
-      button.textContent = path ? `${name} ${path[1]}` : name;
-      button.addEventListener("click", () => { select(scene, index); bring(scene.boxes[index]); });
-      return button;
+    const links = [...new Set(found)].flatMap((index) => {
+      const box = scene.boxes[index], button = element("button", titleOf(box));
+      button.addEventListener("click", () => { select(scene, index); bring(box); });
+      return word === "reads" && output(box) ? [button, " ", element("small", output(box))] : [button];
     });
     if (links.length) entry(list, word, ...links);
   };
@@ -178,9 +193,23 @@
     chosen = { scene, index };
     panel.querySelector("h2").textContent = box.name;
     list.replaceChildren();
-    for (const [word, text] of box.facts) entry(list, word, text);
+    told(list, box.facts);
+    told(list, box.tensors);
     steps(scene, list, "reads", scene.ways.filter((way) => way[way.length - 1] === index).map((way) => way[0]));
     steps(scene, list, "read by", scene.ways.filter((way) => way[0] === index).map((way) => way[way.length - 1]));
+    panel.hidden = false;
+    paint();
+  };
+  const tellModel = () => {
+    const list = panel.querySelector("dl"), save = ["SVG", "PNG"].map((form) => element("button", form));
+    chosen = null;
+    panel.querySelector("h2").textContent = document.title;
+    list.replaceChildren();
+    told(list, scenes[0].facts);
+    told(list, scenes[0].tensors);
+    save[0].addEventListener("click", () => keep(new Blob([still()[0]], { type: "image/svg+xml" }), "svg"));
+    save[1].addEventListener("click", savePng);
+    entry(list, "save the picture as it is open now", ...save);
     panel.hidden = false;
     paint();
   };
@@ -225,6 +254,42 @@
     show();
   };
 
+  // ---- files -----------------------------------------------------------------------------------
+  // The picture as a file of its own, with its width and height.
+  const still = () => {
+    const copy = root.cloneNode(true), [width, height] = size.map((length) => Math.ceil(length) + 32);
+    copy.setAttribute("transform", "translate(16 16)");
+    for (const each of copy.querySelectorAll(".fd-w")) each.remove();
+    for (const each of copy.querySelectorAll(".fd-on, .fd-dim")) each.classList.remove("fd-on", "fd-dim");
+    for (const each of copy.querySelectorAll("[tabindex]")) {
+      for (const name of ["tabindex", "role", "aria-label", "aria-expanded"]) each.removeAttribute(name);
+    }
+    const style = document.getElementById("fd-style").textContent;
+    const text = `<svg xmlns="${NS}" class="fd" role="img" width="${width}" height="${height}">`
+      + `<style>${style}</style><rect class="fd-page" width="${width}" height="${height}"/>`
+      + `${new XMLSerializer().serializeToString(copy)}</svg>`;
+    return [text, width, height];
+  };
+  const keep = (blob, ending) => {
+    const url = URL.createObjectURL(blob);
+    Object.assign(document.createElement("a"), { href: url, download: `${document.title}.${ending}` }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10000);
+  };
+  const savePng = async () => {
+    const [text, width, height] = still(), image = new Image(), canvas = document.createElement("canvas");
+    // An image has no reader whose theme it could follow, so it gets that of the page.
+    const dark = matchMedia("(prefers-color-scheme:dark)").matches ? "@media all" : "@media not all";
+    const drawn = text.replace("@media (prefers-color-scheme:dark)", dark);
+    image.src = `data:image/svg+xml,${encodeURIComponent(drawn)}`;
+    await image.decode();
+    // Browsers draw nothing on a canvas that is too large.
+    const scale = Math.min(2, 16000 / Math.max(width, height));
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(height * scale);
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    canvas.toBlob((blob) => keep(blob, "png"));
+  };
+
   // Search: dims what does not match; matches inside closed boxes light up the box.
   const matches = (scene, text) => scene.boxes.some((box) =>
     box.text.includes(text) || (box.inner >= 0 && matches(scenes[box.inner], text)));
@@ -239,6 +304,22 @@
   const field = document.getElementById("fd-find");
   const find = () => mark(scenes[0], field.value.trim().toLowerCase());
   field.addEventListener("input", find);
+  // Enter leads to the next step that is found, and opens what it lies in.
+  let turn = 0;
+  const hits = (scene, text, around) => scene.boxes.flatMap((box, index) => [
+    ...(box.text.includes(text) ? [{ scene, index, around }] : []),
+    ...(box.inner >= 0 ? hits(scenes[box.inner], text, [...around, box]) : []),
+  ]);
+  field.addEventListener("input", () => { turn = 0; });
+  field.addEventListener("keydown", (event) => {
+    const text = field.value.trim().toLowerCase(), found = text ? hits(scenes[0], text, []) : [];
+    if (event.key !== "Enter" || !found.length) return;
+    const { scene, index, around } = found[turn++ % found.length];
+    for (const box of around) box.open = true;
+    refresh();
+    select(scene, index);
+    bring(scene.boxes[index]);
+  });
 
   const setAll = (open) => {
     for (const scene of scenes) for (const box of scene.boxes) if (box.inner >= 0) box.open = open;
@@ -248,6 +329,13 @@
   document.getElementById("fd-open").addEventListener("click", () => setAll(true));
   document.getElementById("fd-close").addEventListener("click", () => setAll(false));
   document.getElementById("fd-fit").addEventListener("click", fit);
+  document.getElementById("fd-model").addEventListener("click", tellModel);
+  document.getElementById("fd-tensors").addEventListener("click", (event) => {
+    tensors = !tensors;
+    event.currentTarget.setAttribute("aria-pressed", String(tensors));
+    refresh();
+    fit();
+  });
 
   const zoom = (factor, x, y) => {
     view.x = x - (x - view.x) * factor;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -12,11 +13,12 @@ from flodl.visual.assemble import View, assemble
 from flodl.visual.layout import PADDING, TITLE_SIZE, closed_size, header_text, lay_out, times_text
 from flodl.visual.svg import closed_markup, legend_markup, shared_starts, stub_labels
 from flodl.visual.theme import style_sheet
-from flodl.visual.wording import text_width
+from flodl.visual.wording import shortened, text_width
 
 if TYPE_CHECKING:
     from flodl.visual.layout import Drawing, Placed
     from flodl.visual.part import Part
+    from flodl.visual.scene import Box
 
 _PAGE_STYLE = (
     "html,body{margin:0;height:100%}body{display:flex;flex-direction:column;background:#fff;"
@@ -35,11 +37,14 @@ _PAGE_STYLE = (
     "#fd-panel dd button{margin:2px 4px 2px 0;text-align:left}"
     "@media (max-width:700px){#fd-stage{flex-direction:column}"
     "#fd-panel{width:auto;max-height:45%;border-left:0;border-top:1px solid #d5dae0}}"
+    "#fd-panel dd small{margin-right:8px}#fd-panel a{color:#1d5fbf}"
+    "button[aria-pressed=true]{background:#e2e9fb;color:#1b1f24}"
+    ".fd-w{fill:none;stroke:transparent;stroke-width:12;cursor:pointer}"
     ".fd-step{cursor:pointer}.fd-step:focus,.fd-s:focus{outline:none}"
     ".fd-step:focus-visible>.fd-s,.fd-s:focus-visible,.fd-on>.fd-s{stroke-width:3}"
     ".fd-dim>*:not(g){opacity:.18}"
     "@media (prefers-color-scheme:dark){body{background:#0f1317;color:#e8ecf0}"
-    "header,#fd-panel{border-color:#333b44}#fd-panel dt{color:#a5b0bb}}"
+    "header,#fd-panel{border-color:#333b44}#fd-panel dt{color:#a5b0bb}#fd-panel a{color:#8fb0f5}}"
 )
 
 
@@ -54,6 +59,15 @@ def html_text(part: Part, view: View | None = None) -> str:
     drawing = lay_out(assemble(part, view), view.direction)
     scenes: list[dict[str, Any]] = []
     _scene(drawing, scenes)
+    outputs = [
+        ("output", text)
+        for box in drawing.scene.boxes
+        if box.role == "output"
+        for word, text in box.facts
+        if word == "output"
+    ]
+    scenes[0]["facts"] = (*part.details.get("", ()), *outputs)
+    scenes[0]["tensors"] = part.tensors.get("", ())
     # "<" cannot end the script element early when it is written as an escape.
     data = json.dumps(scenes, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     title = escape(drawing.scene.title)
@@ -62,11 +76,14 @@ def html_text(part: Part, view: View | None = None) -> str:
         (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width">',
-            f"<title>{title}</title><style>{_PAGE_STYLE}{style_sheet()}</style></head><body>",
+            f"<title>{title}</title><style>{_PAGE_STYLE}</style>",
+            f'<style id="fd-style">{style_sheet()}</style></head><body>',
             (
                 f'<header><h1>{title}</h1><input id="fd-find" type="search" placeholder="Find a step" '
                 'aria-label="Find a step"><button id="fd-open">Open all</button>'
                 '<button id="fd-close">Close all</button><button id="fd-fit">Fit</button>'
+                '<button id="fd-tensors" aria-pressed="false">Tensors</button>'
+                '<button id="fd-model">Model</button>'
                 '<button id="fd-out" aria-label="Smaller">\u2212</button>'
                 '<button id="fd-in" aria-label="Larger">+</button>'
                 f"{_legend(legend) if legend else ''}</header>"
@@ -119,13 +136,17 @@ def _scene(drawing: Drawing, scenes: list[dict[str, Any]]) -> int:
 def _box(drawing: Drawing, placed: Placed, scenes: list[dict[str, Any]]) -> dict[str, Any]:
     box = placed.box
     width, height = closed_size(box)
-    words = " ".join((box.title, *box.lines, *(f"#{tag}" for tag in box.tags), box.note))
+    path = next((text.removeprefix("self.") for word, text in box.facts if word == "path"), "")
+    names = (f"{path}.{name}" for name, _ in box.tensors)
+    words = " ".join((box.title, *box.lines, *(f"#{tag}" for tag in box.tags), box.note, *names))
     header = header_text(box)
     return {
         "role": box.role,
         "markup": closed_markup(box),
         "text": words.lower(),
         "name": f"{box.title}{times_text(box)}",
+        "full": _full(box),
+        "tensors": box.tensors,
         "facts": box.facts or ([("step", box.note)] if box.note else []),
         "title": header,
         "header": round(text_width(header, TITLE_SIZE) + 2 * PADDING + 20),
@@ -135,3 +156,13 @@ def _box(drawing: Drawing, placed: Placed, scenes: list[dict[str, Any]]) -> dict
         "open": box.is_open,
         "inner": _scene(placed.inner, scenes) if placed.inner is not None else -1,
     }
+
+
+def _full(box: Box) -> dict[str, Any] | None:
+    """Return a closed box with a line for each of its tensors, `None` for one that has none."""
+    if not box.tensors:
+        return None
+    lines = (f"{name} {text.partition(';')[0]}" for name, text in box.tensors)
+    full = replace(box, lines=(*box.lines, *(shortened(line, 60) for line in lines)))
+    width, height = closed_size(full)
+    return {"markup": closed_markup(full), "w": width, "h": height}

@@ -7,7 +7,7 @@ from typing import Literal, final
 
 Role = Literal[
     "input", "output", "entry", "layer", "activation", "norm", "operation", "operator", "merge",
-    "loop", "item", "graph", "repeat", "state", "choice",
+    "loop", "item", "graph", "repeat", "state", "choice", "pool", "dropout", "shape",
 ]  # fmt: skip
 
 
@@ -23,6 +23,7 @@ class Box:
         tags: names that the user gave to the value.
         note: the text that hovering shows.
         facts: everything that is known about the step, as pairs of a word and a text.
+        tensors: names of parameters and buffers, each with what is known about it.
         times: how many alike steps the box stands for.
         heat: 0 to 1 on the colour scale, `None` without a heat map.
         cost: the text of the heat.
@@ -36,6 +37,7 @@ class Box:
     tags: tuple[str, ...] = ()
     note: str = ""
     facts: tuple[tuple[str, str], ...] = ()
+    tensors: tuple[tuple[str, str], ...] = ()
     times: int = 1
     heat: float | None = None
     cost: str = ""

@@ -23,6 +23,9 @@ COLOURS: dict[Role, tuple[str, str, str, str]] = {
     "graph": ("#e2e9fb", "#2c52a3", "#17233f", "#8fb0f5"),
     "repeat": ("#f7f8fa", "#7f8a96", "#191e24", "#707c88"),
     "state": ("#fdf4c9", "#a88a12", "#39310b", "#d8bd4a"),
+    "pool": ("#fbe3ec", "#b8487a", "#3d1a2a", "#e68bb1"),
+    "dropout": ("#f1ece6", "#8a7458", "#2f2822", "#bda78a"),
+    "shape": ("#eef3d0", "#71801a", "#2b3110", "#b7c95a"),
     "choice": ("#fde6d3", "#bf6a24", "#402512", "#e89a5c"),
 }
 # Light to dark, one hue: lightness alone carries the meaning.

@@ -27,7 +27,15 @@ _ACTIVATIONS = frozenset(
      "leakyrelu", "leaky_relu", "prelu", "hardswish", "hardsigmoid", "hardtanh", "softmax",
      "log_softmax", "logsoftmax", "swish", "softsign", "glu"}
 )  # fmt: skip
-_NORMS = ("norm",)
+# Of a name one of these is a part of; the first one counts.
+_PARTS: tuple[tuple[str, Role], ...] = (("norm", "norm"), ("dropout", "dropout"), ("pool", "pool"))
+# Operations that move values without computing any.
+_SHAPES = frozenset(
+    {"flatten", "unflatten", "reshape", "reshape_as", "view", "view_as", "transpose", "permute", "t",
+     "swapaxes", "movedim", "squeeze", "unsqueeze", "expand", "expand_as", "repeat", "tile", "cat",
+     "concat", "stack", "hstack", "vstack", "chunk", "split", "unbind", "narrow", "roll", "flip", "pad",
+     "contiguous", "fold", "unfold", "pixelshuffle", "pixel_shuffle", "zeropad2d", "broadcast_to"}
+)  # fmt: skip
 # Functions that graphs call to keep values, by the function's name.
 _STATES = ("read_state_", "write_state_")
 
@@ -83,12 +91,20 @@ def role_of(part: Part, node: NodeSpec) -> Role:
         return "operator" if node.target in _SIGNS else "operation"
     if node.kind == "function" and node.target in _STATES:
         return "state"
+    if node.target.startswith("lambda") or node.target in part.lambdas:
+        return "operation"
     name = _operation(part, node).rpartition(".")[2].strip("_").lower()
+    is_layer = node.kind == "module" or bool(_called(node))
+    return _role_by_name(name) or ("layer" if is_layer else "operation")
+
+
+def _role_by_name(name: str) -> Role | None:
+    """Return the role of an operation with such a name, `None` if the name says nothing."""
     if name in _ACTIVATIONS:
         return "activation"
-    if any(each in name for each in _NORMS):
-        return "norm"
-    return "layer" if node.kind == "module" or _called(node) else "operation"
+    if name in _SHAPES:
+        return "shape"
+    return next((role for word, role in _PARTS if word in name), None)
 
 
 def is_bookkeeping(node: NodeSpec) -> bool:
@@ -117,7 +133,10 @@ def title_of(part: Part, node: NodeSpec) -> str:
         return shortened(f"{node.target.partition('_')[0]} state {name}")
     if node.kind == "module" and (label := label_of(part, node.target)):
         return shortened(label)
-    return shortened(_operation(part, node).rpartition(".")[2].rstrip("_") or node.kind)
+    name = _operation(part, node)
+    if node.kind == "function" and name.startswith("lambda"):
+        return shortened(name)
+    return shortened(name.rpartition(".")[2].rstrip("_") or node.kind)
 
 
 def index_text(spec: GraphSpec, arg: Arg) -> str:
@@ -150,6 +169,8 @@ def parts_text(part: Part, node: NodeSpec) -> str:
 
 def _operation(part: Part, node: NodeSpec) -> str:
     called = _called(node)
+    if node.kind == "function" and node.target in part.lambdas:
+        return part.lambdas[node.target]
     return part.kinds.get(called, called) if called else operation(node, part.kinds)
 
 

@@ -14,6 +14,7 @@ from flodl.graph.observed import twin_of
 from flodl.graph.planned_module import PlannedModule
 from flodl.inspect.comparison import ModelDiff, ModelFacts, coloured, compare, facts, read_facts
 from flodl.inspect.drawing import part_of
+from flodl.inspect.facts.details import detailed
 from flodl.inspect.heat import measured_part, profiled_part, shaped_part
 from flodl.inspect.pictures import flow_text
 from flodl.inspect.summary import Summary, summary
@@ -141,7 +142,7 @@ def _picture(subject: Subject, part: Part, wanted: Format, look: View, found: _F
         case "svg":
             return svg_text(part, look)
         case "html":
-            return html_text(part, look)
+            return html_text(detailed(subject.graph, part), look)
         case "dot":
             return dot_of(part)
         case "mermaid":

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,6 +22,7 @@ from flodl.errors import GraphError
 from flodl.graph.observed import twin_of
 from flodl.graph.planned_module import PlannedModule
 from flodl.graph.texts import spec_of
+from flodl_verify.inputs.input_search import find_arguments
 from flodl_verify.inputs.rules.constructor_guesses import guess_constructor_arguments
 from flodl_verify.inputs.rules.layer_shapes import guess_arguments
 from flodl_verify.render.protocol import ModelRow, RenderError, Request
@@ -31,6 +33,7 @@ T = TypeVar("T")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 EXAMPLE_HINT = 'say how to make and call it: --example "{name}(...): torch.randn(...)"'
 SEED = 555
+MAX_SEARCH_S = 5.0
 # A picture is worth the call of a model of this size; of a larger one it may cost minutes and gigabytes.
 MOST_PARAMETERS_CALLED = 30_000_000
 
@@ -171,12 +174,24 @@ def _guessed_arguments(graph: nn.Module, request: Request) -> Arguments:
             problem = failure
         else:
             return arguments
+    if (found := _searched_arguments(graph, request)) is not None:
+        return found
     reason = f" (the last try: {_said(problem)})" if problem is not None else ""
     raise RenderError(
         "no-inputs",
         f"no guessed inputs fit `{request.name}`{reason}",
         EXAMPLE_HINT.format(name=request.name),
     )
+
+
+def _searched_arguments(graph: nn.Module, request: Request) -> Arguments | None:
+    """Return inputs that the search of `fdl port` finds by what a model says of those it refuses.
+
+    It finds integers for `edge_index` of a graph network, for instance.
+    """
+    over = time.process_time() + MAX_SEARCH_S
+    found = find_arguments(graph, request.file, lambda: time.process_time() > over)
+    return found if isinstance(found, tuple) else None
 
 
 def _guesses(graph: nn.Module) -> Iterator[Arguments]:

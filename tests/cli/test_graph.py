@@ -124,7 +124,7 @@ def test_graph_picture_without_an_example_has_shapes_of_guessed_inputs(fdl, fold
     done = fdl("graph", "easy.py:Easy", "--svg", "net.svg", "--html", "net.html", "--json")
     assert done.returncode == 0, done.stderr
     assert "2\u00d75 " in (folder / "net.svg").read_text()
-    assert '["output","2\u00d75"]' in (folder / "net.html").read_text()
+    assert '["output","2\u00d75 float32"]' in (folder / "net.html").read_text()
     assert json.loads(done.stdout)["data"]["example"] == "Easy(...), called with guessed inputs"
 
 
@@ -134,12 +134,32 @@ def test_graph_picture_of_a_plain_module_without_an_example_has_shapes_of_its_la
     assert "2\u00d72 \u00b7 10 params" in (folder / "plain.svg").read_text()
 
 
+def test_graph_values_of_a_graph_network_need_no_example(fdl, folder):
+    (folder / "edges.py").write_text(
+        "import torch\nfrom torch import nn\n\n"
+        "class Edges(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.lin = nn.Linear(8, 3)\n\n"
+        "    def forward(self, x, edge_index):\n"
+        "        source, target = edge_index[0], edge_index[1]\n"
+        "        x = self.lin(x)\n"
+        "        return torch.zeros_like(x).index_add(0, target, x[source])\n"
+    )
+    done = fdl("graph", "edges.py:Edges", "--values", "--html", "edges.html")
+    assert done.returncode == 0, done.stderr
+    assert "lin    2x3 float32" in done.stdout
+    page = (folder / "edges.html").read_text()
+    assert re.search(r'\["input","edge_index 2\u00d7\d+ int64"\]', page)
+    assert '["output","2\u00d73 float32"]' in page
+
+
 def test_graph_picture_of_a_flow_that_fits_no_guess_has_no_shapes(fdl, folder):
     (folder / "odd.py").write_text(
         "from flodl import FlowModule\n\n"
         "class Odd(FlowModule):\n"
         "    def flow(self, table):\n"
-        "        return table.reshape(7, 11, 13).relu()\n"
+        "        return table.reshape(7, 11, 13, 17, 19, 23).relu()\n"
     )
     done = fdl("graph", "odd.py:Odd", "--svg", "odd.svg")
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""docs/reference/tasks.md is true: its files make a project, its commands print what it shows."""
+"""The pages about tasks are true: their files make a project, their commands print what they show."""
 
 import json
 import re
@@ -20,8 +20,9 @@ def blocks(language):
 
 @pytest.mark.slow
 @pytest.mark.torch
-def test_the_commands_print_what_is_shown():
-    assert PAGE_CHECKS["transcript"](ROOT, PAGE) == []
+@pytest.mark.parametrize("page", ["reference/tasks.md", "how-to/machines.md"])
+def test_the_commands_print_what_is_shown(page):
+    assert PAGE_CHECKS["transcript"](ROOT, ROOT / "docs" / page) == []
 
 
 def test_the_schema_shown_is_read():

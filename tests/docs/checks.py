@@ -47,6 +47,7 @@ CHECKS = {
     "manifests": wrong_manifests,
     "readme": figures.wrong_readme,
     "benchmarks": figures.wrong_benchmarks,
+    "steps": figures.wrong_step_times,
     "means": figures.wrong_means,
     "windows": figures.wrong_anchors_of_windows,
     "counts": figures.wrong_counts,

@@ -31,6 +31,10 @@ LANGUAGES = {
 }  # fmt: skip
 
 
+# Pages that show a project; their commands run in it.
+WITH_PROJECTS = ("tasks.md", "machines.md")
+
+
 def lines_of(path):
     """Return every shell line of a document, from blocks and from inline code."""
     bodies = [block.body for block in blocks(path) if block.kind in ("sh", "console")]
@@ -63,7 +67,7 @@ def wrong_commands(root):
     common = tasks_known()
     found = []
     for path in documents(root):
-        tasks = common | (tasks_shown(path) if "tasks.md" in path.name else set())
+        tasks = common | (tasks_shown(path) if path.name in WITH_PROJECTS else set())
         for line in commands_in(path):
             # After a lone -- come words of a program of the user.
             words = line.replace("./fdl", "fdl").partition(" -- ")[0].split()[1:]

@@ -10,6 +10,7 @@ import torch
 
 import flodl
 from benchmarks import profile_coverage, proofs, scale, trips
+from docs._build.gallery import TITLES, step_ratio, step_text
 from flodl import FlowModule
 from flodl.distributed.window_shapes import WindowShapes
 from flodl_verify.compare.results import SEVEN
@@ -114,6 +115,17 @@ def wrong_benchmarks(root):
         for page, name, lines in expected
         if "\n".join(lines) not in read(root / page)
     ]
+
+
+def wrong_step_times(root):
+    """Find pages of the gallery whose time of a step is not the measured one."""
+    index, found = read(root / "docs/gallery/index.md"), []
+    for name, title in TITLES.items():
+        page = root / "docs" / "gallery" / f"{name}.md"
+        (listed,) = re.findall(rf"^\| \[{title}\].*$", index, re.MULTILINE)
+        if step_text(name) not in read(page) or not listed.endswith(f"| {step_ratio(name)} |"):
+            found.append(f"{name_of(root, page)}: a step takes {step_ratio(name)}")
+    return found
 
 
 def wrong_means(root):

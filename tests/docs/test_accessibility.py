@@ -9,6 +9,7 @@ import torch
 
 from fdl_cli.porter.ir.findings import FileError, ScriptFinding
 from fdl_cli.porter.report.page import page as report_page
+from flodl.inspect.facts.details import detailed
 from flodl.inspect.heat import shaped_part
 from flodl.monitor.monitor import Monitor
 from flodl.observe.export import plot_text
@@ -95,9 +96,11 @@ def report(folder):
 
 
 def graph(folder):
-    part = shaped_part(Wide(), torch.ones(3, 4))
+    wide = Wide()
+    part = detailed(wide, shaped_part(wide, torch.ones(3, 4)))
     (folder / "page.html").write_text(html_text(part, View(fold=False)), "utf-8")
     return """document.getElementById("fd-open").click();
+        document.getElementById("fd-tensors").click();
         document.querySelector(".fd-layer").dispatchEvent(new MouseEvent("click", { bubbles: true }))"""
 
 

@@ -115,7 +115,7 @@ def test_facts_of_a_step_are_complete():
     conv = facts["Conv2d"]
     assert conv["path"] == "self.conv"
     assert conv["settings"].startswith("3, 8, kernel_size=(3, 3)")
-    assert conv["output"] == "2\u00d78\u00d74\u00d74"
+    assert conv["output"] == "2\u00d78\u00d74\u00d74 float32"
     assert conv["parameters"] == "224"
     assert re.fullmatch(r"test_labels\.py:\d+", conv["written at"])
     assert facts["mean"]["tags"] == "pooled"
@@ -189,9 +189,9 @@ def shapes(part):
 
 def test_shapes_of_plain_modules_in_a_flow_are_those_of_the_modules_they_call():
     part = shaped_part(Stacked(), torch.ones(3, 4))
-    assert shapes(part.inner["stem"]) == {"0": "3\u00d78", "1": "3\u00d78"}
+    assert shapes(part.inner["stem"]) == {"input": "3\u00d74", "0": "3\u00d78", "1": "3\u00d78"}
     blocks = part.inner["blocks"]
-    assert shapes(blocks) == {"0": "3\u00d78", "1": "3\u00d78"}
+    assert shapes(blocks) == {"input": "3\u00d78", "0": "3\u00d78", "1": "3\u00d78"}
     assert "3\u00d78" in blocks.inner["0"].shapes.values()
 
 
@@ -207,5 +207,5 @@ class Shared(nn.Module):
 def test_shapes_of_a_plain_model_leave_out_modules_with_several():
     model = Shared()
     part = shaped_part(model, torch.ones(3, 4))
-    assert shapes(part) == {"lin": "3\u00d72"}
+    assert shapes(part) == {"x": "3\u00d74", "lin": "3\u00d72"}
     assert not model.lin._forward_hooks

@@ -110,10 +110,10 @@ def test_page_details_of_a_layer_are_shown_on_a_click(page):
     found = details(page)
     assert found["path"] == "self.branches.0"
     assert found["settings"] == "in_features=4, out_features=8, bias=False"
-    assert found["output"] == "3\u00d78"
+    assert found["output"] == "3\u00d78 float32"
     assert found["parameters"] == "32"
     assert found["written at"].startswith("test_page_details.py:")
-    assert found["reads"] == "x"
+    assert found["reads"] == "x 3\u00d74 float32"
     assert found["read by"] == "relu"
     assert page.evaluate("document.querySelectorAll('.fd-on').length") == 1
     page.key("Escape")
@@ -125,7 +125,7 @@ def test_page_details_lead_to_the_steps_before_and_after(page):
     click(page, ".fd-layer")
     click(page, "#fd-panel dd:last-of-type button")
     assert heading(page) == "relu"
-    assert details(page)["reads"] == "Linear self.branches.0"
+    assert details(page)["reads"] == "Linear self.branches.0 3\u00d78 float32"
     click(page, "#fd-panel dd:last-of-type button")
     assert heading(page) == "cat"
     assert details(page)["tags"] == "all"

@@ -1,0 +1,1 @@
+"""Facts about a model for its pictures and pages: shapes, tensors, documentation, sources of lambdas."""
