@@ -78,13 +78,18 @@ def _faulty(
         yield from _faulty(source, script, plan, half)
 
 
-def move_training(made: Draft, level: TrainingLevel) -> Draft:
-    """Move the training loops of a drafted port onto `Trainer`, as far as they can."""
+def move_training(made: Draft, level: TrainingLevel, *, fused: bool = False) -> Draft:
+    """Move the training loops of a drafted port onto `Trainer`, as far as they can.
+
+    With `fused`, builders may use the fused kernels of their optimizers, which round differently.
+    """
     if level == "keep":
         return made
     source = read(made.data)
     team = team_port(source) if level == "builder" else None
     loops = training_loops(source) if team is None else team.loops
+    if fused:
+        loops = tuple(loop.fused() for loop in loops)
     target = source if team is None else team.source
     text = with_training(target, loops, import_place(target), level)
     if team is not None and team.moved:
@@ -97,5 +102,5 @@ def move_training(made: Draft, level: TrainingLevel) -> Draft:
             warnings.simplefilter("ignore")
             compile(text, "port", "exec", dont_inherit=True)
     except SyntaxError:
-        return move_training(made, LOWER[level])
+        return move_training(made, LOWER[level], fused=fused)
     return replace(made, text=text, data=data, loops=loops, level=level)

@@ -67,6 +67,7 @@ def outcome_of(project: Project, path: Path, proof: Proof, *, asked: bool) -> Fi
         source=made.source.text,
         evidence=tuple(proof.evidence.values()),
         sufficient_timeout=proof.sufficient_timeout,
+        speed=proof.speed,
     )
 
 
