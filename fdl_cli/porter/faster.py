@@ -59,13 +59,15 @@ def _by_hand(found: SpeedFinding) -> str:
 
 
 def _written(project: Project, path: Path, proving: Proving, proof: Proof) -> Proof:
-    """Write the builders with fused kernels, and run the script so; one that trains differently is put back."""
+    """Write the builders with fused kernels, and run the script; a different one is put back."""
     assert proof.speed is not None
     project.move_training(path, fused=True)
     script = run_script(project, path, proving, rounding=True)
     if script.status in {"equal", "close"}:
         action = "written: the builder is without `.fused(False)`"
-        return replace(proof, script=script, speed=replace(proof.speed, action=action, written=True))
+        return replace(
+            proof, script=script, speed=replace(proof.speed, action=action, written=True)
+        )
     project.move_training(path)
     action = f"not written: the script so written was not verified: {script.detail}"
     return replace(proof, speed=replace(proof.speed, action=action))
@@ -104,8 +106,12 @@ def decide(outcome: SpeedOutcome) -> SpeedFinding:
         threads=outcome.threads,
     )
     if outcome.equality in {"equal", "rounding"}:
-        return found if gains else replace(found, action="nothing is written: it gains nothing here")
-    return replace(found, status="different", action="nothing is written: it is not the same training")
+        return (
+            found if gains else replace(found, action="nothing is written: it gains nothing here")
+        )
+    return replace(
+        found, status="different", action="nothing is written: it is not the same training"
+    )
 
 
 def is_sure(ratios: Sequence[float]) -> bool:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.errors import UsageError
-from fdl_cli.porter.ir.findings import FileError, FileOutcome
 from fdl_cli.porter.faster import measure_training
+from fdl_cli.porter.ir.findings import FileError, FileOutcome
 from fdl_cli.porter.port_file import failed, outcome_of
 from fdl_cli.porter.port_loop import (
     Proof,

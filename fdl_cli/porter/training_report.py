@@ -52,7 +52,11 @@ def loop_findings(
         taken |= dict.fromkeys(loop.taken(reached), action)
         findings.append(
             TrainingFinding(
-                kind="loop", line=loop.line, action=action, name=loop.model, reasons=reasons,
+                kind="loop",
+                line=loop.line,
+                action=action,
+                name=loop.model,
+                reasons=reasons,
                 offer=_offer(now, reached),
             )
         )
@@ -66,8 +70,8 @@ def _offer(loop: LoopIR | None, reached: TrainingLevel) -> str:
     if not loop.built.kernel or UNFUSED not in loop.built.calls:
         return ""
     return (
-        f"`{UNFUSED}` keeps every bit: {loop.built.kernel}'s fused kernel may be faster and rounds differently; "
-        "`fdl port ... --fast` measures it"
+        f"`{UNFUSED}` keeps every bit: {loop.built.kernel}'s fused kernel may be faster, and may round "
+        "differently; `fdl port ... --fast` measures it"
     )
 
 

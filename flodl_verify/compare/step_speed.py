@@ -91,7 +91,11 @@ def compared(
     the distances of `fused` and of `shaken` in relation to the size of `own`: over all tensors, or those of the
     tensor that is too far away.
     """
-    if not [_form(each) for each in own] == [_form(e) for e in fused] == [_form(e) for e in shaken]:
+    if (
+        not [_form(each) for each in own]
+        == [_form(e) for e in fused]
+        == [_form(e) for e in shaken]
+    ):
         return "different", math.inf, math.inf
     if all(map(_same_bits, own, fused)):
         return "equal", 0.0, 0.0
@@ -119,7 +123,7 @@ def _same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
 @final
 @dataclass(frozen=True, slots=True)
 class _Apart:
-    """Sums of squares of a tensor: its size, the distances of both variants, and the spacing of its numbers."""
+    """Sums of squares of a tensor: its size, the distances of both variants, and its spacing."""
 
     size: float
     fused: float
@@ -156,6 +160,7 @@ class _Apart:
 
     def relative(self) -> tuple[float, float]:
         """Return both distances in relation to the size."""
-        found = [math.sqrt(each / self.size) if self.size > 0 else math.inf for each in (self.fused, self.shaken)]
-        first, second = (each if math.isfinite(each) else math.inf for each in found)
+        if not self.size > 0:
+            return math.inf, math.inf
+        first, second = (math.sqrt(each / self.size) for each in (self.fused, self.shaken))
         return first, second

@@ -6,10 +6,11 @@ Example: a script trains an MLP with `AdamW`. Before its first backward pass, it
     fused    every optimizer switches to its fused kernel at its first step
     shaken   after every step, each weight is rounded once more: up or down by the spacing of its numbers
 
-The process itself is the conductor: it lets one copy at a time take one step, `own` and `fused` by turns, so
-that a busy machine slows both. After some steps, each copy writes its weights. The answer holds the seconds of
-the steps and the places of the weights; the judge compares them. The copy `shaken` shows how far rounding alone
-moves these weights, so that a fused kernel with other numbers is told from one with other last bits.
+The process itself is the conductor: it lets one copy at a time take one step, `own` and `fused` by turns,
+so that a busy machine slows both. After some steps, each copy writes its weights. The answer holds the
+seconds of the steps and the places of the weights; the judge compares them. The copy `shaken` shows how far
+rounding alone moves these weights, so that a fused kernel with other numbers is told from one with other
+last bits.
 """
 
 from __future__ import annotations
@@ -97,9 +98,10 @@ def _words(ended: Failure | None) -> tuple[str, int | None]:
 
 def usable_threads() -> int:
     """Return the number of CPUs that this process may use."""
+    count = os.cpu_count() or 1
     if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        count = len(os.sched_getaffinity(0))
+    return count
 
 
 @final
@@ -235,11 +237,13 @@ class _Stage:
                 going = [e for name in order for e in self._players if e.variant == name]
                 if not compared:
                     going += [each for each in self._players if each.variant == "shaken"]
-                if not all([each.ask("step", self._deadline) for each in going]):
+                taken = [each.ask("step", self._deadline) for each in going]
+                if not all(taken):  # the same script ends in all copies
                     break
                 over = time.monotonic() > until and number >= WARM_UP + LEAST_STEPS
                 if not compared and (number == COMPARED_STEPS or over):
-                    compared = self._write(going)
+                    self._write(going)
+                    compared = True
                 if over:
                     break
             if not compared:
@@ -248,10 +252,9 @@ class _Stage:
             self.trouble = "time"
         self._note_trouble()
 
-    def _write(self, players: list[_Player]) -> bool:
+    def _write(self, players: list[_Player]) -> None:
         for each in players:
             each.ask("weights", self._deadline)
-        return True
 
     def _note_trouble(self) -> None:
         errors = [each.ended for each in self._players if each.ended not in {None, "finished"}]
@@ -310,6 +313,9 @@ class _Copy:
 
     def _after(self, optimizer: Optimizer, *_: object) -> None:
         taken = time.perf_counter() - self._began
+        self._before(
+            optimizer
+        )  # with a closure, its first step had begun before there were copies
         if self._variant == "shaken":
             self._shake(optimizer)
         # Several optimizers may step in one turn: the first one counts the turns.

@@ -138,12 +138,11 @@ class ScriptOutcome:
 class SpeedOutcome:
     """The seconds of a script's own steps and of those with fused optimizers, taken by turns.
 
-    `equality` compares the weights after `steps` steps of both, and None means that they were not compared;
-    `difference` is their distance in relation to their size, `rounding` that of weights which were rounded once
-    more in each step. `kernels` say for each
-    optimizer what it used: `fused AdamW`, `already AdamW` or `none RMSprop`. `threads` are those of the
-    CPU. `trouble` is empty, or what kept the steps from being measured: `time`, `finished` (it trains nothing),
-    `copy: ...` (an error after the first step) or the error of the script, with its `line`.
+    `equality` compares the weights after `steps` steps of both; None means that they were not compared.
+    `difference` is their distance in relation to their size, `rounding` that of weights which were rounded
+    once more in each step. `kernels` say for each optimizer what it used: `fused AdamW`, `already AdamW` or
+    `none RMSprop`. `threads` are those of the CPU. `trouble` is empty, or what kept the steps from being
+    measured: `time`, `finished` (it trains nothing), `copy: ...` (an error after the first step) or the error of the script, with its `line`.
     """
 
     own: tuple[float, ...] = ()
