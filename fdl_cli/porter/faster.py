@@ -109,9 +109,8 @@ def decide(outcome: SpeedOutcome) -> SpeedFinding:
         return (
             found if gains else replace(found, action="nothing is written: it gains nothing here")
         )
-    return replace(
-        found, status="different", action="nothing is written: it is not the same training"
-    )
+    why = "it is not the same training" if outcome.equality else "it is not verified"
+    return replace(found, status="different", action=f"nothing is written: {why}")
 
 
 def is_sure(ratios: Sequence[float]) -> bool:

@@ -87,9 +87,9 @@ def compared(
     """Return whether weights are equal, within rounding or different, and how far they are apart.
 
     A distance is the root of the sum of squares. Within rounding means for each tensor: its distance from
-    `own` is at most `ROUNDINGS` times that of `shaken` and of the spacing of its numbers. The two numbers are
-    the distances of `fused` and of `shaken` in relation to the size of `own`: over all tensors, or those of the
-    tensor that is too far away.
+    `own` is at most `ROUNDINGS` times that of `shaken` and of the spacing of its numbers. The two numbers
+    are the distances of `fused` and of `shaken` in relation to the size of `own`: over all tensors, or those
+    of the tensor that is too far away.
     """
     if (
         not [_form(each) for each in own]

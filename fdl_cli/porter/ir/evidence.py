@@ -142,7 +142,8 @@ class SpeedOutcome:
     `difference` is their distance in relation to their size, `rounding` that of weights which were rounded
     once more in each step. `kernels` say for each optimizer what it used: `fused AdamW`, `already AdamW` or
     `none RMSprop`. `threads` are those of the CPU. `trouble` is empty, or what kept the steps from being
-    measured: `time`, `finished` (it trains nothing), `copy: ...` (an error after the first step) or the error of the script, with its `line`.
+    measured: `time`, `finished` (it trains nothing), `copy: ...` (an error after the first step) or the
+    error of the script, with its `line`.
     """
 
     own: tuple[float, ...] = ()

@@ -8,7 +8,8 @@ from flodl_verify.protocol import ClassEvidence, Equality
 ClassStatus = Literal["graph", "partial", "kept"]
 VerifyStatus = Literal["equal", "close", "different", "not-run"]
 VerifyReason = Literal["time", "no-inputs", "not-asked", "does-not-run", "not-compared"]
-# A fused optimizer is faster; it gains nothing; it comes to other weights; or it was not measured.
+# A fused optimizer is faster; it gains nothing; it is not known to come to the same weights; or it was
+# not measured.
 SpeedStatus = Literal["faster", "no-gain", "different", "not-measured"]
 FileStatus = Literal["ported", "partly", "unchanged", "failed"]
 
