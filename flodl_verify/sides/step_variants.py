@@ -23,7 +23,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal, cast, final
 
 import torch
 from torch.optim import Optimizer
@@ -31,6 +31,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+from torch.utils.data import DataLoader
 
 from flodl.step.fusing import fuse
 from flodl_verify.protocol import COMPARED_STEPS, MEASURED_S, Request
@@ -59,6 +60,7 @@ MOST_STEPS = 200
 # Larger weights are not compared: three copies of them would have to lie in memory.
 MAX_WEIGHT_BYTES = 512 << 20
 _SEED = 20
+_LOADING: Final = "the worker processes of its loader"
 
 
 def run_variants(request: Request, text: bytes, outbox: Store, seconds: float) -> Fields:
@@ -76,7 +78,7 @@ def run_variants(request: Request, text: bytes, outbox: Store, seconds: float) -
     stage = _Stage(deadline=time.monotonic() + seconds, threads=threads)
     trouble, line = "", None
     try:
-        with time_limit(seconds), stage.before_backward():
+        with time_limit(seconds), stage.loading_here(), stage.before_backward():
             ended = run_main(request.original, place.name, request.original, text)
             stage.end_copy(ended)
             trouble, line = _words(ended)
@@ -154,6 +156,25 @@ class _Stage:
         self._descriptors: list[int] = []
         self._copy: _Copy | None = None
         self._threads = threads
+        self._loads_here = False
+
+    @contextlib.contextmanager
+    def loading_here(self) -> Iterator[None]:
+        """Let loaders of the block load in this process: copies of it cannot share theirs."""
+        original = DataLoader.__init__
+
+        def alone(loader: Any, *args: Any, **kwargs: Any) -> None:
+            original(loader, *args, **kwargs)
+            if loader.num_workers:
+                self._loads_here = True
+                loader.num_workers = loader.timeout = 0
+
+        kind = cast("Any", DataLoader)
+        kind.__init__ = alone
+        try:
+            yield
+        finally:
+            kind.__init__ = original
 
     @contextlib.contextmanager
     def before_backward(self) -> Iterator[None]:
@@ -191,7 +212,7 @@ class _Stage:
             if complete
             else {},
             "threads": self._threads,
-            "stubs": ", ".join(STUBS.used),
+            "stubs": ", ".join([*STUBS.used, *[_LOADING] * self._loads_here]),
         }
 
     def close(self) -> None:

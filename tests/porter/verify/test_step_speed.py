@@ -131,6 +131,17 @@ def test_measure_script_that_ends_early_is_compared_at_its_end(tmp_path: Path) -
     assert found.equality == "rounding"
 
 
+def test_measure_loader_with_workers_loads_in_each_copy(tmp_path: Path) -> None:
+    made = """\
+pairs = torch.utils.data.TensorDataset(torch.randn(96, 16), torch.randn(96, 4))
+loader = torch.utils.data.DataLoader(pairs, 8, shuffle=True, num_workers=2, persistent_workers=True)
+"""
+    lines = LOOP.splitlines(keepends=True)
+    found = measure(tmp_path, "".join([MODEL, lines[0], made, *lines[2:]]))
+    assert (found.trouble, found.steps, len(found.own)) == ("", 10, 10)
+    assert "the worker processes of its loader" in found.stubs
+
+
 def test_measure_two_optimizers_in_one_turn_are_one_step(tmp_path: Path) -> None:
     two = LOOP.replace("loader = ", "other = torch.optim.RMSprop(model.a.parameters())\nloader = ")
     found = measure(tmp_path, MODEL + two + "    other.step()\n")
