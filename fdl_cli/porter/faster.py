@@ -61,7 +61,7 @@ def _by_hand(found: SpeedFinding) -> str:
 def _written(project: Project, path: Path, proving: Proving, proof: Proof) -> Proof:
     """Write the builders with fused kernels, and run the script; a different one is put back."""
     assert proof.speed is not None
-    project.move_training(path, fused=True)
+    project.move_training(path, fused=frozenset(proof.speed.optimizer.split(", ")))
     script = run_script(project, path, proving, rounding=True)
     if script.status in {"equal", "close"}:
         action = "written: the builder is without `.fused(False)`"

@@ -125,7 +125,7 @@ class Project:
         member.script = None
         self._forget(path)
 
-    def move_training(self, path: Path, *, fused: bool = False) -> None:
+    def move_training(self, path: Path, *, fused: frozenset[str] = frozenset()) -> None:
         """Move the training loops of a file, if that is wanted; its classes are proved before."""
         member = self._members[path]
         if (member.level, member.fused) != (self.training, fused):

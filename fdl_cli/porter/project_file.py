@@ -19,7 +19,7 @@ Class = tuple[Path, str]
 class PortedFile:
     """One file of the project and the decisions about it so far; `draft` is its last one.
 
-    `fused` lets its builders use the fused kernels of their optimizers.
+    `fused` are the optimizers whose fused kernels its builders may use.
     """
 
     source: SourceFile
@@ -33,4 +33,4 @@ class PortedFile:
     kept: frozenset[str] = frozenset()
     extended: frozenset[str] = frozenset()
     level: TrainingLevel = "keep"
-    fused: bool = False
+    fused: frozenset[str] = frozenset()

@@ -206,6 +206,19 @@ def test_measure_gain_with_a_builder_is_written_and_run_once_more(tmp_path: Path
     assert "  training loop, line 6: moved to Trainer.builder" in lines
 
 
+def test_measure_gain_of_one_optimizer_leaves_loops_of_others(tmp_path: Path) -> None:
+    head, start, loop = SCRIPT.partition("for x, y")
+    other = "second = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    text = head + start + loop + other + (start + loop).replace("optimizer", "second")
+    speed, port, _ = ported(tmp_path, Prover(tmp_path, measured(), "close"), text=text)
+    assert speed is not None
+    assert speed.written
+    first, last = port.split("Trainer.builder(")[1:]
+    assert first.startswith("model, optimizer,")
+    assert ".fused(" not in first
+    assert ".fused(False)" in last
+
+
 @pytest.mark.parametrize("status", ["different", "not-run"])
 def test_measure_written_script_that_trains_otherwise_is_put_back(
     tmp_path: Path, status: str
