@@ -26,7 +26,7 @@ from fdl_cli.porter.project import Project
 LEAST_GAIN: Final = 1.02
 LEAST_PAIRS: Final = 5
 _COMPILED: Final = (
-    "compiled step: not measured, since compiling takes longer than the whole measurement; "
+    "compiled step: not measured, since compiling takes many times as long as this measurement; "
     '`.step("auto")` of a builder compiles and compares in the training itself'
 )
 

@@ -9,8 +9,9 @@ from fdl_cli.porter.ir.evidence import ScriptRequest, SpeedOutcome, VerifyReques
 from fdl_cli.porter.verify.child import Limits, run_task
 from flodl_verify.protocol import EQUALITIES, MEASURED_S
 
-# The script runs up to its first step, which may load data; the measurement itself takes a few seconds.
-SPEED_LIMIT_S: Final = 60.0
+# A share of `--timeout`, 60 s by default: a script may load data before its first step. The measurement
+# itself takes a few seconds.
+SPEED_SHARE: Final = 0.2
 
 
 def measure_speed(request: ScriptRequest) -> SpeedOutcome:
@@ -18,7 +19,7 @@ def measure_speed(request: ScriptRequest) -> SpeedOutcome:
 
     Nothing is raised for what user code does.
     """
-    limit = max(min(SPEED_LIMIT_S, request.timeout_s / 3), MEASURED_S)
+    limit = max(SPEED_SHARE * request.timeout_s, MEASURED_S)
     task = VerifyRequest(
         original=request.original,
         ported=request.original,
