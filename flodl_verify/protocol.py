@@ -21,11 +21,18 @@ PLAIN: Final = b"p"
 OPTIMIZING: Final = b"o"
 Status = Literal["equal", "close", "different", "not-run"]
 STATUSES: tuple[Status, ...] = ("equal", "close", "different", "not-run")
-Task = Literal["check", "record", "curve"]
+Task = Literal["check", "record", "curve", "fast"]
 # Why nothing is proved of a class: the time was over, no inputs were found that the original takes, it
 # does not run, or what it gives cannot be compared (it is random, or of a type that cannot be looked into).
 NotRunReason = Literal["time", "no-inputs", "does-not-run", "not-compared"]
 NOT_RUN_REASONS: tuple[NotRunReason, ...] = ("time", "no-inputs", "does-not-run", "not-compared")
+
+# Whether two trainings came to the same weights; worst last.
+Equality = Literal["equal", "rounding", "different"]
+EQUALITIES: tuple[Equality, ...] = ("equal", "rounding", "different")
+# A step is measured for so many seconds, and weights are compared after so many steps.
+MEASURED_S: Final = 3.0
+COMPARED_STEPS: Final = 10
 
 # Error codes that decide about more than the words of a report.
 NO_MODULE: Final = "not-a-module"
@@ -49,7 +56,7 @@ class Request:
     User code may write to `workdir` alone, which each of its processes has its own of.
     `ported_sha256` is the digest of the text that is to be proved. `started_at` is when the limit of
     time began, in seconds since the epoch, if known: starting a process takes some of it on a busy
-    machine.
+    machine. `threads` are those with which steps are measured; None means all that there are.
     """
 
     task: Task
@@ -67,6 +74,7 @@ class Request:
     ported_sha256: str = ""
     drawings: bool = False
     started_at: float | None = None
+    threads: int | None = None
 
     def left_s(self) -> float:
         """Return the seconds that are left of the limit; a clock that was set takes half of it at most."""
@@ -91,6 +99,7 @@ class Request:
             "started_at": self.started_at,
             "class_limit_s": self.class_limit_s,
             "memory_mb": self.memory_mb,
+            "threads": self.threads,
         }
 
     def in_folder(self, folder: Path) -> Request:
@@ -171,4 +180,5 @@ def request_of(fields: Mapping[str, Any]) -> Request:
         class_limit_s=float(fields["class_limit_s"]),
         memory_mb=int(fields["memory_mb"]),
         started_at=fields["started_at"],
+        threads=fields["threads"],
     )

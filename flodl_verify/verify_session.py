@@ -38,6 +38,7 @@ import torch
 
 from flodl_verify.compare.remote import SideGoneError
 from flodl_verify.compare.rounds import examine
+from flodl_verify.compare.step_speed import measure_steps
 from flodl_verify.compare.whole_run import run_whole
 from flodl_verify.protocol import OPTIMIZING, ClassEvidence, Request, request_of
 from flodl_verify.sandbox.containment import contained, limit_memory
@@ -126,6 +127,8 @@ def judge(descriptor: int, root: Path) -> None:
         if request.task == "check":
             recording = None if request.recording is None else request.recording.read_bytes()
             examine(request, reporter, channels["original"], channels["port"], recording)
+        elif request.task == "fast":
+            measure_steps(request, channels["original"], pipe)
         else:
             run_whole(request, channels["original"], pipe)
         pipe.send({"event": "done", "ported_sha256": found})

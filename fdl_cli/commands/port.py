@@ -46,6 +46,7 @@ class PortOptions:
     dry_run: bool
     jobs: int | None
     python: Path | None
+    fast: bool
 
 
 def parse(
@@ -122,6 +123,14 @@ def parse(
             rich_help_panel=_TRAINING,
         ),
     ] = "keep",
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast",
+            help="Measure the step with a fused optimizer; write it with --training builder.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = False,
     force: Annotated[
         bool,
         typer.Option("--force", help="Overwrite an existing output.", rich_help_panel=_OUTPUT),
@@ -206,6 +215,7 @@ def parse(
         dry_run=dry_run,
         jobs=jobs,
         python=python,
+        fast=fast,
     )
 
 
@@ -221,10 +231,11 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
     _require_paths(options)
     if options.verify_only:
         return _compare(context, options)
+    _require_runs(options)
     # Not before: a mistake in the options is reported without loading the porter.
     from fdl_cli.porter.port_tree import port_tree
     from fdl_cli.porter.tree_request import TreeRequest
-    from fdl_cli.porter.verify import prove_script, verify_port
+    from fdl_cli.porter.verify import measure_speed, prove_script, verify_port
     from fdl_cli.system.user_python import package_folders, user_python
 
     python = user_python(context, options.python).interpreter
@@ -247,6 +258,7 @@ def run(context: Context, options: PortOptions) -> CommandResult[PortData]:
         dry_run=options.dry_run,
         jobs=options.jobs or _comfortable(context),
         html=None if options.html is None else context.cwd / options.html,
+        measure=measure_speed if options.fast else None,
     )
     if options.paths == (_STDIN,):
         from fdl_cli.porter.stdin_port import port_stdin
@@ -286,6 +298,18 @@ def _require_paths(options: PortOptions) -> None:
         )
 
 
+def _require_runs(options: PortOptions) -> None:
+    from fdl_cli.errors import UsageError
+
+    if options.fast and (not options.verify or options.check or options.dry_run):
+        raise UsageError(
+            error_id="port-fast-runs",
+            message="--fast runs the script to measure and verify it, and no program is run with "
+            "--no-verify, --check or --dry-run",
+            hint="try `fdl port model.py --fast`",
+        )
+
+
 def _explain(code: str) -> CommandResult[PortData]:
     from fdl_cli.errors import NotFoundError
     from fdl_cli.porter.ir.port_data import Explanation
@@ -318,7 +342,7 @@ def _compare(context: Context, options: PortOptions) -> CommandResult[PortData]:
     from fdl_cli.porter.verify import verify_port
     from fdl_cli.system.user_python import user_python
 
-    writes = options.output or options.in_place or options.diff or options.check
+    writes = options.output or options.in_place or options.diff or options.check or options.fast
     if len(options.paths) != 2 or writes or not options.verify:
         raise UsageError(
             error_id="verify-only-usage",

@@ -78,13 +78,19 @@ def _faulty(
         yield from _faulty(source, script, plan, half)
 
 
-def move_training(made: Draft, level: TrainingLevel) -> Draft:
-    """Move the training loops of a drafted port onto `Trainer`, as far as they can."""
+def move_training(
+    made: Draft, level: TrainingLevel, *, fused: frozenset[str] = frozenset()
+) -> Draft:
+    """Move the training loops of a drafted port onto `Trainer`, as far as they can.
+
+    `fused` are the optimizers whose fused kernels builders may use, with other last bits.
+    """
     if level == "keep":
         return made
     source = read(made.data)
     team = team_port(source) if level == "builder" else None
     loops = training_loops(source) if team is None else team.loops
+    loops = _fused(loops, fused)
     target = source if team is None else team.source
     text = with_training(target, loops, import_place(target), level)
     if team is not None and team.moved:
@@ -97,5 +103,19 @@ def move_training(made: Draft, level: TrainingLevel) -> Draft:
             warnings.simplefilter("ignore")
             compile(text, "port", "exec", dont_inherit=True)
     except SyntaxError:
-        return move_training(made, LOWER[level])
+        return move_training(made, LOWER[level], fused=fused)
     return replace(made, text=text, data=data, loops=loops, level=level)
+
+
+def _fused(loops: tuple[LoopIR, ...], kernels: frozenset[str]) -> tuple[LoopIR, ...]:
+    """Let builders use fused kernels; of several loops, those whose optimizer is one of them."""
+    built = [loop.built for loop in loops if loop.built is not None]
+    if not kernels:
+        return loops
+    alone = len(built) == 1
+    return tuple(
+        loop.fused()
+        if loop.built is not None and (alone or loop.built.kernel in kernels)
+        else loop
+        for loop in loops
+    )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from fdl_cli.porter.faster import measure_training
 from fdl_cli.porter.ir.edits import ClassPlan
 from fdl_cli.porter.ir.findings import (
     ClassOutcome,
@@ -46,6 +47,7 @@ def port_member(
     project.move_training(path)
     if proving is not None:
         proof = prove_training(project, path, proving, proof)
+        proof = measure_training(project, path, proving, proof)
     return outcome_of(project, path, proof, asked=proving is not None), project.draft(path).data
 
 
@@ -67,6 +69,7 @@ def outcome_of(project: Project, path: Path, proof: Proof, *, asked: bool) -> Fi
         source=made.source.text,
         evidence=tuple(proof.evidence.values()),
         sufficient_timeout=proof.sufficient_timeout,
+        speed=proof.speed,
     )
 
 

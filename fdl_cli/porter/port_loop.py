@@ -9,11 +9,12 @@ from fdl_cli.porter.affected import affected_classes
 from fdl_cli.porter.ir.evidence import (
     ScriptOutcome,
     ScriptRequest,
+    SpeedOutcome,
     VerifyOutcome,
     VerifyRequest,
     digest_of,
 )
-from fdl_cli.porter.ir.findings import FileWarning, Reason, ScriptFinding
+from fdl_cli.porter.ir.findings import FileWarning, Reason, ScriptFinding, SpeedFinding
 from fdl_cli.porter.pipeline import Draft
 from fdl_cli.porter.project import Project
 from fdl_cli.porter.training_report import put_back
@@ -22,6 +23,7 @@ from flodl_verify.protocol import NO_MODULE, PLAIN_VALUE, PORT_RAISES, ClassEvid
 
 Verify = Callable[[VerifyRequest], VerifyOutcome]
 ProveScript = Callable[[ScriptRequest], ScriptOutcome]
+Measure = Callable[[ScriptRequest], SpeedOutcome]
 
 # Each round keeps at least one class more, so this only bounds the time of odd files.
 _MAX_ROUNDS = 6
@@ -33,7 +35,7 @@ class Proving:
     """The settings of a verification: its Python, its folders, and the user's hints about inputs.
 
     On a `workspace` the ports of a project lie beside each other; without one, the port is written
-    to `workdir` and finds the originals of its neighbours.
+    to `workdir` and finds the originals of its neighbours. `measure` is given where a gain is requested.
     """
 
     verify: Verify
@@ -45,6 +47,7 @@ class Proving:
     workspace: Workspace | None = None
     prove_script: ProveScript | None = None
     drawings: bool = False
+    measure: Measure | None = None
 
 
 @final
@@ -61,6 +64,7 @@ class Proof:
     script: ScriptFinding | None = None
     differed: tuple[Reason, ...] = ()
     sufficient_timeout: int | None = None
+    speed: SpeedFinding | None = None
 
 
 def ported_classes(made: Draft) -> tuple[str, ...]:
@@ -173,11 +177,11 @@ def _run_lowering(
     project: Project, path: Path, proving: Proving, differed: list[Reason]
 ) -> ScriptFinding:
     """Run a training script as a whole; its loops move less far until it trains as it did."""
-    found = _run_script(project, path, proving)
+    found = run_script(project, path, proving)
     while found.status == "different" and project.draft(path).level != "keep":
         differed.append(put_back(project.draft(path), found.detail))
         project.lower_training(path)
-        found = _run_script(project, path, proving)
+        found = run_script(project, path, proving)
     return found
 
 
@@ -196,9 +200,13 @@ def _concerned(project: Project, path: Path, proving: Proving) -> bool:
     return any(ported_classes(made) for _, made in project.drafts())
 
 
-def _run_script(project: Project, path: Path, proving: Proving) -> ScriptFinding:
+def run_script(
+    project: Project, path: Path, proving: Proving, *, rounding: bool = False
+) -> ScriptFinding:
+    """Run a script and its port as wholes; with `rounding`, losses may differ by last bits."""
     assert proving.prove_script is not None
-    outcome = proving.prove_script(script_request(project, path, proving))
+    request = replace(script_request(project, path, proving), rounding=rounding)
+    outcome = proving.prove_script(request)
     return ScriptFinding(
         status=outcome.status,
         detail=outcome.detail,

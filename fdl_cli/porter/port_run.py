@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.errors import UsageError
+from fdl_cli.porter.faster import measure_training
 from fdl_cli.porter.ir.findings import FileError, FileOutcome
 from fdl_cli.porter.port_file import failed, outcome_of
 from fdl_cli.porter.port_loop import (
@@ -88,6 +89,7 @@ class PortRun:
             for source in pending:
                 self._project.move_training(source)
             self._prove_training(pending)
+            self._measure(pending)
             for source in pending:
                 self._finish(source)
             pending = tuple(source for source in order if self._is_stale(source))
@@ -129,6 +131,16 @@ class PortRun:
             with self._timed(source):
                 proving, known = self._provings[source], self._proofs[source]
                 self._proofs[source] = prove_training(self._project, source, proving, known)
+
+    def _measure(self, sources: tuple[Path, ...]) -> None:
+        """Measure one script after the other: several at once would slow each other."""
+        for source in sources:
+            if self._request.measure is None or source not in self._provings:
+                continue
+            self._note(f"measure the training step of {source}")
+            with self._timed(source):
+                proving, known = self._provings[source], self._proofs[source]
+                self._proofs[source] = measure_training(self._project, source, proving, known)
 
     def _at_once(self, asked: Sequence[object]) -> bool:
         return self._request.jobs > 1 and len(asked) > 1
@@ -196,5 +208,6 @@ class PortRun:
                 search_path=() if in_package else (source.parent,),
                 workspace=self._bench,
                 drawings=self._request.html is not None,
+                measure=self._request.measure,
             )
         return found

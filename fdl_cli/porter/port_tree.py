@@ -102,6 +102,7 @@ def _file_data(request: TreeRequest, job: Job, result: Result, contents: Content
         plan=f"{outcome.ir}\n{outcome.plan}\n" if request.want_plan else None,
         summary=tuple(summary_lines(str(job.source), outcome, written)),
         sufficient_timeout=outcome.sufficient_timeout,
+        speed=outcome.speed,
     )
 
 

@@ -125,11 +125,11 @@ class Project:
         member.script = None
         self._forget(path)
 
-    def move_training(self, path: Path) -> None:
+    def move_training(self, path: Path, *, fused: frozenset[str] = frozenset()) -> None:
         """Move the training loops of a file, if that is wanted; its classes are proved before."""
         member = self._members[path]
-        if member.level != self.training:
-            member.level = self.training
+        if (member.level, member.fused) != (self.training, fused):
+            member.level, member.fused = self.training, fused
             self._forget(path)
 
     def lower_training(self, path: Path) -> None:
@@ -522,7 +522,7 @@ class Project:
     def _draft(self, path: Path, member: PortedFile) -> Draft:
         try:
             made = draft(member.source, self._assumed(member), member.demoted)
-            made = move_training(made, member.level)
+            made = move_training(made, member.level, fused=member.fused)
         except RecursionError:
             self._errors[path] = _TOO_DEEP
             nothing = replace(self._script(member), models=(), values=())

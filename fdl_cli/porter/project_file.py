@@ -17,7 +17,10 @@ Class = tuple[Path, str]
 @final
 @dataclass(slots=True)
 class PortedFile:
-    """One file of the project and the decisions about it so far; `draft` is its last one."""
+    """One file of the project and the decisions about it so far; `draft` is its last one.
+
+    `fused` are the optimizers whose fused kernels its builders may use.
+    """
 
     source: SourceFile
     survey: Survey
@@ -30,3 +33,4 @@ class PortedFile:
     kept: frozenset[str] = frozenset()
     extended: frozenset[str] = frozenset()
     level: TrainingLevel = "keep"
+    fused: frozenset[str] = frozenset()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from fdl_cli.porter.ir.findings import Reason, ScriptFinding, TrainingFinding
-from fdl_cli.porter.ir.training import LoopIR, TrainingLevel
+from fdl_cli.porter.ir.training import UNFUSED, LoopIR, TrainingLevel
 from fdl_cli.porter.pipeline import Draft
 from fdl_cli.porter.trainer.loops import training_loops
 from fdl_cli.porter.trainer.team_loops import team_port
@@ -38,7 +38,7 @@ def loop_findings(
 ) -> LoopReport:
     """Return the outcome of every training loop, by its line in the source."""
     moved = iter(made.loops)
-    proved = script is not None and script.status == "equal"
+    proved = script is not None and script.status in {"equal", "close"}
     findings: list[TrainingFinding] = []
     taken: dict[int, str] = {}
     team = team_port(made.source) if wanted == "builder" else None
@@ -52,10 +52,27 @@ def loop_findings(
         taken |= dict.fromkeys(loop.taken(reached), action)
         findings.append(
             TrainingFinding(
-                kind="loop", line=loop.line, action=action, name=loop.model, reasons=reasons
+                kind="loop",
+                line=loop.line,
+                action=action,
+                name=loop.model,
+                reasons=reasons,
+                offer=_offer(now, reached),
             )
         )
     return LoopReport(findings=tuple(findings), taken=taken)
+
+
+def _offer(loop: LoopIR | None, reached: TrainingLevel) -> str:
+    """Return what a builder leaves out to keep every bit, and the command that measures it."""
+    if loop is None or loop.built is None or reached != "builder":
+        return ""
+    if not loop.built.kernel or UNFUSED not in loop.built.calls:
+        return ""
+    return (
+        f"`{UNFUSED}` keeps every bit: {loop.built.kernel}'s fused kernel may be faster, and may round "
+        "differently; `fdl port ... --fast` measures it"
+    )
 
 
 def _reasons(

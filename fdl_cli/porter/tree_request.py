@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import final
 
 from fdl_cli.porter.ir.training import TrainingLevel
-from fdl_cli.porter.port_loop import ProveScript, Verify
+from fdl_cli.porter.port_loop import Measure, ProveScript, Verify
 
 
 @final
@@ -15,7 +15,8 @@ class TreeRequest:
     """The files to port and where to put them; without `output` and `in_place`, beside each source.
 
     `jobs` is how many files are compared with their ports at once, `python` runs both. `installed` are the
-    folders of its packages, in which bases of classes are looked for.
+    folders of its packages, in which bases of classes are looked for. `measure` is given where the gain of
+    fused optimizers is requested.
     """
 
     paths: tuple[Path, ...]
@@ -35,6 +36,7 @@ class TreeRequest:
     jobs: int = 1
     python: str = sys.executable
     installed: tuple[Path, ...] = ()
+    measure: Measure | None = None
 
     @property
     def several(self) -> bool:

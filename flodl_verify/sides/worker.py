@@ -43,6 +43,7 @@ from flodl_verify.sides.divergence import trace
 from flodl_verify.sides.drawing import draw
 from flodl_verify.sides.probe import Abilities, Accepted, UnusableCaseError, probe_original
 from flodl_verify.sides.script_run import record_script
+from flodl_verify.sides.step_variants import run_variants
 from flodl_verify.sides.subject import Call, Subject
 from flodl_verify.sides.tried_changes import ChangeSearch
 from flodl_verify.sides.wire import Fields, Store, Stored, add_tensor, encoded
@@ -87,7 +88,7 @@ class Worker:
             "load own": self._load_own, "give state": self._give_state,
             "take state": self._take_state, "trace": self._trace, "draw": self._draw,
             "record": self._record, "curve": self._curve, "changes": self._changes,
-            "change": self._change, "undo change": self._undo_change,
+            "change": self._change, "undo change": self._undo_change, "fast": self._fast,
         }  # fmt: skip
 
     def answer(self, question: Fields) -> Fields:
@@ -413,6 +414,9 @@ class Worker:
 
     def _curve(self, question: Fields) -> Fields:
         return {"curve": asdict(record_curve(self._request, self._text, question["seconds"]))}
+
+    def _fast(self, question: Fields) -> Fields:
+        return run_variants(self._request, self._text, self._outbox, question["seconds"])
 
 
 def _failure(failure: Failure) -> Fields:

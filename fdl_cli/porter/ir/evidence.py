@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
-from flodl_verify.protocol import ClassEvidence, Status
+from flodl_verify.protocol import ClassEvidence, Equality, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +96,10 @@ class VerifyOutcome:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptRequest:
-    """A script and its port, to be run as wholes; the folders are as in a `VerifyRequest`."""
+    """A script and its port, to be run as wholes; the folders are as in a `VerifyRequest`.
+
+    With `rounding` on, losses that differ by last bits are `close`, not `different`.
+    """
 
     original: Path
     ported: Path
@@ -106,6 +109,7 @@ class ScriptRequest:
     search_path: tuple[Path, ...]
     ported_search_path: tuple[Path, ...] = ()
     ported_sha256: str = ""
+    rounding: bool = False
 
 
 @final
@@ -127,3 +131,30 @@ class ScriptOutcome:
     def differs(self) -> bool:
         """Whether the port trains differently."""
         return self.status == "different"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedOutcome:
+    """The seconds of a script's own steps and of those with fused optimizers, taken by turns.
+
+    `equality` compares the weights after `steps` steps of both; None means that they were not compared.
+    `difference` is their distance in relation to their size, `rounding` that of weights which were rounded
+    once more in each step. `kernels` say for each optimizer what it used: `fused AdamW`, `already AdamW` or
+    `none RMSprop`. `threads` are those of the CPU. `trouble` is empty, or what kept the steps from being
+    measured: `time`, `finished` (it trains nothing), `copy: ...` (an error after the first step) or the
+    error of the script, with its `line`.
+    """
+
+    own: tuple[float, ...] = ()
+    fused: tuple[float, ...] = ()
+    equality: Equality | None = None
+    difference: float = 0.0
+    rounding: float = 0.0
+    steps: int = 0
+    kernels: tuple[str, ...] = ()
+    threads: int = 1
+    stubs: str = ""
+    trouble: str = ""
+    line: int | None = None
+    limit_s: float = 0.0

@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal, final
 
-from flodl_verify.protocol import ClassEvidence
+from flodl_verify.protocol import ClassEvidence, Equality
 
 ClassStatus = Literal["graph", "partial", "kept"]
 VerifyStatus = Literal["equal", "close", "different", "not-run"]
 VerifyReason = Literal["time", "no-inputs", "not-asked", "does-not-run", "not-compared"]
+# A fused optimizer is faster; it gains nothing; it is not known to come to the same weights; or it was
+# not measured.
+SpeedStatus = Literal["faster", "no-gain", "different", "not-measured"]
 FileStatus = Literal["ported", "partly", "unchanged", "failed"]
 
 
@@ -54,7 +57,7 @@ class ClassOutcome:
 class TrainingFinding:
     """One recognised block of training code (`name` is its call), and its outcome.
 
-    `reasons` say why a loop was not moved as far as requested.
+    `reasons` say why a loop was not moved as far as requested; `offer` names a gain that was not asked for.
     """
 
     kind: str
@@ -62,6 +65,37 @@ class TrainingFinding:
     action: str
     name: str
     reasons: tuple[Reason, ...] = ()
+    offer: str = ""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedFinding:
+    """The gain of a fused optimizer over the script's own step, as `--fast` measured it.
+
+    `own_ms` and `fused_ms` are medians of a step in milliseconds, on `threads` threads of the CPU; `ratio` is
+    the median of own to fused. `equality` compares the weights after `steps` steps of both: `difference` is
+    their distance in relation to their size (roots of sums of squares), and `rounding` that of weights which
+    were rounded once more in each step. Each is None where it was not measured.
+    `detail`, `proof`, `action` and `compiled` are sentences: the gain, the comparison, what was written or is
+    to be done, and why no compiled step was measured. `written` is whether the port uses the fused kernel.
+    """
+
+    status: SpeedStatus
+    detail: str
+    proof: str = ""
+    action: str = ""
+    compiled: str = ""
+    optimizer: str = ""
+    own_ms: float | None = None
+    fused_ms: float | None = None
+    ratio: float | None = None
+    equality: Equality | None = None
+    difference: float | None = None
+    rounding: float | None = None
+    steps: int = 0
+    threads: int | None = None
+    written: bool = False
 
 
 @final
@@ -122,3 +156,4 @@ class FileOutcome:
     source: str = ""
     evidence: tuple[ClassEvidence, ...] = ()
     sufficient_timeout: int | None = None
+    speed: SpeedFinding | None = None

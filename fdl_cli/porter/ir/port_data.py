@@ -10,6 +10,7 @@ from fdl_cli.porter.ir.findings import (
     FileStatus,
     FileWarning,
     ScriptFinding,
+    SpeedFinding,
     TrainingFinding,
 )
 
@@ -21,7 +22,7 @@ class FileData:
 
     `on_flodl` are the classes that were on the runtime already, and are left as they are.
     `sufficient_timeout` are seconds for `--timeout` that are enough, where the given ones were not.
-    `text` is the program to print, where it came from standard input.
+    `text` is the program to print, where it came from standard input. `speed` is the measurement of `--fast`.
     """
 
     file: Path
@@ -39,6 +40,7 @@ class FileData:
     summary: tuple[str, ...]
     sufficient_timeout: int | None = None
     text: str | None = None
+    speed: SpeedFinding | None = None
 
 
 @final

@@ -1,12 +1,14 @@
 """Facts about the training loops of a file, and how they are to be moved."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, final
 
 from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.source import Span
 
 TrainingLevel = Literal["keep", "setup", "builder"]
+# The call of a builder that keeps the optimizer as it was given, bit for bit.
+UNFUSED: Final = ".fused(False)"
 # The next level of a move when one is not equal, or not possible.
 LOWER: Final[dict[TrainingLevel, TrainingLevel]] = {
     "builder": "setup",
@@ -60,7 +62,8 @@ class BuiltIR:
 
     `first` and `last` are its line numbers. `parameter`, `batch`, `loss`, `training`,
     `metrics` and `epoch_parameter` are what the functions call their arguments. `taken` are the
-    lines of what the builder does itself. `globals_` are names that they share
+    lines of what the builder does itself. `kernel` is the class of the optimizer, where torch has a fused
+    kernel for it. `globals_` are names that they share
     through the module, all others belong to the function around the loop; those in `unbound` are
     named nowhere else in it. `calls` are the decisions for the builder, in their order.
     """
@@ -83,6 +86,7 @@ class BuiltIR:
     globals_: frozenset[str]
     unbound: tuple[str, ...]
     unit: str
+    kernel: str = ""
 
 
 @final
@@ -96,6 +100,13 @@ class LoopIR:
     not_set_up: Reason | None
     built: BuiltIR | None
     not_built: Reason | None
+
+    def fused(self) -> "LoopIR":
+        """Return the same loop with a builder that may use the fused kernel of its optimizer."""
+        if self.built is None:
+            return self
+        calls = tuple(call for call in self.built.calls if call != UNFUSED)
+        return replace(self, built=replace(self.built, calls=calls))
 
     def reached(self, level: TrainingLevel) -> TrainingLevel:
         """Return how far this loop moves when a level is wanted."""

@@ -4,16 +4,25 @@ import math
 from collections.abc import Iterator
 from html import escape
 
-from fdl_cli.porter.ir.findings import ClassOutcome, FileOutcome, ScriptFinding, TrainingFinding
+from fdl_cli.porter.ir.findings import (
+    ClassOutcome,
+    FileOutcome,
+    ScriptFinding,
+    SpeedFinding,
+    TrainingFinding,
+)
 from fdl_cli.porter.knowledge.reasons import REASONS
 from fdl_cli.porter.knowledge.training_names import KINDS
 from fdl_cli.porter.report.proofs import detail_words, reason_words
 from fdl_cli.porter.report.prose import badge, prose
 from fdl_cli.porter.report.side_by_side import side_by_side
+from fdl_cli.porter.report.summary import speed_lines
 from flodl_verify.protocol import ClassEvidence
 
 _PROOFS = {"equal": "proved equal", "close": "close", "different": "different",
            "not-run": "not compared"}  # fmt: skip
+_SPEEDS = {"faster": "faster", "no-gain": "no gain", "different": "different",
+           "not-measured": "not measured"}  # fmt: skip
 _STATES = {"graph": "graph", "partial": "partly a graph", "kept": "kept as it was"}
 
 
@@ -38,8 +47,10 @@ def file_section(
         yield from _class(class_id(number, position), item, found.get(item.name), mark)
     if outcome.script is not None:
         yield from _script(outcome.script)
+    if outcome.speed is not None:
+        yield from _speed(outcome.speed)
     if outcome.training:
-        yield from _training(outcome.training)
+        yield from _training(outcome.training, offers=outcome.speed is None)
     if outcome.source != outcome.text:
         yield f'<details class="texts"{mark}><summary>Source and port</summary>'
         yield from side_by_side(outcome.source, outcome.text)
@@ -137,7 +148,13 @@ def _curve(losses: tuple[float, ...]) -> str:
     )
 
 
-def _training(findings: tuple[TrainingFinding, ...]) -> Iterator[str]:
+def _speed(speed: SpeedFinding) -> Iterator[str]:
+    yield f"<article><h3>The training step, faster {badge(speed.status, _SPEEDS[speed.status])}</h3>"
+    yield from (f"<p>{prose(line)}</p>" for line in speed_lines(speed))
+    yield "</article>"
+
+
+def _training(findings: tuple[TrainingFinding, ...], *, offers: bool) -> Iterator[str]:
     yield "<article><h3>Training code</h3><dl>"
     for kind in KINDS:
         items = [item for item in findings if item.kind == kind]
@@ -151,5 +168,7 @@ def _training(findings: tuple[TrainingFinding, ...]) -> Iterator[str]:
                 known = REASONS[reason.code]
                 yield f"<br><b>{reason.code}</b> line {reason.line}: {prose(reason.message)}."
                 yield f" To do: {prose(known.advice)}."
+            if item.offer and offers:
+                yield f"<br>{prose(item.offer)}"
             yield "</dd>"
     yield "</dl></article>"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fdl_cli.porter.ir.findings import ClassOutcome, FileOutcome
+from fdl_cli.porter.ir.findings import ClassOutcome, FileOutcome, SpeedFinding
 from fdl_cli.porter.knowledge.reasons import REASONS
 from fdl_cli.porter.knowledge.training_names import KINDS
 from fdl_cli.porter.report.proofs import detail_words, state_words
@@ -23,6 +23,8 @@ def summary_lines(name: str, outcome: FileOutcome, written: str | None) -> Itera
     if outcome.script is not None:
         yield f"  {_SCRIPT[outcome.script.status]}: {outcome.script.detail}"
     yield from _training(outcome)
+    if outcome.speed is not None:
+        yield from _speed(outcome.speed)
 
 
 def _training(outcome: FileOutcome) -> Iterator[str]:
@@ -33,10 +35,25 @@ def _training(outcome: FileOutcome) -> Iterator[str]:
         for reason in item.reasons:
             yield f"           line {reason.line}: {reason.code} {reason.message}"
             yield f"           hint: {REASONS[reason.code].advice}"
+        if item.offer and outcome.speed is None:
+            yield f"           {item.offer}"
     kept = {item.kind for item in outcome.training if item.action == "kept"}
     kinds = [kind for kind in KINDS if kind in kept]
     if kinds:
         yield f"  training code kept: {', '.join(kinds)}"
+
+
+def _speed(speed: SpeedFinding) -> Iterator[str]:
+    first, *others = speed_lines(speed)
+    yield f"  fast: {first}"
+    yield from (f"        {line}" for line in others)
+
+
+def speed_lines(speed: SpeedFinding) -> tuple[str, ...]:
+    """Return the sentences of a measurement: the gain, its proof, what was done, and what is left out."""
+    return tuple(
+        each for each in (speed.detail, speed.proof, speed.action, speed.compiled) if each
+    )
 
 
 def _headline(name: str, outcome: FileOutcome, written: str | None) -> str:

@@ -4,10 +4,13 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from fdl_cli.porter.ir.training import UNFUSED
 from fdl_cli.porter.trainer.loop_place import LoopPlace
 from fdl_cli.porter.trainer.scope_names import bound, mentioned
 from fdl_cli.porter.trainer.training_step import StepParts, is_method, receiver
 
+# Optimizers with a fused kernel.
+_FUSED: Final = frozenset({"Adagrad", "Adam", "AdamW", "SGD"})
 _SCHEDULES: Final = "torch.optim.lr_scheduler."
 
 
@@ -33,7 +36,7 @@ def calls_of(
     yield f".device({_device(place, model, changing)})"
     # Every bit as it was: no captured steps, no fused kernels, no end at a loss that is not finite.
     yield '.step("eager")'
-    yield ".fused(False)"
+    yield UNFUSED
     yield ".nan_guard(False)"
     yield ".progress(False)"
 
@@ -58,6 +61,20 @@ def is_schedule(place: LoopPlace, top: ast.For, node: ast.Expr) -> bool:
         maker.startswith(_SCHEDULES) and not maker.endswith("ReduceLROnPlateau")
         for maker in makers
     )
+
+
+def kernel_of(place: LoopPlace, optimizer: ast.expr) -> str:
+    """Return the class of an optimizer, if torch has a fused kernel for it and it is made in one way."""
+    name = ast.unparse(optimizer)
+    made = {
+        place.names.dotted(each.value.func)
+        for each in ast.walk(place.source.tree)
+        if isinstance(each, ast.Assign)
+        and isinstance(each.value, ast.Call)
+        and name in map(ast.unparse, each.targets)
+    }
+    kinds = {item.rpartition(".")[2] for item in made if item.startswith("torch.optim.")}
+    return kinds.pop() if len(kinds) == len(made) == 1 and kinds <= _FUSED else ""
 
 
 def _is_lasting(node: ast.expr, changing: set[str]) -> bool:

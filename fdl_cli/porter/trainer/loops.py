@@ -8,6 +8,7 @@ from fdl_cli.porter.ir.findings import Reason
 from fdl_cli.porter.ir.training import BuiltIR, LoopIR, SetupIR
 from fdl_cli.porter.lower.names import FunctionNode, collect
 from fdl_cli.porter.parse.reader import SourceFile
+from fdl_cli.porter.trainer.built_calls import kernel_of
 from fdl_cli.porter.trainer.built_loops import built_loop
 from fdl_cli.porter.trainer.loop_place import LoopPlace
 from fdl_cli.porter.trainer.training_step import (
@@ -129,9 +130,10 @@ def _setup(source: SourceFile, parts: StepParts, before: Loop) -> SetupIR:
 
 def _built(place: LoopPlace, parts: StepParts, model: str) -> tuple[BuiltIR | None, Reason | None]:
     try:
-        return built_loop(place, parts, model), None
+        built = built_loop(place, parts, model)
     except NotMovedError as problem:
         return None, _reason(place.loop, problem)
+    return replace(built, kernel=kernel_of(place, parts.optimizer)), None
 
 
 # ---- what is trained ---------------------------------------------------------------------------

@@ -91,6 +91,7 @@ class Answer:
     needed_s: float | None = None
     proved_sha256: str = ""
     curve: Mapping[str, Any] | None = None
+    speed: Mapping[str, Any] | None = None
     recording: bytes | None = None
 
 
@@ -121,6 +122,7 @@ def run_task(
         started_at=time.time(),
         class_limit_s=limits.class_s,
         memory_mb=MEMORY_MB,
+        threads=_own_threads(),
     )
     connection.send(asked.fields())
     ended = False
@@ -139,6 +141,12 @@ def run_task(
     finally:
         connection.end(ended=ended)
     return answer
+
+
+def _own_threads() -> int | None:
+    """Return how many threads the user gives to torch; a proof itself has one."""
+    word = os.environ.get("OMP_NUM_THREADS", "")
+    return int(word) if word.isdecimal() and int(word) > 0 else None
 
 
 def _first_word(script: Path) -> bytes:
@@ -174,6 +182,8 @@ def _take(
             answer.needed_s = _typed(message["seconds"], float)
         case "curve":
             answer.curve = _typed(message["curve"], dict)
+        case "speed":
+            answer.speed = _typed(message["speed"], dict)
         case "recording":
             size = _typed(message["size"], int)
             if not 0 <= size <= MAX_RECORDING_BYTES:
