@@ -1,4 +1,4 @@
-"""Steps around other stages: the text of a `gate`, `switch`, `loop`, `map` or `scan`, and the stages in it."""
+"""Steps around other stages: the text of a `gate`, `switch`, `loop`, `map` or `scan`, and its stages."""
 
 from __future__ import annotations
 

@@ -293,8 +293,8 @@ def test_setup_with_lock_writes_the_versions_that_are_installed(user, project):
     assert len(pins) == lock["count"]
     listed = subprocess.run(
         [project / ".venv" / "bin" / "python", "-c",
-         "import json, sys; from importlib.metadata import version;"
-         "print(json.dumps({name: version(name) for name in sys.argv[1:]}))", *pins],
+         ("import json, sys; from importlib.metadata import version;"
+         "print(json.dumps({name: version(name) for name in sys.argv[1:]}))"), *pins],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert json.loads(listed.stdout) == pins
