@@ -10,6 +10,7 @@ from docs._build.api_pages import write_api_pages
 from docs._build.error_pages import write_error_pages
 from docs._build.reason_pages import write_reason_pages
 from docs._build.running import ROOT
+from docs._build.schema_pages import write_schema_pages
 from docs._build.staging import stage
 
 
@@ -20,6 +21,7 @@ def prepare(folder: Path) -> Path:
     write_api_pages(staged / "reference" / "api")
     write_reason_pages(staged / "reference")
     write_error_pages(staged / "reference")
+    write_schema_pages(staged / "reference")
     return staged
 
 

@@ -1,7 +1,8 @@
-"""Pages of the reference that are made from the sources: errors of `fdl` and reason codes of the porter."""
+"""Pages of the reference that are made from the sources: errors, JSON of commands, and reason codes."""
 
 import ast
 import io
+import json
 import re
 
 import pytest
@@ -14,6 +15,8 @@ from docs._build.error_pages import (
 )
 from docs._build.reason_pages import examples, lines_around, write_reason_pages
 from docs._build.running import ROOT
+from docs._build.schema_pages import write_schema_pages
+from fdl_cli.commands.registry import COMMANDS
 from fdl_cli.console import Console, Terminal, page_address
 from fdl_cli.errors import OperationFailedError
 from fdl_cli.manifest.project import TROUBLES
@@ -83,6 +86,28 @@ def test_reason_pages_have_each_code_and_most_of_the_flow_an_example(tmp_path):
     flow = [code for code in REASONS if code < "FDL4"]
     assert len([code for code in flow if code in shown]) >= len(flow) - 4
     assert "    try:\n" in (tmp_path / "codes" / "FDL304.md").read_text("utf-8")
+
+
+def test_schema_pages_show_each_command_its_fields_and_their_records(tmp_path):
+    write_schema_pages(tmp_path)
+    listed = (tmp_path / "schemas.md").read_text("utf-8")
+    commands = [entry.name for entry in COMMANDS if not entry.today]
+    assert [name for name in commands if f"| `fdl {name}" not in listed] == []
+    for path in (tmp_path / "schemas").glob("*.json"):
+        schema, page = (
+            json.loads(path.read_text("utf-8")),
+            path.with_suffix(".md").read_text("utf-8"),
+        )
+        assert f"](schemas/{path.stem}.md)" in listed
+        records = [each for name, each in schema["$defs"].items() if name != "Notice"]
+        fields = {name for each in records for name in each["properties"]}
+        assert [name for name in fields if f"| `{name}` |" not in page] == []
+        links = set(re.findall(r"\]\(#(\w+)\)", page))
+        assert links <= {name.lower() for name in re.findall(r"^## (\w+)$", page, re.MULTILINE)}
+    page = (tmp_path / "schemas" / "fdl.setup.1.md").read_text("utf-8")
+    assert "| `lock` | [LockData](#lockdata) or null |" in page
+    assert "| `files` | list of [FileData](#filedata) |" in page
+    assert "## LockData\n\nThe lock file that `--lock` wrote" in page
 
 
 def test_lines_around_a_line_are_those_of_the_innermost_function():

@@ -100,7 +100,7 @@ def address(site):
 def names_of_pages(site):
     """Return the pages to look at; of those that are made alike, the list and the longest stand for all."""
     pages = [path for path in read_site(site) if path.name != "404.html"]
-    for folder in ("api", "codes", "errors"):
+    for folder in ("api", "codes", "errors", "schemas"):
         alike = {
             path for path in pages if path.parent.name == folder and path.name != "index.html"
         }

@@ -1,4 +1,4 @@
-"""The table of keys in `docs/how-to/checkpoints.md` is the one that is written."""
+"""The table of keys in `docs/reference/checkpoint-format.md` is the one that is written."""
 
 import io
 import re
@@ -11,7 +11,7 @@ from tests.flodl.checkpoint.samples import net, saved
 
 pytestmark = pytest.mark.torch
 
-PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "checkpoints.md").read_text(
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "checkpoint-format.md").read_text(
     encoding="utf-8"
 )
 
