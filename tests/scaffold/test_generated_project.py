@@ -31,7 +31,7 @@ NAMES = ("a", "my-proj", f"project-{'n' * 32}")
 
 BASE = {
     ".gitignore", "README.md", "configs/debug.toml", "configs/default.toml",
-    "configs/experiment/overfit.toml", "fdl.ci.yml", "fdl.yml", "pyproject.toml",
+    "configs/experiment/overfit.toml", "constraints.txt", "fdl.ci.yml", "fdl.yml", "pyproject.toml",
     "src/p/__init__.py", "src/p/__main__.py", "src/p/config.py", "src/p/data.py", "src/p/evaluate.py",
     "src/p/model.py", "src/p/py.typed", "src/p/train.py", "tests/conftest.py", "tests/test_cli.py",
     "tests/test_config.py", "tests/test_data.py", "tests/test_model.py", "tests/test_train.py",
@@ -271,7 +271,8 @@ def test_every_combination_is_trained_and_tested_by_the_same_files():
         "configs/default.toml",
         "tests/test_model.py",
     }
-    assert different == {"README.md", "fdl.yml", "pyproject.toml"} | of_the_model
+    lists = {"README.md", "constraints.txt", "fdl.yml", "pyproject.toml"}
+    assert different == lists | of_the_model
     assert all(len(texts[path]) == 2 for path in of_the_model)
     tables = [
         {name: tomllib.loads(text)["tool"][name] for name in ("pytest", "ruff")}
