@@ -22,9 +22,8 @@ from flodl.step.regions.repeats import Repeat, find_repeats
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-# A region costs the compiler four seconds, as much as some 150 operations, and a chain of regions is a
-# few per cent slower than the whole, so a short step stays whole.
-_LEAST_OPERATIONS = 5_000
+# A region costs the compiler four seconds, as much as some 150 operations, so a short step stays whole.
+_LEAST_OPERATIONS = 3_000
 _LEAST_SAVED = 200
 _LEAST_SHARE = 0.5
 # So few operations are called one by one where the step does so once, and they change nothing in place:
