@@ -210,4 +210,7 @@ def _proof_words(outcome: SpeedOutcome) -> str:
                 f"relative to its size; {one_more}"
             )
         case None:
-            return "not verified: both variants did not come to the same number of steps"
+            return (
+                "not verified: the weights were not compared, as both variants did not come to the same "
+                "number of steps, or the weights are larger than 512 MB"
+            )

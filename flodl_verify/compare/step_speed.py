@@ -17,13 +17,13 @@ import torch
 from flodl_verify.compare.remote import Channel, Clock, FailedError, RemoteSide, line_of, words
 from flodl_verify.protocol import Equality, Request
 from flodl_verify.sides.step_variants import VARIANTS
-from flodl_verify.sides.wire import Fields, MalformedMessageError, Pipe, Stored, checked
+from flodl_verify.sides.wire import DTYPES, Fields, MalformedMessageError, Pipe, Stored, checked
+from flodl_verify.values.comparison import same_bits
 
 # A kernel may differ by as much as so many times the rounding that was added for comparison.
 ROUNDINGS: Final = 8.0
 # For what is not the script: its import has limits inside.
 _SLACK_S = 5.0
-_DTYPES = {str(item): item for item in vars(torch).values() if isinstance(item, torch.dtype)}
 
 
 def measure_steps(request: Request, channel: Channel, pipe: Pipe) -> None:
@@ -77,7 +77,7 @@ def _tensors(rows: object, stored: Stored) -> list[torch.Tensor]:
     for row in checked(rows, list):
         dtype, shape, place = checked(row, list)
         sizes = tuple(checked(item, int) for item in checked(shape, list))
-        found.append(stored.tensor(place, _DTYPES[checked(dtype, str)], sizes))
+        found.append(stored.tensor(place, DTYPES[checked(dtype, str)], sizes))
     return found
 
 
@@ -97,12 +97,12 @@ def compared(
         == [_form(e) for e in shaken]
     ):
         return "different", math.inf, math.inf
-    if all(map(_same_bits, own, fused)):
+    if all(map(same_bits, own, fused)):
         return "equal", 0.0, 0.0
     found = [
         _Apart.of(*each)
         for each in zip(own, fused, shaken, strict=True)
-        if not _same_bits(each[0], each[1])
+        if not same_bits(each[0], each[1])
     ]
     worst = max(found, key=lambda each: each.excess)
     if worst.excess > 1:
@@ -113,11 +113,6 @@ def compared(
 
 def _form(tensor: torch.Tensor) -> tuple[torch.dtype, torch.Size]:
     return tensor.dtype, tensor.shape
-
-
-def _same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
-    one, other = (item.contiguous().reshape(-1).view(torch.uint8) for item in (first, second))
-    return torch.equal(one, other)
 
 
 @final

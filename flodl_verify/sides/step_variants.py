@@ -364,13 +364,14 @@ class _Copy:
                         seen.add(id(each))
                         yield each
 
-    def _weights(self) -> list[list[Any]]:
+    def _weights(self) -> list[list[Any]] | None:
+        """Return the forms and places of all weights; None where they are too large to compare."""
         found, size = [], 0
         for each in self._trained():
             data = dense_copy(each.detach()).contiguous()
             size += data.numel() * data.element_size()
             if size > MAX_WEIGHT_BYTES:
-                break
+                return None
             found.append([str(data.dtype), list(data.shape), add_tensor(self._store, data)])
         return found
 

@@ -36,7 +36,7 @@ _LENGTH = struct.Struct("!Q")
 _ALIGNMENT = 64
 # Less is read, more is mapped.
 _MAPPED_BYTES = 1 << 20
-_DTYPES = {str(item): item for item in vars(torch).values() if isinstance(item, torch.dtype)}
+DTYPES = {str(item): item for item in vars(torch).values() if isinstance(item, torch.dtype)}
 
 Fields = dict[str, Any]
 Place = list[int]
@@ -260,7 +260,7 @@ def _decoded_content(tag: object, rest: list[Any], stored: Stored, parts: list[P
         case "t":
             dtype, shape, place, gradient, layout, strides, alias = rest
             return TensorSnapshot(
-                data=_decoded_tensor(_DTYPES[dtype], shape, place, stored),
+                data=_decoded_tensor(DTYPES[dtype], shape, place, stored),
                 requires_grad=checked(gradient, bool),
                 layout=checked(layout, str),
                 strides=tuple(checked(item, int) for item in strides),

@@ -9,6 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from flodl_verify.compare.step_speed import ROUNDINGS, compared  # noqa: E402
+from flodl_verify.sides import step_variants  # noqa: E402
+from flodl_verify.sides.wire import Store  # noqa: E402
 
 pytestmark = pytest.mark.torch
 EPS = torch.finfo(torch.float32).eps
@@ -69,3 +71,16 @@ def test_compared_other_forms_are_different() -> None:
 def test_compared_weights_of_zero_have_no_rounding() -> None:
     zero, small = [torch.zeros(3)], [torch.full((3,), 1e-20)]
     assert compared(zero, small, zero)[0] == "different"
+
+
+def test_copy_with_weights_too_large_to_compare_tells_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copy = step_variants._Copy("own", None, Store.make())  # type: ignore[arg-type]
+    weight = torch.nn.Parameter(torch.ones(4))
+    copy._optimizers.append(torch.optim.SGD([weight], 0.1))
+    (row,) = copy._weights() or ()
+    dtype, shape, _ = row
+    assert (dtype, shape) == ("torch.float32", [4])
+    monkeypatch.setattr(step_variants, "MAX_WEIGHT_BYTES", 15)
+    assert copy._weights() is None
