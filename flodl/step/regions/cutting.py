@@ -145,9 +145,8 @@ def _is_safe(values: _Values, parts: Sequence[_Stretch]) -> bool:
         for each in map(values.taken, _written(node)):
             if each in values.at and home[values.at[each]] != home[number]:
                 return False
-    last_use = {
-        node: home.index(number) for number, part in enumerate(parts) for node in part.outside
-    }
+    ends = itertools.accumulate(len(part.own) for part in parts)
+    last_use = {node: end for part, end in zip(parts, ends, strict=True) for node in part.outside}
     last_use |= {node: len(home) for node in values.results}
     for node, last in last_use.items():
         if node not in values.at:
