@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from fdl_cli.console import Console
 
 MANIFEST_NAME = "fdl.yml"
+# The lock file of a project: `fdl init` writes it first, `fdl setup --lock` again.
+LOCK_NAME = "constraints.txt"
 
 
 @final

@@ -6,6 +6,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final, Literal, final
 
+from fdl_cli.context import LOCK_NAME
 from fdl_cli.scaffold.merge import merge
 from fdl_cli.scaffold.rendering import ProjectFile
 
@@ -15,8 +16,6 @@ Action = Literal["create", "same", "update", "merge", "conflict", "skip", "remov
 OWNED: Final = (
     "src/*/model.py", "src/*/data.py", "src/*/encoder.py", "tests/test_model.py", "configs/*",
 )  # fmt: skip
-# The lock file: versions of two sides make no third one that was ever installed.
-LOCK: Final = "constraints.txt"
 
 
 @final
@@ -96,7 +95,7 @@ def _changed(path: str, ours: str | None, base: str, theirs: str) -> PlannedFile
         return PlannedFile(path=path, action="skip", reason="it is yours to write")
     if ours == base:
         return PlannedFile(path=path, action="update", text=theirs)
-    if path == LOCK:
+    if path == LOCK_NAME:  # versions of two sides make none that was ever installed
         return PlannedFile(path=path, action="skip", reason="`fdl setup --lock` writes it")
     merged = merge(base, ours, theirs)
     if merged.conflicts:

@@ -44,8 +44,6 @@ def perform_setup(
     Raises:
         FdlError: nothing fits, something is missing, or the proof failed.
     """
-    if options.facts is not None:
-        return _plan_elsewhere(context, options, options.facts)
     if options.lock and project is None:
         raise UsageError(
             error_id="nothing-to-lock",
@@ -53,6 +51,8 @@ def perform_setup(
             "`fdl setup` installs",
             hint="run it in a project: one with a pyproject.toml, whose fdl.yml says what tasks require",
         )
+    if options.facts is not None:
+        return _plan_elsewhere(context, options, options.facts)
     request = request_of(options)
     plan = make_plan(context, request)
     # A new torch brings packages with it that the project may hold in other versions.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 
-from fdl_cli.errors import OperationFailedError
+from fdl_cli.errors import OperationFailedError, UsageError
 from fdl_cli.torch_setup.install import dependency_lock
 from fdl_cli.torch_setup.install.dependency_lock import (
     Distribution,
@@ -21,6 +21,8 @@ from fdl_cli.torch_setup.install.dependency_lock import (
     write_lock,
 )
 from fdl_cli.torch_setup.install.pip_tool import Pip
+from fdl_cli.torch_setup.setup_command import perform_setup
+from fdl_cli.torch_setup.setup_data import SetupOptions
 
 ROOT = Path(__file__).parent.parent.parent
 HELD = {
@@ -149,3 +151,10 @@ def test_lock_of_new_projects_has_the_versions_of_the_tests(part):
     assert ("transformers" in pins) == (part == "hf")
     assert not {"torch", "flodl", "sympy", "triton"} & pins.keys()
     assert {name: tested[name] for name in pins} == pins
+
+
+@pytest.mark.parametrize("facts", [None, Path("machine.json")])
+def test_setup_with_lock_outside_a_project_is_refused_whatever_the_machine(facts):
+    with pytest.raises(UsageError) as caught:
+        perform_setup(None, SetupOptions(lock=True, dry_run=True, facts=facts))
+    assert caught.value.error_id == "nothing-to-lock"

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
+from fdl_cli.context import LOCK_NAME
 from fdl_cli.errors import OperationFailedError
 from fdl_cli.system.process import run
 from fdl_cli.torch_setup.install.pip_tool import Pip, pip_causes
@@ -28,7 +29,6 @@ from fdl_cli.torch_setup.setup_data import LockData, VersionChange
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-LOCK: Final = "constraints.txt"
 LEFT_OUT: Final = frozenset({"flodl", "torch"})
 _TORCH: Final = frozenset({"torch"})
 SECONDS: Final = 120.0
@@ -125,7 +125,7 @@ def write_lock(root: Path, extra: str | None, pip: Pip) -> LockData:
     pins = _installed_pins(map(Requirement, texts), pip)
     own = canonicalize_name(project["name"])  # `dev = ["mine[plots]"]` names the project itself
     text = lock_text({name: pins[name] for name in pins if name != own})
-    path = root / LOCK
+    path = root / LOCK_NAME
     before, after = read_lock(root), _pins(text)
     write_atomically(path, text.encode())
     changed = tuple(
@@ -160,7 +160,7 @@ def _installed_pins(roots: Iterable["Requirement"], pip: Pip) -> dict[str, str]:
 def read_lock(root: Path) -> dict[str, str]:
     """Return name -> version of a project's lock file; nothing without one."""
     try:
-        return _pins((root / LOCK).read_text(encoding="utf-8"))
+        return _pins((root / LOCK_NAME).read_text(encoding="utf-8"))
     except (FileNotFoundError, UnicodeDecodeError):
         return {}
 

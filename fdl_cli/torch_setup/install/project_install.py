@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from fdl_cli.console import Console
+from fdl_cli.context import LOCK_NAME
 from fdl_cli.errors import ConfigError, EnvironmentLackingError, OperationFailedError
 from fdl_cli.system.process import run
 from fdl_cli.system.python_env import Environment, environment_at
-from fdl_cli.torch_setup.install.dependency_lock import LOCK, write_lock
+from fdl_cli.torch_setup.install.dependency_lock import write_lock
 from fdl_cli.torch_setup.install.installed import read_installed, site_packages
 from fdl_cli.torch_setup.install.own_wheel import (
     PROJECT,
@@ -73,7 +74,10 @@ class Installable:
 
     def actions(self, *, lock: bool = False) -> tuple[Action, ...]:
         """Return the steps of the installation; with `lock`, of the newest versions."""
-        files = [CONSTRAINTS, *([LOCK] if not lock and (self.root / LOCK).is_file() else [])]
+        files = [
+            CONSTRAINTS,
+            *([LOCK_NAME] if not lock and (self.root / LOCK_NAME).is_file() else []),
+        ]
         words = [
             "pip install",
             *(["--upgrade"] if lock else []),
@@ -81,7 +85,7 @@ class Installable:
         ]
         detail = f"{self.name}: {' '.join(words)} -e {self.requirement}"
         steps = (Action(kind="install-project", detail=detail),)
-        return (*steps, Action(kind="lock", detail=str(self.root / LOCK))) if lock else steps
+        return (*steps, Action(kind="lock", detail=str(self.root / LOCK_NAME))) if lock else steps
 
 
 @final
@@ -119,7 +123,7 @@ def read_installable(root: Path) -> Installable | None:
     needs = [
         project.get("dependencies", []), extras.get(_EXTRA, []), document.get("build-system", {}),
         None if own is None else (own.distribution.version, own.digest),
-        (root / LOCK).read_text("utf-8", "replace") if (root / LOCK).is_file() else None,
+        (root / LOCK_NAME).read_text("utf-8", "replace") if (root / LOCK_NAME).is_file() else None,
     ]  # fmt: skip
     return Installable(
         root=root,
@@ -183,7 +187,7 @@ def _versions(
     if not request.lock:
         # Without the first file, `fdl setup` has not chosen the torch; pip keeps one that satisfies
         # the project.
-        files = [*chosen, *([LOCK] if (root / LOCK).is_file() else [])]
+        files = [*chosen, *([LOCK_NAME] if (root / LOCK_NAME).is_file() else [])]
         return [word for file in files for word in ("-c", file)]
     options: list[str | Path] = ["--upgrade", "--upgrade-strategy", "eager"]
     torch = read_installed(environment)
@@ -202,13 +206,13 @@ def _install(project: Installable, command: list[str | Path], console: Console) 
         check=False,
         echo=lambda text: console.echo(without_credentials(text)),
     )
-    locked = LOCK in command
+    locked = LOCK_NAME in command
     if done.returncode != 0:
         raise OperationFailedError(
             error_id="project-not-installed",
             message=f"torch is in place, and pip cannot install {project.name}",
             hint="see the causes; `pip config list` shows the indexes, `--find-links DIR` adds wheels"
-            + (f"; `fdl setup --lock` takes other versions than {LOCK}" if locked else ""),
+            + (f"; `fdl setup --lock` takes other versions than {LOCK_NAME}" if locked else ""),
             causes=pip_causes(done.stderr),
         )
 
