@@ -15,13 +15,11 @@ from typing import Final
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 
+from fdl_cli.scaffold.answers import make_answers
+from fdl_cli.scaffold.rendering import render
+from fdl_cli.torch_setup.install.dependency_lock import Distribution, closure, lock_text
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
-
-from fdl_cli.scaffold.answers import make_answers  # noqa: E402
-from fdl_cli.scaffold.rendering import render  # noqa: E402
-from fdl_cli.torch_setup.install.dependency_lock import Distribution, closure, lock_text  # noqa: E402
-
 LOCK: Final = ROOT / "constraints.txt"
 TEMPLATES: Final = ROOT / "templates" / "project"
 HEADER: Final = """\
