@@ -8,6 +8,11 @@ After:
         h = F.relu(h)
         h = h + x
         return h
+
+A parameter may have a name that the code itself uses, such as `m` or `F`. It is renamed at once:
+    def forward(self, x, F):
+        F_2 = F
+        F = globals().get('F')
 """
 
 from __future__ import annotations
@@ -97,6 +102,8 @@ class _Emitter:
     seen: dict[tuple[int, int], str] = field(default_factory=dict)
     seen_nodes: frozenset[int] = frozenset()
     reserved: frozenset[str] = RESERVED
+    # Parameters whose names the code itself uses, and the variables that hold them.
+    renamed: dict[str, str] = field(default_factory=dict)
     depth: int = 1
     frames: Frames = field(default_factory=Frames)
     # Of the description; finding them takes a pass over all guards.
@@ -106,6 +113,18 @@ class _Emitter:
     def hold(self, variable: str, node: int) -> None:
         self.holder[variable] = node
         self.frames.bind(variable, node)
+
+    def take_input(self, node: NodeSpec) -> None:
+        """Let a variable hold an input from the start: its parameter, unless the code needs that name."""
+        variable = node.target
+        if variable in self.reserved:
+            names = {each.name for each in self.spec.inputs}
+            count = 2
+            while f"{node.target}_{count}" in names | self.reserved:
+                count += 1
+            variable = self.renamed[node.target] = f"{node.target}_{count}"
+        self.variable[node.index] = variable
+        self.hold(variable, node.index)
 
     def put(self, text: str, *nodes: int) -> None:
         self.lines.append("    " * self.depth + text)
@@ -155,8 +174,7 @@ def generate(
     emitter.writer.name_of = lambda index: _text_of(emitter, index)
     for node in spec.nodes:
         if node.kind == "input" and node.target.isidentifier():
-            emitter.variable[node.index] = node.target
-            emitter.hold(node.target, node.index)
+            emitter.take_input(node)
     if start >= 0:
         _resume(emitter, start)
     else:
@@ -193,6 +211,10 @@ def _resume(emitter: _Emitter, start: int) -> None:
 def _assemble(emitter: _Emitter, more: tuple[str, ...]) -> Code:
     parameters = ", ".join(["self", *(each.name for each in emitter.spec.inputs), *more])
     head = [f"def forward({parameters}):"]
+    for name, variable in emitter.renamed.items():
+        head.append(f"    {variable} = {name}")
+        if name != "m":  # the line below sets it
+            head.append(f"    {name} = globals().get({name!r})")
     if emitter.writer.modules or any('m["' in line for line in emitter.lines):
         head.append("    m = self._modules")
     for path, variable in emitter.writer.modules.items():
