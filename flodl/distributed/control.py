@@ -23,6 +23,10 @@ from flodl.distributed.unit_ledger import Units
 
 # Lengths of windows are products, and times are sums: a unit that fills a window exactly still fits.
 _ROUNDING: Final = 1.0 + 1e-6
+# Wishes of a row.
+STOP: Final = 1
+SAVE: Final = 2
+JOIN: Final = 4
 
 
 @final
@@ -64,7 +68,8 @@ class ControlRow:
         drift: relative distance of its weights from the mean of the last averaging.
         loss: mean loss of the completed units; `None` if unknown.
         crc: checksum of the state that all ranks must share, below 2**53.
-        wish: a request to all ranks at the end of this window: 1 to stop, 2 to save, 3 for both.
+        wish: a request to all ranks at the end of this window: the sum of 1 to stop, 2 to save, and 4 to let
+            ranks join.
 
     Example:
         >>> from flodl.distributed import ControlRow

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final, get_args
 import torch
 from torch import nn
 
+from flodl import log
 from flodl.data.loader import DataLoader
 from flodl.errors import TrainingError
 from flodl.nn.optimizers import optimizer_of
@@ -316,6 +317,17 @@ class TrainerBuilder:
         self._team["min_ranks"] = ranks
         return self
 
+    def respawn(self, times: int) -> Self:
+        """Start another rank in the place of one that died or hung, so many times in all.
+
+        It joins the others between two windows, with the state that they have then.
+
+        Args:
+            times: 0 for never, as without a choice.
+        """
+        self._team["respawn"] = times
+        return self
+
     def seed(self, seed: int) -> Self:
         """Seed everything before the model is made, and the order of the data."""
         return self._set(seed=seed)
@@ -445,7 +457,13 @@ class TrainerBuilder:
         device = device_of(place, asked, self._device)
         if place.world_size < 2:
             return self.device(device).run()
-        return train_joined(self._order(), place, device, self._team)
+        team = dict(self._team)
+        if team.pop("respawn", 0):
+            log.normal(
+                ".respawn(...) starts no ranks here: %s started this one, and starts others",
+                place.starter,
+            )
+        return train_joined(self._order(), place, device, team)
 
     def _order(self) -> RankOrder:
         return RankOrder(self, self._exact if self._policy == "sync" else None)

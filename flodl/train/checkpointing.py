@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import io
 import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import Any, BinaryIO, TypeAlias, final
+
+import torch
+from torch import Tensor
 
 from flodl import log
 from flodl.checkpoint.restore import HasState
+from flodl.checkpoint.tensors import as_bytes
 from flodl.checkpoint.topology import structural_hash
-from flodl.checkpoint.training import resume_with, snapshot_training
+from flodl.checkpoint.training import Resumed, TrainingSnapshot, resume_with, snapshot_training
 from flodl.errors import TrainingError
 from flodl.runs.checkpoints import Saved
 from flodl.runs.directory import RunDirectory
@@ -104,14 +109,7 @@ class Checkpointing:
             "metrics": training.log.latest(),
             "reason": reason,
         }
-        snapshot = snapshot_training(
-            training.model,
-            training.optimizer,
-            epoch=training.epoch,
-            step=training.step,
-            parts=self._parts,
-            extra=self.extra(),
-        )
+        snapshot = self._snapshot({})
         keep, checkpoints = self._settings.keep, self.directory.checkpoints
         self._step, self._time = training.step, time.monotonic()
         self._writer.begin(lambda: checkpoints.write(fields, snapshot.save, keep))
@@ -119,6 +117,26 @@ class Checkpointing:
         if beside is None:
             beside = self.seconds > _LONG
         return None if beside and not wait else self.written(wait=True)
+
+    def packed(self, more: Mapping[str, Any]) -> Tensor:
+        """Return a checkpoint of this moment as bytes, for a process that joins the training now.
+
+        Args:
+            more: further plain values for it.
+        """
+        file = io.BytesIO()
+        self._snapshot({**more, "saved": [self._step, self._time - time.monotonic()]}).save(file)
+        return torch.frombuffer(bytearray(file.getbuffer()), dtype=torch.uint8)
+
+    def unpack(self, packed: Tensor, accept: Callable[[Mapping[str, Any]], object]) -> None:
+        """Continue from what `packed` returned in another process; `accept` is given its further values.
+
+        Raises:
+            CheckpointError: it does not fit.
+        """
+        found = self._resume_with(io.BytesIO(as_bytes(packed)), accept)
+        step, since = found.extra["saved"]
+        self._step, self._time = step, time.monotonic() + since
 
     def written(self, *, wait: bool = False) -> Saved | None:
         """Return the checkpoint that has become safe since the last call, if there is one.
@@ -150,19 +168,35 @@ class Checkpointing:
         if saved is None:
             return
         found = saved.path
-        resume_with(
-            found,
+        self._resume_with(found, accept)
+        self._step = self._training.step
+        if self.directory is not None and found.parent == self.directory.checkpoints.path:
+            self.last = saved
+        where = f"epoch {self._training.epoch}, batch {self._training.position}"
+        report(f"resumed from {found} at step {self._training.step} ({where})")
+
+    def _snapshot(self, more: Mapping[str, Any]) -> TrainingSnapshot:
+        training = self._training
+        return snapshot_training(
+            training.model,
+            training.optimizer,
+            epoch=training.epoch,
+            step=training.step,
+            parts=self._parts,
+            extra={**self.extra(), **more},
+        )
+
+    def _resume_with(
+        self, source: Path | BinaryIO, accept: Callable[[Mapping[str, Any]], object]
+    ) -> Resumed:
+        return resume_with(
+            source,
             self._training.model,
             self._training.optimizer,
             parts=self._parts,
             random_numbers=True,
             accept=(accept, lambda: None),
         )
-        self._step = self._training.step
-        if self.directory is not None and found.parent == self.directory.checkpoints.path:
-            self.last = saved
-        where = f"epoch {self._training.epoch}, batch {self._training.position}"
-        report(f"resumed from {found} at step {self._training.step} ({where})")
 
     def _find(self, source: ResumeFrom, report: Callable[[str], object]) -> Saved | None:
         if source == "auto":

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, final
 
 from torch import Tensor
@@ -33,7 +34,7 @@ from flodl.train.protocols import (
 from flodl.train.run_control import obey
 from flodl.train.settings import Settings
 from flodl.train.signals import Signals, StopNow
-from flodl.train.state import EpochMetrics
+from flodl.train.state import EpochMetrics, RankShare, metrics_of
 from flodl.train.training import Training
 
 _LOOK = 0.5  # seconds between two looks at most, so that progress moves
@@ -241,7 +242,7 @@ class Loop:
         while shared.run(training, most, self._take):
             if it.hooks.on_window:
                 call("on_window", it.hooks.on_window, training, shared.report(training))
-            look = bool(shared.agreed or shared.saves)
+            look = bool(shared.agreed or shared.saves or shared.joins)
             look |= training.step >= self.stop_at or time.monotonic() >= self._deadline
             if look and not self._look_up(None):
                 return False
@@ -278,6 +279,8 @@ class Loop:
         agreed = None if it.shared is None else it.shared.saves
         if it.checkpointing.due() or save_now if agreed is None else agreed:
             self._save("step")
+        if it.shared is not None and it.shared.joins:
+            it.shared.admit(training, it.settings.max_steps, self._packed)
         self._plan()
         return True
 
@@ -423,6 +426,32 @@ class Loop:
             "data": source.identity(),
             "epoch_random": self._epoch_random if middle else None,
         }
+
+    def _packed(self) -> Tensor:
+        """Return all that a rank needs that joins now, as one tensor."""
+        assert self._it.shared is not None
+        told = {
+            "history": [asdict(each) for each in self.history],
+            "shares": [asdict(each) for each in self._it.shared.shares()],
+        }
+        return self._it.checkpointing.packed({"told": json.dumps(told)})
+
+    def enter(self, packed: Tensor) -> None:
+        """Continue as the ranks do that packed their state, and count nothing twice.
+
+        Raises:
+            CheckpointError: this rank has another model or another optimizer.
+        """
+        self._it.checkpointing.unpack(packed, self._take_over)
+
+    def _take_over(self, extra: Mapping[str, Any]) -> None:
+        told, shared = json.loads(extra["told"]), self._it.shared
+        assert shared is not None
+        self.restore(extra)
+        self.history = [metrics_of(each) for each in told["history"]]
+        shared.before = tuple(RankShare(**each) for each in told["shares"])
+        if not shared.tells_all:
+            self._it.meter.means()  # begins again: the batches in it are those of another rank
 
     def restore(self, extra: Mapping[str, Any]) -> None:
         """Continue with what `_extra` returned.

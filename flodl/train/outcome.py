@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, Protocol, final
 
+from flodl.errors import TrainingError
 from flodl.train.state import EpochMetrics, TrainedState
 
 _LOOK: Final = 0.05  # seconds
@@ -30,6 +31,10 @@ class Running(Protocol):
 
     def pids(self) -> dict[int, int]:
         """Return the id of each process."""
+        ...
+
+    def add(self, device: str) -> int:
+        """Start one more rank, and return its id."""
         ...
 
 
@@ -119,6 +124,33 @@ class RunHandle:
     def devices(self) -> tuple[Any, ...]:
         """Return the devices that were used."""
         return self._devices
+
+    def add_rank(self, device: str) -> int:
+        """Start one more rank on a device, and return its id; it joins the training between two windows.
+
+        Args:
+            device: name of the device, such as `"cpu"` or `"cuda:1"`.
+
+        Raises:
+            TrainingError: the training runs in this process, or has ended.
+            TeamError: torch knows no such device, or another rank has it.
+
+        Example:
+            >>> from flodl import RunHandle, TrainedState, TrainingError
+            >>> handle = RunHandle(TrainedState(parameters={}, buffers={}), (), None)
+            >>> try:
+            ...     handle.add_rank("cpu")
+            ... except TrainingError as problem:
+            ...     print(problem)
+            no rank can join this training: it does not run in other processes any more; \
+start it with .devices(...), and add ranks before it ends
+        """
+        if self._running is None or self._state is not None:
+            raise TrainingError(
+                "no rank can join this training: it does not run in other processes any more; start it "
+                "with .devices(...), and add ranks before it ends"
+            )
+        return self._running.add(device)
 
     def architecture_svg(self) -> str | None:
         """Return the drawing of the model, if it is a graph."""

@@ -133,6 +133,9 @@ class SharedWindows(Protocol):
         next_save: returns the step at which a checkpoint is due.
         agreed: why all ranks stop after the last window, empty if they do not.
         saves: whether all ranks save after the last window; `None` if each decides by itself.
+        joins: whether ranks ask to join, as all know after the last window.
+        tells_all: whether every rank is told the losses of all batches, not of its own alone.
+        before: the parts of the ranks in an epoch that `begin` continues, for what `shares` returns then.
     """
 
     wish: Callable[[], str]
@@ -140,6 +143,9 @@ class SharedWindows(Protocol):
     next_save: Callable[[], float]
     agreed: str
     saves: bool | None
+    joins: bool
+    tells_all: bool
+    before: tuple[RankShare, ...]
 
     @property
     def at_boundary(self) -> bool:
@@ -156,6 +162,10 @@ class SharedWindows(Protocol):
 
     def report(self, training: Training, /) -> WindowReport:
         """Return what the ranks did in the last window."""
+        ...
+
+    def admit(self, training: Training, most: int | None, pack: Callable[[], Tensor], /) -> None:
+        """Let ranks join, and give them the state that `pack` returns."""
         ...
 
     def agree(self, wish: str, /) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
@@ -153,6 +153,21 @@ class EpochMetrics:
     def steps_per_second(self) -> float:
         """Steps per second."""
         return self.steps / self.seconds if self.seconds else 0.0
+
+
+def report_of(plain: Mapping[str, Any]) -> WindowReport:
+    """Return the window of which `dataclasses.asdict` made plain values, which may have been JSON since."""
+    return WindowReport(**_with_ranks(plain))
+
+
+def metrics_of(plain: Mapping[str, Any]) -> EpochMetrics:
+    """Return the epoch of which `dataclasses.asdict` made plain values, which may have been JSON since."""
+    indices = tuple(plain["device_indices"])
+    return EpochMetrics(**{**_with_ranks(plain), "device_indices": indices})
+
+
+def _with_ranks(plain: Mapping[str, Any]) -> dict[str, Any]:
+    return {**plain, "per_rank": tuple(RankShare(**each) for each in plain["per_rank"])}
 
 
 @final

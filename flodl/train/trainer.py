@@ -294,8 +294,11 @@ class Trainer:
                 notices=notices,
             )
         )
-        self._describe(notices, source, resume is not None)
-        if resume is not None:
+        joins = self._sharing is not None and self._sharing.summer.is_newcomer
+        self._describe(notices, source, joins or resume is not None)
+        if self._sharing is not None and joins:
+            loop.enter(self._sharing.summer.enter())
+        elif resume is not None:
             checkpointing.resume(resume, notices.report("resume"), loop.restore)
         if not self.model.training:
             self.model.train()

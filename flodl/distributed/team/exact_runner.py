@@ -10,6 +10,9 @@ Example: a window of 7 units on three ranks; rank 1 dies while it trains.
 Two ranks may see the end of a collective differently, if a third dies in it. Each row carries the window
 and the round of its rank. A rank that is ahead hands over what it knows: the rows of the rounds of this
 window, or the sums of the last one. So all ranks commit the same windows with the same sums.
+
+A rank that joins later is one that is far behind: its row has window -1, and it is handed the whole state.
+The others let it in (`admit`) between two windows, when all of them hold that state.
 """
 
 from __future__ import annotations
@@ -17,26 +20,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, final
 
 import torch
 from torch import Tensor
 
-from flodl.distributed.control import ControlRow
+from flodl.distributed.control import JOIN, ControlRow
 from flodl.distributed.el_che import ElChe
-from flodl.distributed.partition import divide
 from flodl.distributed.team.background import Background
-from flodl.distributed.team.failures import PeerLostError
+from flodl.distributed.team.failures import PeerLostError, TooLateError
+from flodl.distributed.team.open_window import OpenWindow, plain_rows
 from flodl.distributed.team.team import Team, require_agreement
-from flodl.distributed.unit_ledger import (
-    Units,
-    count_units,
-    cut_units,
-    merge_units,
-    missing_units,
-)
+from flodl.distributed.unit_ledger import Units, count_units
 
+_NEW: Final = -1  # window of a rank that has no state yet
 _TRUST: Final = 0.8  # of the measured time of a rank, for each window without a unit
 Holdings = Mapping[int, Sequence[Units]]  # the units of each rank
 
@@ -150,20 +148,54 @@ class UnitSummer(Protocol):
         members: ids of the ranks of the next window.
         world_size: ranks that started.
         on_cpu: whether all ranks compute on the CPU, where equal updates give equal bits.
+        joins: whether ranks ask to join, as the rows of the last window say.
+        is_newcomer: whether this rank has yet to `enter` a training that began without it.
     """
 
     rank: int
     members: tuple[int, ...]
     world_size: int
     on_cpu: bool
+    joins: bool
+
+    @property
+    def is_newcomer(self) -> bool:
+        """Whether this rank has yet to `enter` a training that began without it."""
+        ...
+
+    def admit(self, pack: Callable[[], Tensor], /) -> None:
+        """Let the ranks that ask join, and give them the state that all ranks hold now."""
+        ...
+
+    def enter(self) -> Tensor:
+        """Join the others, and return the state that they hold."""
+        ...
 
     def add_up(self, count: int, work: ExactWork, /) -> Sums:
         """Train the units of a window, each on one rank, and return the sums over all of them."""
         ...
 
 
+class ClosedMixin:
+    """Ranks that no other can join while they train."""
+
+    joins = False
+    is_newcomer = False
+
+    def admit(self, pack: Callable[[], Tensor]) -> None:
+        """No rank asks to join."""
+
+    def enter(self) -> Tensor:
+        """These ranks began together.
+
+        Raises:
+            TooLateError: always.
+        """
+        raise TooLateError("no rank can join this training, all begin together")
+
+
 @final
-class LoneSummer:
+class LoneSummer(ClosedMixin):
     """One process that does all units itself, by the rules of many.
 
     Example:
@@ -221,8 +253,9 @@ class ExactRunner:
     def __init__(self, team: Team, el_che: ElChe | None = None) -> None:
         self.rank = team.rank
         self.members = team.members
-        self.world_size = len(team.members)
+        self.world_size = len(team.members) or len(team.devices)
         self.on_cpu = all(name == "cpu" for name in team.devices)
+        self.joins = False
         self.el_che = el_che or ElChe()
         self._team = team
         self._window = 0
@@ -230,6 +263,56 @@ class ExactRunner:
         self._last: _Committed | None = None
         self._sync: float | None = None  # seconds of the last sum of an averaging
         self._under_way: Background[_Committed] | None = None
+        self._pack: Callable[[], Tensor] | None = None  # during an admission
+
+    @property
+    def is_newcomer(self) -> bool:
+        """Whether this rank has yet to `enter` a team that started without it."""
+        return self._team.is_newcomer
+
+    def admit(self, pack: Callable[[], Tensor]) -> None:
+        """Let the ranks that ask join, and give them the state that all ranks hold now.
+
+        All ranks call it between the same two windows, in which no rank holds what the others lack.
+
+        Args:
+            pack: returns the state as one tensor; called on one rank, again if that dies.
+
+        Raises:
+            LeftOutError: the others went on without this rank.
+            TeamError: too few ranks are left.
+        """
+        self._pack = pack
+        self._team.admit(self._window)
+        try:
+            self.part()
+        finally:
+            self._pack = None
+            self._team.close_admission()
+        self.on_cpu = all(self._team.device_of(rank) == "cpu" for rank in self.members)
+
+    def enter(self) -> Tensor:
+        """Join the others, and return the state that they hold.
+
+        Raises:
+            TooLateError: they ended before.
+            TeamError: too few ranks are left, or one of them failed with an error.
+        """
+        self._team.enter()
+        own = ControlRow(rank=self.rank, window=_NEW, done=0, busy=0.0)
+        while True:
+            rows = self._team.gather(own)
+            newest = max(rows, key=lambda each: (each.window, each.round))
+            try:
+                told = json.loads(self._team.share_text("", newest.rank))
+                state = self._share_state(told["state"], newest.rank)
+            except PeerLostError:
+                continue
+            self._window = newest.window
+            self._idle = dict(told["idle"])
+            self.el_che.load_state_dict(told["el_che"])
+            self.part()
+            return state
 
     def add_up(self, count: int, work: ExactWork) -> Sums:
         """Train the units of a window, each on one rank, and return the sums over all of them.
@@ -241,10 +324,12 @@ class ExactRunner:
             LeftOutError: the others went on without this rank.
             TeamError: too few ranks are left.
         """
-        window = _Window(count, self.members, self._paces())
+        window = OpenWindow(count, self.members, self._paces())
         self._train(window, work)
         while True:
-            row = window.row(self.rank, self._window, work.fingerprint())
+            row = replace(
+                window.row(self.rank, self._window, work.fingerprint()), wish=self._join_wish()
+            )
             rows = self._team.gather(row)
             newest = max(rows, key=lambda each: (each.window, each.round))
             try:
@@ -310,11 +395,15 @@ class ExactRunner:
 
     def _stamped(self, row: ControlRow) -> ControlRow:
         sync = None if self._sync is None else self._sync + (row.sync or 0.0)
-        return replace(row, rank=self.rank, window=self._window, sync=sync)
+        wish = row.wish | self._join_wish()
+        return replace(row, rank=self.rank, window=self._window, sync=sync, wish=wish)
+
+    def _join_wish(self) -> int:
+        return JOIN if self._team.newcomers() else 0
 
     def _exchange(self, row: ControlRow, work: AveragingWork) -> _Committed:
         """Gather the rows of a window and add up, until it succeeds; nothing is committed yet."""
-        window = _Window(0, self.members, {})
+        window = OpenWindow(0, self.members, {})
         while True:
             rows = self._team.gather(row)
             newest = max(rows, key=lambda each: each.window)
@@ -360,7 +449,7 @@ class ExactRunner:
             for rank, weight in zip(self.members, weights, strict=True)
         }
 
-    def _train(self, window: _Window, work: ExactWork) -> None:
+    def _train(self, window: OpenWindow, work: ExactWork) -> None:
         """Do the units that the open round assigns to this rank, unless they are done."""
         if window.assigned is None or window.is_trained:
             return
@@ -370,7 +459,7 @@ class ExactRunner:
                 window.done += 1
         window.is_trained = True
 
-    def _sum(self, window: _Window, work: ExactWork) -> Sums:
+    def _sum(self, window: OpenWindow, work: ExactWork) -> Sums:
         note = work.note()
         own = [*work.tensors(window.held), torch.tensor([float(bool(note))])]
         began = time.perf_counter()
@@ -390,6 +479,7 @@ class ExactRunner:
     def _commit(self, committed: _Committed) -> Sums:
         """Close the window: what comes next starts from the same members and speeds on every rank."""
         self.members = tuple(row.rank for row in committed.history[-1])
+        self.joins = any(row.wish & JOIN for row in committed.history[-1])
         for rows in committed.history:
             if any(row.done for row in rows):
                 self.el_che.report(
@@ -406,15 +496,24 @@ class ExactRunner:
         return committed.sums
 
     def _hand_over(
-        self, window: _Window, rows: Sequence[ControlRow], newest: ControlRow
+        self, window: OpenWindow, rows: Sequence[ControlRow], newest: ControlRow
     ) -> _Committed | None:
         """Give what this rank knows, or take it; return the window if the others committed it."""
-        told: dict[str, Any] = {"history": window.numbers(), "last": None}
-        if self._last is not None and any(each.window < newest.window for each in rows):
+        told: dict[str, Any] = {"history": window.numbers(), "last": None, "state": None}
+        if self._last is not None and any(_NEW < each.window < newest.window for each in rows):
             told["last"] = self._last.plain()
         is_newest = self._team.rank == newest.rank
+        state = None
+        if is_newest and any(each.window == _NEW for each in rows):
+            # All members are in the admission, or it would not have let a new rank in.
+            assert self._pack is not None
+            state = self._pack()
+            told |= {"state": len(state), "idle": sorted(self._idle.items())}
+            told["el_che"] = self.el_che.state_dict()
         text = self._team.share_text(json.dumps(told) if is_newest else "", newest.rank)
         found = json.loads(text)
+        if found["state"] is not None:
+            self._share_state(found["state"], newest.rank, state)
         tensors: list[Tensor] = []
         if found["last"] is not None:
             tensors = self._share_last(found["last"], newest.rank)
@@ -423,6 +522,10 @@ class ExactRunner:
         for numbers in found["history"][window.round :]:
             window.close_round([ControlRow.from_numbers(each) for each in numbers])
         return None
+
+    def _share_state(self, size: int, source: int, state: Tensor | None = None) -> Tensor:
+        own = torch.empty(size, dtype=torch.uint8) if state is None else state
+        return self._team.share([own], source)[0]
 
     def _share_last(self, last: Mapping[str, Any], source: int) -> list[Tensor]:
         own = self._last
@@ -433,88 +536,6 @@ class ExactRunner:
         else:
             tensors = list(own.sums.tensors)
         return self._team.share(tensors, source)
-
-
-@final
-@dataclass(slots=True)
-class _Window:
-    """The rounds of one window: who holds which units, and who trains what next.
-
-    Attributes:
-        count: units of the window.
-        members: the ranks of its first round.
-        paces: time of a unit on each rank, in any scale.
-        assigned: the units that each rank trains in the open round; `None` when no unit is missing.
-        held: the units of each rank that is alive, of the rounds that are closed.
-        history: the rows of the closed rounds.
-        done: units that this rank trained in the open round.
-        busy: seconds that they took.
-        sync: seconds of the sum before.
-        is_trained: whether this rank is through with the open round.
-    """
-
-    count: int
-    members: tuple[int, ...]
-    paces: Mapping[int, float]
-    assigned: dict[int, list[Units]] | None = None
-    held: dict[int, list[Units]] = field(default_factory=dict)
-    history: list[list[ControlRow]] = field(default_factory=list)
-    done: int = 0
-    busy: float = 0.0
-    sync: float | None = None
-    is_trained: bool = False
-
-    def __post_init__(self) -> None:
-        if self.count:
-            self._assign([(0, self.count)], self.members)
-
-    @property
-    def round(self) -> int:
-        """Number of rounds that are closed."""
-        return len(self.history)
-
-    def row(self, rank: int, window: int, fingerprint: int) -> ControlRow:
-        """Return what this rank reports of the open round."""
-        return ControlRow(
-            rank=rank,
-            window=window,
-            round=self.round,
-            done=self.done,
-            busy=self.busy,
-            sync=self.sync,
-            crc=fingerprint,
-        )
-
-    def close_round(self, rows: Sequence[ControlRow]) -> None:
-        """Take the rows of a round; units of ranks that are dead are assigned again."""
-        alive = tuple(row.rank for row in rows)
-        assigned = self.assigned or {}
-        self.held = {
-            rank: merge_units([*self.held.get(rank, []), *assigned.get(rank, [])])
-            for rank in alive
-        }
-        self.history.append(list(rows))
-        self.done, self.busy, self.is_trained = 0, 0.0, False
-        held = merge_units(part for parts in self.held.values() for part in parts)
-        self._assign(missing_units(0, self.count, held), alive)
-
-    def busy_of(self) -> dict[int, float]:
-        """Return the seconds of each rank, over all rounds."""
-        found: dict[int, float] = {}
-        for rows in self.history:
-            for row in rows:
-                found[row.rank] = found.get(row.rank, 0.0) + row.busy
-        return found
-
-    def numbers(self) -> list[list[list[float]]]:
-        """Return the history as plain numbers."""
-        return _numbers(self.history)
-
-    def _assign(self, units: Sequence[Units], members: Sequence[int]) -> None:
-        self.assigned = None
-        if units:
-            counts = divide(count_units(units), [self.paces[rank] for rank in members])
-            self.assigned = dict(zip(members, cut_units(units, counts), strict=True))
 
 
 @final
@@ -529,7 +550,7 @@ class _Committed:
         """Return all but the tensors as values that JSON keeps."""
         sums = self.sums
         return {
-            "history": _numbers(self.history),
+            "history": plain_rows(self.history),
             "notes": sorted(sums.notes.items()),
             "held": [[rank, [list(each) for each in units]] for rank, units in sums.held.items()],
             "busy": sorted(sums.busy.items()),
@@ -555,7 +576,3 @@ class _Committed:
                 busy={int(rank): seconds for rank, seconds in plain["busy"]},
             ),
         )
-
-
-def _numbers(history: Sequence[Sequence[ControlRow]]) -> list[list[list[float]]]:
-    return [[row.to_numbers() for row in rows] for rows in history]

@@ -70,6 +70,16 @@ class LeftOutError(FlodlError):
 
 
 @final
+class TooLateError(FlodlError):
+    """The team ended before a rank that asked to join was let in.
+
+    Example:
+        >>> issubclass(TooLateError, FlodlError)
+        True
+    """
+
+
+@final
 class PeerLostError(FlodlError):
     """A collective cannot complete, because a member is dead or silent; the team regroups.
 

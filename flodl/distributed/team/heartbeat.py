@@ -8,6 +8,8 @@ Example: patience 1 s, so that a beat comes every 0.1 s. Rank 1 is stopped.
 
 Silence is counted in looks, not by the clock: a process that was stopped itself must not take the
 others for silent when it wakes. A rank that never gave a sign still imports, and gets two minutes more.
+
+The thread also looks for ranks that ask to join: the store has `want/1`, `want/2`, ... for them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final, final
 
-from torch._C._distributed_c10d import TCPStore
+from torch._C._distributed_c10d import Store, TCPStore
 
 from flodl.distributed.team.scope import Scope
 
@@ -39,6 +41,9 @@ class Heartbeat:
         patience: seconds of silence after which a rank counts as hung.
         own: the rank that gives signs; `None` only watches.
         scope: the part of the store in which the signs are.
+
+    Attributes:
+        newcomers: ids of the ranks that asked to join, each watched from then on.
     """
 
     def __init__(
@@ -54,6 +59,8 @@ class Heartbeat:
         self._own = own
         self._silence = {rank: 0.0 for rank in ranks if rank != own}
         self._seen = dict.fromkeys(self._silence, 0)
+        self.newcomers: tuple[int, ...] = ()
+        self._wishes = 0  # how many were read
         host, port = address
         whole = TCPStore(
             host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=60)
@@ -89,10 +96,23 @@ class Heartbeat:
     def _beat(self, passed: float) -> None:
         if self._own is not None:
             self._store.add(f"beat/{self._own}", 1)
+        self._read_wishes()
         for rank, seen in self._seen.items():
             count = self._store.add(f"beat/{rank}", 0)
             self._silence[rank] = 0.0 if count != seen else self._silence[rank] + passed
             self._seen[rank] = count
+
+    def _read_wishes(self) -> None:
+        while self._wishes < self._store.add("wants", 0):
+            key = f"want/{self._wishes + 1}"
+            if not self._store.check([key]):  # counted, and not written yet
+                return
+            rank = int(self._store.get(key))
+            self._wishes += 1
+            if rank != self._own:
+                self._silence.setdefault(rank, 0.0)
+                self._seen.setdefault(rank, 0)
+                self.newcomers = (*self.newcomers, rank)
 
     def _lose_store(self) -> None:
         if self._own is None or self._ended.is_set():
@@ -101,3 +121,14 @@ class Heartbeat:
         sys.stderr.write("the process with the store of the ranks is gone; this one ends\n")
         sys.stderr.flush()
         os._exit(STORE_LOST)
+
+
+def ask(store: Store, rank: int) -> None:
+    """Ask all that watch a store to let a rank join.
+
+    Args:
+        store: the part of the store that the team has.
+        rank: the id of the rank.
+    """
+    number = store.add("wants", 1)
+    store.set(f"want/{number}", str(rank))

@@ -3,11 +3,13 @@
     handle = launch(train, data, devices=2, run_dir="runs/a")     two processes, the store in this one
     handle.poll()       {0: "running", 1: "running"}
     handle.join()       {0: value of rank 0, 1: value of rank 1}; or an error with rank and log
+    handle.add("cpu")   rank 2 starts now, and joins the others between two windows
 
 A thread per rank waits for its end and tells the survivors through the store. A rank that the system
-killed is left behind and the rest go on; a rank that raised an error ends all, as its twin would raise it
-too. Whatever ends this process ends the ranks: `join` and `with` on errors and Ctrl-C, `atexit` on a normal
-exit, the system (or, outside Linux, the lost store) on a kill.
+killed is left behind and the rest go on, and with `respawn` another one starts in its place; a rank that
+raised an error ends all, as its twin would raise it too. Whatever ends this process ends the ranks: `join`
+and `with` on errors and Ctrl-C, `atexit` on a normal exit, the system (or, outside Linux, the lost store) on
+a kill.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ from torch._C._distributed_c10d import TCPStore
 from flodl.distributed.team.failures import TeamError, WorkerError
 from flodl.distributed.team.heartbeat import Heartbeat
 from flodl.distributed.team.joining import require_possible
-from flodl.distributed.team.parcel import LEFT_OUT, PARCEL, SETTINGS, pack
+from flodl.distributed.team.parcel import LEFT_OUT, PARCEL, SETTINGS, TOO_LATE, pack
+from flodl.distributed.team.team import JOINED
 
 _GRACE: Final = 1.0  # seconds between the request to end and the kill
 _LOOK: Final = 0.1
@@ -50,7 +53,7 @@ class RankState(StrEnum):
 
     Example:
         >>> [each.value for each in RankState]
-        ['running', 'done', 'died', 'failed', 'left out']
+        ['running', 'done', 'died', 'failed', 'left out', 'too late']
     """
 
     RUNNING = "running"
@@ -58,6 +61,7 @@ class RankState(StrEnum):
     DIED = "died"
     FAILED = "failed"
     LEFT_OUT = "left out"
+    TOO_LATE = "too late"
 
 
 def launch(
@@ -67,6 +71,7 @@ def launch(
     run_dir: str | Path,
     patience: float = 30.0,
     min_ranks: int = 1,
+    respawn: int = 0,
     **kwargs: Any,
 ) -> TeamHandle:
     """Start one process for each device, and return at once.
@@ -78,6 +83,7 @@ def launch(
         run_dir: folder for `rank-<i>.log`, all that a rank prints.
         patience: seconds for which the others wait for a rank that gives no sign of life.
         min_ranks: fewer ranks than these end the run.
+        respawn: how often, in all, another rank starts in the place of one that died or hung.
         kwargs: arguments of the job by name.
 
     Raises:
@@ -91,9 +97,13 @@ def launch(
     """
     names = _named_devices(devices)
     require_possible(patience, min_ranks, len(names))
+    if respawn < 0:
+        raise TeamError(
+            f"respawn is {respawn}; give 0 for never, or how many ranks may start again"
+        )
     scratch = _scratch_with({"function": job, "args": args, "kwargs": kwargs})
     try:
-        return TeamHandle(names, Path(run_dir), scratch, patience, min_ranks)
+        return TeamHandle(names, Path(run_dir), scratch, patience, min_ranks, respawn)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
@@ -115,16 +125,27 @@ class TeamHandle:
     """
 
     def __init__(
-        self, devices: Sequence[str], run_dir: Path, scratch: Path, patience: float, min_ranks: int
+        self,
+        devices: Sequence[str],
+        run_dir: Path,
+        scratch: Path,
+        patience: float,
+        min_ranks: int,
+        respawn: int = 0,
     ) -> None:
         self._scratch = scratch
+        self._run_dir = run_dir
+        self._respawn = respawn
+        self._replaced: dict[int, int] = {}  # the rank in whose place each newcomer started
         self._store, port = open_store()
+        self._parcel = os.open(scratch / PARCEL, os.O_RDONLY)
         ranks = range(len(devices))
-        settings = {
+        self._settings: dict[str, Any] = {
             "host": "127.0.0.1", "port": port, "devices": list(devices), "patience": patience,
-            "min_ranks": min_ranks, "sys_path": sys.path, "parent": _pid_to_die_with(),
+            "min_ranks": min_ranks, "sys_path": list(sys.path), "started": len(devices),
+            "parcel": _open_file(self._parcel, scratch / PARCEL),
         }  # fmt: skip
-        (scratch / SETTINGS).write_text(json.dumps(settings), "utf-8")
+        self._write_settings()
         run_dir.mkdir(parents=True, exist_ok=True)
         self.logs = {rank: run_dir / f"rank-{rank}.log" for rank in ranks}
         self._watch = Heartbeat(("127.0.0.1", port), ranks, patience, None)
@@ -157,11 +178,54 @@ class TeamHandle:
     @property
     def pids(self) -> dict[int, int]:
         """Process id of each rank."""
-        return {rank: process.pid for rank, process in self._processes.items()}
+        return {rank: process.pid for rank, process in list(self._processes.items())}
 
     def poll(self) -> dict[int, RankState]:
-        """Return what each rank does now."""
-        return {rank: self._state(rank) for rank in self._processes}
+        """Return what each rank does now; start others in place of those that died, if that is wanted."""
+        states = self._states()
+        for rank in self._to_replace(states):
+            self._respawn -= 1
+            new = self.add(self._settings["devices"][rank])
+            self._replaced[new] = rank
+            states[new] = RankState.RUNNING
+        return states
+
+    def add(self, device: str) -> int:
+        """Start one more rank, which joins the others between two of their windows; return its id.
+
+        Args:
+            device: name of its device.
+
+        Raises:
+            TeamError: the device is not one of torch, or the training has ended.
+
+        Example:
+            >>> import operator, tempfile
+            >>> with launch(operator.attrgetter("device"), devices=1, run_dir=tempfile.mkdtemp()) as team:
+            ...     team.add("cpu")
+            1
+        """
+        if self._is_closed or self._results:
+            raise TeamError("the training has ended, so no rank can join it; start it again")
+        names = self._settings["devices"]
+        in_use = [
+            names[rank] for rank, state in self._states().items() if state is RankState.RUNNING
+        ]
+        _named_devices([*in_use, device])
+        rank = len(names)
+        names.append(device)
+        self._write_settings()
+        self.logs[rank] = self._run_dir / f"rank-{rank}.log"
+        self._start(rank, len(in_use) + 1)
+        return rank
+
+    def is_newcomer(self, rank: int) -> bool:
+        """Return True for a rank that started later, and has not joined the others."""
+        return rank >= self._settings["started"] and not self._store.check([f"{JOINED}/{rank}"])
+
+    def replaced(self, rank: int) -> int | None:
+        """Return the rank in whose place another one started, if there is one."""
+        return self._replaced.get(rank)
 
     def join(self, timeout: float | None = None) -> dict[int, Any]:
         """Wait for the end, and return what the job returned on each rank that is alive.
@@ -202,11 +266,35 @@ class TeamHandle:
         for thread in self._threads:
             thread.join()
         self._watch.close()
+        if self._parcel >= 0:
+            os.close(self._parcel)
+            self._parcel = -1
         shutil.rmtree(self._scratch, ignore_errors=True)
         atexit.unregister(self.end)
         self._is_closed = (
             True  # at last: a second Ctrl-C in here must not make the next call do nothing
         )
+
+    def _states(self) -> dict[int, RankState]:
+        return {rank: self._state(rank) for rank in list(self._processes)}
+
+    def _to_replace(self, states: Mapping[int, RankState]) -> list[int]:
+        """Return the ranks in whose place others start now."""
+        alive = [
+            rank
+            for rank, state in states.items()
+            if state is RankState.RUNNING and not self.is_newcomer(rank)
+        ]
+        is_wanted = self._respawn and alive and not self._results and not self._is_closed
+        lost = (RankState.DIED, RankState.LEFT_OUT)
+        dead = [rank for rank, state in states.items() if state in lost]
+        new = [rank for rank in dead if rank not in self._replaced.values()]
+        return new[: self._respawn] if is_wanted else []
+
+    def _write_settings(self) -> None:
+        part = self._scratch / f"{SETTINGS}.part"
+        part.write_text(json.dumps({**self._settings, "parent": _pid_to_die_with()}), "utf-8")
+        part.replace(self._scratch / SETTINGS)
 
     def _start(self, rank: int, size: int) -> None:
         module = "flodl.distributed.team.worker"
@@ -271,13 +359,15 @@ class TeamHandle:
                 return RankState.FAILED
             case _ if status == LEFT_OUT:
                 return RankState.LEFT_OUT
+            case _ if status == TOO_LATE or (self._results and self.is_newcomer(rank)):
+                return RankState.TOO_LATE
         return RankState.DIED
 
     def _is_over(self) -> bool:
         """Return True if all members are done; raise the error of the first rank that failed."""
         states = self.poll()
         for rank, state in states.items():
-            if state is RankState.FAILED:
+            if state is RankState.FAILED and not self.is_newcomer(rank):
                 raise self._failure(rank)
             if state is RankState.DONE and rank not in self._results:
                 self._read_result(rank)
@@ -323,6 +413,11 @@ class TeamHandle:
             rank=last,
             log=self.logs[last],
         )
+
+
+def _open_file(number: int, path: Path) -> str:
+    """Return a path that leads to an open file, if the system has one also after the file was removed."""
+    return f"/proc/{os.getpid()}/fd/{number}" if sys.platform == "linux" else str(path)
 
 
 def _named_devices(devices: int | Sequence[str]) -> list[str]:

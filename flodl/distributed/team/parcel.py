@@ -23,6 +23,7 @@ from flodl.distributed.team.failures import TeamError
 PARCEL: Final = "parcel"  # files of the folder that parent and workers share
 SETTINGS: Final = "team.json"
 LEFT_OUT: Final = 75  # status of a rank that the others went on without
+TOO_LATE: Final = 77  # status of a rank that asked to join, and was not let in before the end
 _DEEPEST: Final = 6
 
 

@@ -8,9 +8,19 @@ Example: three ranks in generation 4; the system kills rank 1 while all gather.
     rank 2       joins too; whoever sees the wait over proposes members 0 and 2: compare_set, one wins
     both         connect a new process group under the prefix g5, and repeat the collective
 
-A rank enters generation n+1 only from generation n, and members only become fewer. So a rank that is
-still training learns of the change at its next collective, whenever that is; the others wait for it as
-long as it gives signs of life. A rank that finds itself left out ends (`LeftOutError`).
+A rank enters generation n+1 only from generation n. So a rank that is still training learns of the
+change at its next collective, whenever that is; the others wait for it as long as it gives signs of life. A
+rank that finds itself left out ends (`LeftOutError`).
+
+Members become more in one way. Example: rank 3 asks to join; ranks 0 and 2 let it in before window 9.
+
+    rank 3       sets want/1, and gives signs of life
+    ranks 0, 2   both call admit(9), and so leave generation 5
+    both         set invited/3 to 6, then g6/join/0 and g6/join/2 to 9
+    rank 3       sets g6/join/3; whoever sees all three proposes members 0, 2 and 3
+
+A rank that has not come to window 9 yet sets its join key to another mark. Then members 0 and 2 go on
+without rank 3 until they are equal again, and rank 3 is invited another time.
 """
 
 from __future__ import annotations
@@ -26,15 +36,24 @@ from torch import Tensor
 from torch._C._distributed_c10d import PrefixStore, TCPStore
 
 from flodl.distributed.control import ControlRow
-from flodl.distributed.team.failures import DesyncError, LeftOutError, PeerLostError, TeamError
+from flodl.distributed.team.failures import (
+    DesyncError,
+    LeftOutError,
+    PeerLostError,
+    TeamError,
+    TooLateError,
+)
 from flodl.distributed.team.group import Group
-from flodl.distributed.team.heartbeat import Heartbeat
+from flodl.distributed.team.heartbeat import Heartbeat, ask
 from flodl.distributed.team.scope import Scope
 
 _POLL: Final = 0.002
+_INVITATION_POLL: Final = 0.02
 _LONG: Final = 2.0  # seconds of a wait after which it is asked whether it still makes sense
 FAILED: Final = "failed"  # key of the first error of a rank
 LOST: Final = "lost"  # keys of the ranks without which the others went on
+JOINED: Final = "joined"  # keys of the ranks that joined a running team
+_INVITED: Final = "invited"  # keys of the ranks that ask: the generation that they may join
 _CONNECT: Final = 2.0  # seconds for the first try to connect a generation; doubled by each failure
 
 
@@ -51,12 +70,14 @@ class Team:
         patience: seconds for which the others wait for a rank that gives no sign of life.
         min_ranks: fewer ranks than these end the run.
         scope: the part of the store that this team has, and where this rank listens.
+        started: number of ranks that start together, if it is not that of the devices; a rank with a higher
+            id asks to join them (`enter`).
 
     Attributes:
         rank: id of this rank.
         device: name of its device.
         devices: device of each rank that started, as far as this rank was told.
-        members: ids of the ranks of this generation, ascending.
+        members: ids of the ranks of this generation, ascending; empty before this rank joined.
         generation: number of the generation, from 0.
         patience: seconds for which this rank waits for one that gives no sign of life.
         on_long_wait: called again and again while this rank waits for others that are slow or lost; it may
@@ -85,12 +106,15 @@ class Team:
         patience: float = 30.0,
         min_ranks: int = 1,
         scope: Scope | None = None,
+        started: int | None = None,
     ) -> None:
         scope = scope or Scope()
+        started = len(devices) if started is None else started
         self.rank = rank
         self.device = devices[rank]
         self.devices = tuple(devices)
-        self.members = tuple(range(len(devices)))
+        self._devices = dict(enumerate(devices))
+        self.members = tuple(range(started)) if rank < started else ()
         self.generation = -1
         self.regroup_seconds = 0.0
         self.on_long_wait: Callable[[], object] = _do_nothing
@@ -99,6 +123,8 @@ class Team:
         self._connect = _CONNECT
         self._group: Group | None = None
         self._left_out: LeftOutError | None = None
+        self._lost: set[int] = set()  # former members
+        self._mark = ""  # the window before which this rank lets others join
         self._hostname = scope.hostname
         host, port = address
         whole = TCPStore(
@@ -106,7 +132,8 @@ class Team:
         )
         self._store = scope.of_training(whole)
         self._deaths = scope.of_start(whole)
-        self._heartbeat = Heartbeat(address, self.members, patience, rank, scope)
+        watched = self.members or range(rank)
+        self._heartbeat = Heartbeat(address, watched, patience, rank, scope)
 
     @property
     def position(self) -> int:
@@ -179,6 +206,61 @@ class Team:
         found = bytes(self.sum_up([whole])[0].tolist())
         starts = [0, *ends[:-1]]
         return [found[start:end].decode() for start, end in zip(starts, ends, strict=True)]
+
+    @property
+    def is_newcomer(self) -> bool:
+        """Whether this rank has yet to join a team that started without it."""
+        return not self.members
+
+    def device_of(self, rank: int) -> str:
+        """Return the name of the device of a rank."""
+        return self._devices[rank]
+
+    def newcomers(self) -> list[int]:
+        """Return the ranks that ask to join and are alive."""
+        return [
+            rank
+            for rank in self._heartbeat.newcomers
+            if rank not in self.members and rank not in self._lost and self._may_come(rank)
+        ]
+
+    def admit(self, mark: int) -> None:
+        """Let the ranks that ask join with the next collective, if all members admit them at the same mark.
+
+        Args:
+            mark: number of the window that begins now.
+        """
+        self._mark = str(mark)
+        self._drop_group()
+
+    def close_admission(self) -> None:
+        """Let no rank join any more, until the next `admit`."""
+        self._mark = ""
+
+    def enter(self) -> None:
+        """Ask to join, and wait until the members let this rank in.
+
+        Raises:
+            TooLateError: the team ended before.
+            TeamError: a member failed with an error.
+        """
+        self._store.set(f"device/{self.rank}", self.device)
+        ask(self._store, self.rank)
+        while not self.members:
+            self.generation = self._await_invitation()
+            prefix = f"g{self.generation}"
+            self._store.set(f"{prefix}/join/{self.rank}", "")
+            while not self._store.check([f"{prefix}/members"]):
+                self._require_company()
+                time.sleep(_POLL)
+            members = json.loads(self._store.get(f"{prefix}/members"))
+            if self.rank in members:
+                self._enter(members)
+                self._deaths.set(f"{JOINED}/{self.rank}", "")
+        try:
+            self._group = self._connected()
+        except PeerLostError:
+            self._connect *= 2  # the next collective regroups
 
     def count(self, event: str) -> int:
         """Count an event over all ranks, and return how often it happened so far."""
@@ -254,14 +336,31 @@ class Team:
         self.generation += 1
         prefix = f"g{self.generation}"
         self._store.set(f"{prefix}/open", "")
-        self._store.set(f"{prefix}/join/{self.rank}", "")
-        self._await(prefix, "join", until=f"{prefix}/members")
+        guests = self.newcomers() if self._mark else []
+        for rank in guests:
+            # Before the own key: a later generation, and its invitation, cannot come earlier than this one.
+            self._store.set(f"{_INVITED}/{rank}", str(self.generation))
+        self._store.set(f"{prefix}/join/{self.rank}", self._mark)
+        self._await(prefix, "join", (*self.members, *guests), until=f"{prefix}/members")
         joined = [rank for rank in self.members if self._has(f"{prefix}/join/{rank}", rank)]
+        if guests and self._admit_alike(prefix, joined):
+            joined += [rank for rank in guests if self._has(f"{prefix}/join/{rank}", rank)]
         # The value that stands wins: all members read the same list, whoever wrote it.
         self._store.compare_set(f"{prefix}/members", "", json.dumps(joined))
         self._enter(json.loads(self._store.get(f"{prefix}/members")))
+        return self._connected()
+
+    def _admit_alike(self, prefix: str, joined: Sequence[int]) -> bool:
+        """Return True if all members are at the window before which this rank lets others join."""
+        return all(
+            self._store.get(f"{prefix}/join/{rank}").decode() == self._mark for rank in joined
+        )
+
+    def _connected(self) -> Group:
+        """Return the group of this generation, when all members are connected."""
+        prefix = f"g{self.generation}"
         self._store.set(f"{prefix}/here/{self.rank}", "")
-        self._await(prefix, "here", until=None)
+        self._await(prefix, "here", self.members, until=None)
         if not all(self._has(f"{prefix}/here/{rank}", rank) for rank in self.members):
             raise PeerLostError("a member died before it connected")
         return Group(
@@ -289,11 +388,32 @@ class Team:
             )
         for lost in set(self.members) - set(members):
             self._deaths.set(f"{LOST}/{lost}", "")
+            self._lost.add(lost)
         self.members = tuple(members)
+        for rank in members:
+            if rank not in self._devices:
+                self._devices[rank] = self._store.get(f"device/{rank}").decode()
 
-    def _await(self, prefix: str, step: str, until: str | None) -> None:
-        """Wait until each member took a step, is dead or is silent; or until a key exists."""
-        waiting = list(self.members)
+    def _await_invitation(self) -> int:
+        """Return the next generation that this rank may join."""
+        key = f"{_INVITED}/{self.rank}"
+        while True:
+            if self._store.check([key]):
+                generation = int(self._store.get(key))
+                if generation > self.generation:
+                    return generation
+            self._require_company()
+            time.sleep(_INVITATION_POLL)
+
+    def _require_company(self) -> None:
+        """Raise an error if no member is left that could let this rank in."""
+        self._require_no_failure()
+        if not any(self._may_come(rank) for rank in range(self.rank)):
+            raise TooLateError(f"the training ended before rank {self.rank} could join it")
+
+    def _await(self, prefix: str, step: str, ranks: Sequence[int], until: str | None) -> None:
+        """Wait until each rank took a step, is dead or is silent; or until a key exists."""
+        waiting = list(ranks)
         long = time.monotonic() + _LONG
         while waiting and not (until and self._store.check([until])):
             waiting = [

@@ -2,7 +2,8 @@
 
 The folder holds `team.json` (address of the store, devices, settings) and the parcel with the job. The rank
 leaves `rank-<i>.result` or `rank-<i>.error` there, and its status: 0 done, 1 error, 75 left out, 76 the
-parent is gone. It never outlives the parent: Linux kills it then, and elsewhere the heartbeat ends it.
+parent is gone, 77 the others ended before it joined them.
+It never outlives the parent: Linux kills it then, and elsewhere the heartbeat ends it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Any, Final
 
 import torch
 
-from flodl.distributed.team.failures import LeftOutError
-from flodl.distributed.team.parcel import LEFT_OUT, PARCEL, SETTINGS, unpack
+from flodl.distributed.team.failures import LeftOutError, TooLateError
+from flodl.distributed.team.parcel import LEFT_OUT, PARCEL, SETTINGS, TOO_LATE, unpack
 from flodl.distributed.team.team import Team
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -33,9 +34,9 @@ def main(folder: Path, rank: int) -> int:
     sys.path[:] = settings["sys_path"]
     try:
         _work(folder, rank, settings)
-    except LeftOutError as error:
+    except (LeftOutError, TooLateError) as error:
         print(error, file=sys.stderr)  # noqa: T201
-        return LEFT_OUT
+        return LEFT_OUT if isinstance(error, LeftOutError) else TOO_LATE
     except Exception as error:
         traceback.print_exc()
         _write(
@@ -51,7 +52,8 @@ def main(folder: Path, rank: int) -> int:
 
 
 def _work(folder: Path, rank: int, settings: dict[str, Any]) -> None:
-    job = unpack(folder / PARCEL)
+    joins_later = rank >= settings["started"]
+    job = unpack(Path(settings["parcel"]) if joins_later else folder / PARCEL)
     device = torch.device(settings["devices"][rank])
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -61,8 +63,10 @@ def _work(folder: Path, rank: int, settings: dict[str, Any]) -> None:
         settings["devices"],
         patience=settings["patience"],
         min_ranks=settings["min_ranks"],
+        started=settings["started"],
     )
-    if team.count("loaded") == len(settings["devices"]):
+    is_last = not joins_later and team.count("loaded") == settings["started"]
+    if is_last and settings["parcel"] != str(folder / PARCEL):
         # Mapped by every rank, so its room is free when they end, however the parent ends.
         (folder / PARCEL).unlink()
     value = job["function"](team, *job["args"], **job["kwargs"])

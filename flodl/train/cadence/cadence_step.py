@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from flodl.checkpoint.tensors import as_bytes, on_host
-from flodl.distributed.control import ApplyPolicy, ControlRow, WindowPlan
+from flodl.distributed.control import JOIN, SAVE, STOP, ApplyPolicy, ControlRow, WindowPlan
 from flodl.distributed.divergence import ConvergenceGuard
 from flodl.distributed.el_che import ElChe
 from flodl.distributed.planner import WindowPlanner
@@ -45,7 +45,7 @@ from flodl.train.cadence import optimizer_means
 from flodl.train.cadence.ahead import AheadUnits
 from flodl.train.cadence.optimizer_means import layout_of
 from flodl.train.cadence.rank_buffers import RankBuffers
-from flodl.train.cadence.rank_window import RankWindow
+from flodl.train.cadence.rank_window import RankWindow, report_of_window
 from flodl.train.cadence.weights import CommittedWeights, Outer, norm_of
 from flodl.train.nonfinite import weights_not_finite
 from flodl.train.protocols import Take
@@ -58,8 +58,6 @@ from flodl.train.training import Training
 _CHECK_EVERY: Final = 50  # windows between two comparisons of all weights
 _FIRST: Final = 2  # windows after which a model that remembers has shown it
 _FRUITLESS: Final = 3  # windows without a unit, one after the other, after which the training ends
-_STOP: Final = 1
-_SAVE: Final = 2
 
 
 @final
@@ -85,6 +83,9 @@ class CadenceStep:
         next_save: returns the step at which a checkpoint is due.
         agreed: why all ranks stop after the last window, empty if they do not.
         saves: whether all ranks save after the last window.
+        joins: whether ranks ask to join, as all know after the last window.
+        tells_all: False, because a rank is told the losses of its own batches alone.
+        before: the parts of the ranks in an epoch that `begin` continues.
     """
 
     def __init__(  # noqa: PLR0913  # each is one decision of the builder
@@ -107,6 +108,9 @@ class CadenceStep:
         self.next_save: Callable[[], float] = lambda: float("inf")
         self.agreed = ""
         self.saves: bool | None = False
+        self.joins = False
+        self.tells_all = False
+        self.before: tuple[RankShare, ...] = ()
         self._local = local
         self._recipe = local.recipe
         self._runner = runner
@@ -164,7 +168,9 @@ class CadenceStep:
         self._loss_sum, self._batches = self._resumed.get("epoch", (0.0, 0))
         if not training.position:
             self._loss_sum, self._batches = 0.0, 0
-        self._counts, self._busy = {}, {}
+        self._counts = {each.rank: each.batches for each in self.before}
+        self._busy = {each.rank: each.busy for each in self.before}
+        self.before = ()
         self._began = time.perf_counter()
         batches = self._units.ready(0, sys.maxsize)
         if most is not None:
@@ -199,6 +205,14 @@ class CadenceStep:
         assert self._epoch is not None
         assert self._last is not None
         return self._epoch.report(self._last.rows, training, self._seconds)
+
+    def admit(self, training: Training, most: int | None, pack: Callable[[], Tensor]) -> None:
+        """Let ranks join that ask for it; the rest of the epoch is divided anew among all."""
+        self._runner.admit(pack)
+        self.before = self.shares()
+        self._resumed = self.state_dict()["cadence"]
+        self.begin(training, most)
+        self._windows = self._fruitless = 0  # as on the ranks that join
 
     def agree(self, wish: str) -> str:
         """Return why all ranks stop, if one of them wishes to; empty if none does."""
@@ -399,7 +413,7 @@ class _Epoch:
     def _row(self, row: ControlRow) -> ControlRow:
         step = self._step
         self._text = step.wish()
-        wish = (_STOP if self._text else 0) | (_SAVE if step.is_late() else 0)
+        wish = (STOP if self._text else 0) | (SAVE if step.is_late() else 0)
         done, deltas = row.done, step._weights.deltas() if row.done else []
         if math.isnan(norm_of(deltas)):
             if step._settings.nan_guard:
@@ -544,19 +558,9 @@ class _Epoch:
         self, rows: Sequence[ControlRow], training: Training, seconds: float
     ) -> WindowReport:
         """Return what the ranks did in the window of some rows."""
-        total = sum(self._shares.values())
-        loss = sum(self._shares[row.rank] * row.loss for row in rows if row.loss is not None)
-        return WindowReport(
-            step=training.step,
-            seconds=seconds,
-            loss=loss / total if total else math.nan,
-            per_rank=tuple(
-                RankShare(rank=row.rank, batches=self._shares[row.rank], busy=row.busy)
-                for row in rows
-            ),
-            sync=min([row.sync for row in rows if row.sync is not None], default=0.0),
-            drift=max(row.drift for row in rows),
-            anchor=self._step._el_che.anchor,
+        anchor = self._step._el_che.anchor
+        return report_of_window(
+            rows, self._shares, step=training.step, seconds=seconds, anchor=anchor
         )
 
     def _decide(self, done: Averaged) -> None:
@@ -564,11 +568,12 @@ class _Epoch:
         step = self._step
         self._has_wishes = self._under_way and any(row.wish for row in done.rows)
         if self._under_way:
-            step.agreed, step.saves, self._under_way = "", False, False
+            step.agreed, step.saves, step.joins, self._under_way = "", False, False, False
             return
         told = [json.loads(text)["stop"] for _, text in sorted(done.notes.items()) if text]
         step.agreed = next((text for text in told if text), "")
-        late = any(row.wish & _SAVE for row in done.rows)
+        step.joins = any(row.wish & JOIN for row in done.rows)
+        late = any(row.wish & SAVE for row in done.rows)
         step.saves = late or self._training.step >= step.next_save()
 
     def _batches_of(self, rows: Sequence[ControlRow]) -> dict[int, int]:

@@ -10,13 +10,16 @@ Example: rank 0 made 3 updates of 2 batches each, and trains on while they are a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
 from torch import Tensor
 
+from flodl.distributed.control import ControlRow
 from flodl.train.cadence.rank_buffers import BufferMoves
+from flodl.train.state import RankShare, WindowReport
 
 
 @final
@@ -35,3 +38,35 @@ class RankWindow:
     buffers: BufferMoves | None = None
     units: int = 0
     batches: int = 0
+
+
+def report_of_window(
+    rows: Sequence[ControlRow],
+    batches: Mapping[int, int],
+    *,
+    step: int,
+    seconds: float,
+    anchor: int,
+) -> WindowReport:
+    """Return what the ranks did in a window.
+
+    Args:
+        rows: their rows.
+        batches: the batches of each rank.
+        step: batches of the training after the window.
+        seconds: time since the window before.
+        anchor: units of the slowest rank that the next window is made for.
+    """
+    total = sum(batches.values())
+    loss = sum(batches[row.rank] * row.loss for row in rows if row.loss is not None)
+    return WindowReport(
+        step=step,
+        seconds=seconds,
+        loss=loss / total if total else math.nan,
+        per_rank=tuple(
+            RankShare(rank=row.rank, batches=batches[row.rank], busy=row.busy) for row in rows
+        ),
+        sync=min([row.sync for row in rows if row.sync is not None], default=0.0),
+        drift=max(row.drift for row in rows),
+        anchor=anchor,
+    )

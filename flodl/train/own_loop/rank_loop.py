@@ -27,7 +27,7 @@ from typing import Any, Final, NoReturn, final
 import torch
 from torch import Tensor
 
-from flodl.distributed.team.exact_runner import ExactRunner, ExactWork, Sums
+from flodl.distributed.team.exact_runner import ClosedMixin, ExactRunner, ExactWork, Sums
 from flodl.distributed.team.failures import DesyncError
 from flodl.distributed.team.joining import join, leave
 from flodl.distributed.team.place import Place
@@ -67,7 +67,7 @@ class _Where(Enum):
 
 
 @final
-class _RestingSummer:
+class _RestingSummer(ClosedMixin):
     """The ranks as a window sees them: before each batch, the loop of the user has the turn."""
 
     def __init__(self, runner: ExactRunner) -> None:

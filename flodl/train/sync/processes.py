@@ -109,7 +109,8 @@ def train_rank(
     sharing = order.sharing(runner)
     with threads(computing):
         trainer = order.trainer(torch.device(team.device), sharing)
-        require_equal_models(runner, trainer.model)
+        if not runner.is_newcomer:
+            require_equal_models(runner, trainer.model)
         teller = Teller(Path(told), sharing.is_first)
         trainer.on("epoch", teller.epoch)
         if tells_windows:
@@ -158,6 +159,7 @@ class RunningTeam:
         self._told = Told(told)
         self._held = held
         self._states = dict.fromkeys(handle.logs, RankState.RUNNING)
+        self._newcomers: set[int] = set()  # ranks that started later, and have not joined
         self._monitor: MonitorLike | None = order.parts.get("monitor")
         wanted = order.settings.get("progress")
         self._progress = progress_for(self._monitor is None if wanted is None else wanted)
@@ -171,6 +173,14 @@ class RunningTeam:
     def pids(self) -> dict[int, int]:
         """Return the id of the process of each rank."""
         return dict(self._handle.pids)
+
+    def add(self, device: str) -> int:
+        """Start one more rank, and return its id.
+
+        Raises:
+            TeamError: the device is not one of torch, or the training has ended.
+        """
+        return self._handle.add(device)
 
     def metrics(self) -> list[EpochMetrics]:
         """Return the epochs that ended since the last call, in order; tell monitor and callbacks."""
@@ -188,18 +198,43 @@ class RunningTeam:
     def _look_at_ranks(self) -> None:
         """Tell of ranks that died or were left out since the last look."""
         for rank, state in self._handle.poll().items():
-            if state is self._states[rank]:
+            self._look_at_newcomer(rank, state)
+            if state is self._states[rank] or self._states[rank] is RankState.FAILED:
                 continue
             self._states[rank] = state
             if state in _LOST:
-                alive = sum(each not in _LOST for each in self._states.values())
+                alive = self._alive()
                 go_on = (
                     f"; {alive} {'rank goes' if alive == 1 else 'ranks go'} on" if alive else ""
                 )
-                line = f"rank {rank} {_LOST[state]}{go_on} ({self._handle.logs[rank]})"
-                self._progress.note(line)
-                if self._monitor is not None:
-                    self._monitor.event("rank", line)
+                self._note(f"rank {rank} {_LOST[state]}{go_on} ({self._handle.logs[rank]})")
+            elif state is RankState.FAILED and rank in self._newcomers:
+                self._note(f"rank {rank} failed before it joined ({self._handle.logs[rank]})")
+            elif state is RankState.TOO_LATE:
+                self._note(f"the training ended before rank {rank} joined it")
+
+    def _look_at_newcomer(self, rank: int, state: RankState) -> None:
+        """Tell of a rank that started later, and that it joined."""
+        if rank not in self._states:
+            self._states[rank] = RankState.RUNNING
+            self._newcomers.add(rank)
+            replaced = self._handle.replaced(rank)
+            place = "" if replaced is None else f" in place of rank {replaced}"
+            self._note(f"rank {rank} starts{place} ({self._handle.logs[rank]})")
+        elif rank in self._newcomers and not self._handle.is_newcomer(rank):
+            self._newcomers.remove(rank)
+            if state is RankState.RUNNING:
+                self._note(f"rank {rank} joined; {self._alive()} ranks train")
+
+    def _alive(self) -> int:
+        ended = (*_LOST, RankState.FAILED)
+        alive = [rank for rank, state in self._states.items() if state not in ended]
+        return len(set(alive) - self._newcomers)
+
+    def _note(self, line: str) -> None:
+        self._progress.note(line)
+        if self._monitor is not None:
+            self._monitor.event("rank", line)
 
     def join(self) -> tuple[TrainedState, list[EpochMetrics]]:
         """Wait for the end; return the state and the epochs that were not returned yet.

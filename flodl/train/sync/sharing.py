@@ -38,7 +38,7 @@ class RankMixin:
 
     def is_first(self) -> bool:
         """Return True for the first rank that is alive, which writes for all."""
-        return self.summer.members[0] == self.summer.rank
+        return self.summer.members[:1] == (self.summer.rank,)  # no members before this rank joined
 
     def evaluation(self, alone: Evaluation) -> Evaluating:
         """Return an evaluation whose batches the ranks share."""

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, final
 
-from flodl.train.state import EpochMetrics, RankShare, WindowReport
+from flodl.train.state import EpochMetrics, WindowReport, metrics_of, report_of
 
 
 @final
@@ -72,21 +72,12 @@ class Told:
         for line in whole.splitlines():
             told = json.loads(line)
             if "window" in told:
-                report = WindowReport(**_with_ranks(told["window"]))
+                report = report_of(told["window"])
                 if report.step > self._step:
                     self._step = report.step
                     yield report
                 continue
-            metrics = _metrics_of(told["epoch"])
+            metrics = metrics_of(told["epoch"])
             if metrics.epoch > self._epoch:
                 self._epoch = metrics.epoch
                 yield metrics
-
-
-def _with_ranks(plain: Mapping[str, Any]) -> dict[str, Any]:
-    return {**plain, "per_rank": tuple(RankShare(**each) for each in plain["per_rank"])}
-
-
-def _metrics_of(plain: Mapping[str, Any]) -> EpochMetrics:
-    indices = tuple(plain["device_indices"])
-    return EpochMetrics(**{**_with_ranks(plain), "device_indices": indices})

@@ -55,6 +55,9 @@ class WindowStep:
         next_save: not asked.
         agreed: why all ranks stop after the last window, empty if they do not.
         saves: `None`, because each rank may decide by itself when to save.
+        joins: whether ranks ask to join, as all know after the last window.
+        tells_all: True, because every rank is told the losses of all batches.
+        before: the parts of the ranks in an epoch that `begin` continues.
         busy: seconds of computation of each rank, since the epoch began.
         counts: units of each rank, since the epoch began.
     """
@@ -76,6 +79,9 @@ class WindowStep:
         self.is_late: Callable[[], bool] = bool
         self.next_save: Callable[[], float] = float
         self.saves: bool | None = None
+        self.joins = False
+        self.tells_all = True
+        self.before: tuple[RankShare, ...] = ()
         self.agreed = ""
         self.busy: dict[int, float] = {}
         self.counts: dict[int, int] = {}
@@ -115,7 +121,9 @@ class WindowStep:
         seed_generators(self._seed, training.epoch)
         self.units.begin(training.epoch)
         self._buffers.begin()  # a checkpoint may have changed them
-        self.busy, self.counts = {}, {}
+        self.busy = {each.rank: each.busy for each in self.before}
+        self.counts = {each.rank: each.batches for each in self.before}
+        self.before = ()
         self._began = time.perf_counter()
 
     def run(self, training: Training, most: int | None, take: Take) -> bool:
@@ -188,11 +196,18 @@ class WindowStep:
             self.busy[rank] = self.busy.get(rank, 0.0) + seconds
         results = self._take(window, sums.tensors, sums.notes, sums.held, count)
         self._last = (sums, results)
+        self.joins = self._summer.joins
         self._windows += 1
         self._position += count
         if self._position == self.recipe.accumulate:
             self._update()
         return results
+
+    def admit(self, training: Training, most: int | None, pack: Callable[[], Tensor]) -> None:
+        """Let ranks join that ask for it; they continue from the state that all ranks hold now."""
+        del training, most
+        self._summer.admit(pack)
+        self._windows = 0  # as on the ranks that join
 
     def agree(self, wish: str) -> str:
         """Return why all ranks stop, if one of them wishes to; empty if none does."""

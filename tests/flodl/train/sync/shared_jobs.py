@@ -11,6 +11,8 @@ from torch import nn
 
 from flodl import Trainer, record_scalar
 from flodl.checkpoint.tensors import as_bytes
+from flodl.distributed.team import ExactRunner, PeerLostError
+from flodl.train.checkpointing import Checkpointing
 
 SAMPLES = 160
 BATCH = 8  # 20 units in an epoch
@@ -146,3 +148,96 @@ class Deadly:
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.001)
         return loss_of(model, batch)
+
+
+class Awaiting:
+    """A train function that is slow until a rank trains that started later; ranks may do things meanwhile.
+
+    Args:
+        folder: where the ranks tell of each other.
+        acts: by rank, the batch that it does not survive, and the signal that it gets then; `after` counts
+            batches since the rank that is awaited trained its first one.
+    """
+
+    def __init__(self, folder, awaited, acts=(), after=(), loss=loss_of):
+        self.folder, self.awaited = Path(folder), awaited
+        self.acts, self.after, self.loss = dict(acts), dict(after), loss
+        self.own, self.done, self.since = -1, 0, 0
+
+    def note_rank(self, training):
+        self.own = training.rank
+
+    def __call__(self, model, batch):
+        self.done += 1
+        flag = self.folder / f"trained-{self.awaited}"
+        if self.own == self.awaited:
+            flag.touch()
+        has_come = flag.exists()
+        self.since += has_come
+        self._act(self.acts, self.done)
+        self._act(self.after, self.since)
+        time.sleep(0.002 if has_come else 0.05)
+        return self.loss(model, batch)
+
+    def _act(self, acts, count):
+        at, number = acts.get(self.own, (-1, 0))
+        if count == at:
+            (self.folder / f"fault-{self.own}").touch()
+            os.kill(os.getpid(), number)
+
+
+class Planted(Awaiting):
+    """The same, with a fault of one of the first ranks in the admission of a rank that joins.
+
+    Args:
+        rank: the rank with the fault.
+        kind: `pack` dies when it is asked for the state, `sent` when it has sent it; `sum` takes the sum that
+            ends the admission for lost; `before` does so with the window before the admission.
+    """
+
+    def __init__(self, folder, awaited, rank, kind):
+        super().__init__(folder, awaited)
+        self.rank, self.kind = rank, kind
+
+    def note_rank(self, training):
+        super().note_rank(training)
+        if training.rank == self.rank:
+            {"pack": self._pack, "sum": self._sum, "before": self._before, "sent": self._sent}[
+                self.kind
+            ]()
+
+    def _die(self):
+        (self.folder / f"fault-{self.own}").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _pack(self):
+        Checkpointing.packed = lambda *_: self._die()
+
+    def _sent(self):
+        share_state = ExactRunner._share_state
+
+        def faulty(runner, size, source, state=None):
+            share_state(runner, size, source, state)
+            self._die()
+
+        ExactRunner._share_state = faulty
+
+    def _sum(self):
+        self._lose(lambda runner: runner._pack is not None)
+
+    def _before(self):
+        self._lose(lambda runner: runner._pack is None and runner._team.newcomers())
+
+    def _lose(self, is_due):
+        sum_units = ExactRunner._sum
+
+        def faulty(runner, window, work):
+            sums = sum_units(runner, window, work)
+            flag = self.folder / f"fault-{self.own}"
+            if is_due(runner) and not flag.exists():
+                flag.touch()
+                runner._team._drop_group()
+                raise PeerLostError("planted: the sum did not arrive")
+            return sums
+
+        ExactRunner._sum = faulty
