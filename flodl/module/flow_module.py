@@ -450,7 +450,7 @@ def _described(
     finally:
         module.__dict__["training"] = before
         tracer.release()
-    if not tracer.encoder.portable:
+    if not tracer.is_portable:
         return None
     return _Description(
         spec=spec,
@@ -532,9 +532,7 @@ def _record(
                 raise refused from error
             raise
     spec = _with_children(tracer.finish(output, module.training), module)
-    program = CompiledPlan(
-        spec, tracer.encoder.constants, definition.title, tracer.encoder.portable
-    )
+    program = CompiledPlan(spec, tracer.encoder.constants, definition.title, tracer.is_portable)
     program.entry = tracer.attributes.entry
     program.names = frozenset(tracer.sources.names)
     program.is_tied = is_tied

@@ -155,6 +155,12 @@ class Tracer(TorchFunctionMode):
 
     # ---- reads and writes of attributes --------------------------------------------------------
 
+    @property
+    def is_portable(self) -> bool:
+        """Whether the plan may serve a copy of the module: nothing in it belongs to this one alone."""
+        is_bound = self.sources.comparisons.has_addresses or self.cached.has_any
+        return self.encoder.portable and not is_bound
+
     def read_attribute(self, owner: Any, name: str, plain: Callable[[Any, str], Any]) -> Any:
         """Read an attribute for the flow: live where the flow changes it, else guarded.
 

@@ -2,14 +2,16 @@
 
 A class gets a `__getattribute__` and a `__setattr__` that pass every call on but those of the flow: an
 owner that has a source, read outside of torch's machinery and of this package.  An `__eq__` reports which
-objects are compared, since equality may be identity; `in` and `list.index` call it too.  Classes are
-shared by all threads, so installations are counted.
+objects are compared, since equality may be identity; `in` and `list.index` call it too.  `copy` and `pickle`
+read a whole object in C, past `__getattribute__`; the methods that they call report a
+read of `__dict__`.  Classes are shared by all threads, so installations are counted.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+from inspect import getattr_static
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
@@ -35,6 +37,7 @@ _MACHINERY: Final = frozenset(
 )
 # `self.training` ties a plan by itself.
 _UNGUARDED: Final = frozenset({"training"})
+_WHOLE_READS: Final = ("__getstate__", "__reduce_ex__", "__copy__", "__deepcopy__")
 
 _lock = threading.RLock()
 _Methods: TypeAlias = dict[str, Any]
@@ -83,6 +86,10 @@ def install(kind: type) -> None:
                 "__getattribute__": _reader(plain.__getattribute__),
                 "__setattr__": _writer(plain.__setattr__),
             }
+            for name in _WHOLE_READS:
+                method = getattr_static(kind, name, None)
+                if callable(method):
+                    hooks[name] = _whole_reader(method, plain.__getattribute__)
             if plain.__eq__ is object.__eq__ or isinstance(plain.__eq__, FunctionType):
                 hooks["__eq__"] = _comparer(plain.__eq__)
             before = {name: vars(kind).get(name) for name in hooks}
@@ -128,6 +135,19 @@ def _reader(plain: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
         return tracer.read_attribute(self, name, plain)
 
     return __getattribute__
+
+
+def _whole_reader(
+    plain: Callable[..., Any], read: Callable[[Any, str], Any]
+) -> Callable[..., Any]:
+    def whole(self: Any, *args: Any) -> Any:
+        tracer = current_tracer()
+        code = sys._getframe(1).f_code
+        if tracer is not None and _is_read_by_the_flow(tracer, self, "__dict__", code):
+            tracer.read_attribute(self, "__dict__", read)
+        return plain(self, *args)
+
+    return whole
 
 
 def _writer(plain: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any], None]:

@@ -51,6 +51,11 @@ class CachedFunctions:
         self._names[function.__wrapped__.__code__] = function.__wrapped__.__name__
         return True
 
+    @property
+    def has_any(self) -> bool:
+        """Whether the flow may call such a function; its result may be that of one module alone."""
+        return bool(self._names)
+
     def running(self) -> FrameType | None:
         """Return the frame of such a function if its lines run in this trace."""
         if not self._names:

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 Chain: TypeAlias = tuple[str, ...]
 
+_PAST_HOOKS = frozenset(
+    {("object", "__getattribute__"), ("inspect", "getattr_static"), ("getattr_static",)}
+)
+# The hook comes before them, and knows the attribute that they were asked for.
+_PAST_HOOKS_BY_NATURE = frozenset({"__getattribute__", "__getattr__"})
 _VARIABLES = frozenset({Kind.LOAD_GLOBAL, Kind.LOAD_CELL})
 _LOADS = frozenset({Kind.LOAD_LOCAL, Kind.LOAD_CELL})
 # `type(name, bases, members)` below an abstract class says that the new class is of the module `abc`.
@@ -177,3 +182,20 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
     for const in code.co_consts:
         if isinstance(const, CodeType):
             yield from _nested(const)
+
+
+def require_followed_reads(code: CodeType) -> None:
+    """Refuse a function that reads attributes past the class of their object, where no hook is.
+
+    Raises:
+        FlowError: it does; the message names the line.
+    """
+    found = next((".".join(each) for each in global_reads(code) if each in _PAST_HOOKS), "")
+    if {"super", "__getattribute__"} <= {*code.co_names}:
+        found = "super().__getattribute__"
+    if found and code.co_name not in _PAST_HOOKS_BY_NATURE:
+        raise FlowError(
+            f"{code.co_filename}:{code.co_firstlineno}: `{code.co_name}` reads attributes with `{found}`, "
+            "past the class of the object, so a plan cannot notice that they changed; write "
+            "getattr(object, name)"
+        )

@@ -22,6 +22,7 @@ from flodl.bytecode.decode import instructions
 from flodl.bytecode.facts import kept_by_identity
 from flodl.bytecode.instruction import LOADS, STORES, Instruction, Kind
 from flodl.bytecode.operands import Sources, operands
+from flodl.tracing.reads.global_reads import require_followed_reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,20 +31,33 @@ Names: TypeAlias = frozenset[str] | None
 """Attributes that compared objects are read from; None if they may come from anywhere."""
 
 _NOTHING: Final[frozenset[str]] = frozenset()
+# Words whose results may belong to one object alone, also where another one is equal.
+_ADDRESSES: Final = frozenset({"id", "hash", "__hash__"})
 # Text that begins so makes a container for a guard; nothing else can be that container.
 _MADE: Final = "(["
 
 
 @final
 class Comparisons:
-    """The objects that the functions of one trace may compare by identity."""
+    """The objects that the functions of one trace may compare by identity.
+
+    Attributes:
+        has_addresses: whether a function may use the address of an object as a number.
+    """
 
     def __init__(self) -> None:
+        self.has_addresses = False
         self._names: dict[int, Names] = {}
         self._read_as: dict[int, set[str]] = {}
 
     def add(self, function: int, code: CodeType) -> None:
-        """Note a function that the flow may call, by its id."""
+        """Note a function that the flow may call, by its id.
+
+        Raises:
+            FlowError: it reads attributes in a way that nothing can follow.
+        """
+        require_followed_reads(code)
+        self.has_addresses |= uses_addresses(code)
         if code.co_name != "__eq__":  # a hook reports which objects it compares
             self._names[function] = compared_names(code)
 
@@ -91,6 +105,12 @@ def _last_key(place: str) -> str:
     """Return the key that finds an object in a dict, as in `vars(self.cfg)['a']`."""
     found = re.search(r"\['(\w+)'\]$", place)
     return found[1] if found else ""
+
+
+@kept_by_identity
+def uses_addresses(code: CodeType) -> bool:
+    """Return True if the code may use the address of an object as a number."""
+    return any(not _ADDRESSES.isdisjoint(inner.co_names) for inner in _nested(code))
 
 
 @kept_by_identity
