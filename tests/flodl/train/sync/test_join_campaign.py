@@ -7,9 +7,10 @@ import time
 import pytest
 
 from flodl.distributed import ElChe
-from tests.flodl.train.cadence import window_jobs
-from tests.flodl.train.sync import shared_jobs
-from tests.flodl.train.sync.shared_jobs import Awaiting, digest
+from tests.flodl.train.cadence.window_jobs import BATCHES, counting_loss, ends
+from tests.flodl.train.cadence.window_jobs import builder as averaging
+from tests.flodl.train.sync.shared_jobs import Awaiting, digest, loss_of
+from tests.flodl.train.sync.shared_jobs import builder as exact
 
 CASES, EPOCHS = 42, 40
 POLICIES = ("sync", "cadence", "async")
@@ -39,14 +40,14 @@ def begun(case, folder):
         for when in ("early", "late")
     }
     is_exact = case["policy"] == "sync"
-    loss = shared_jobs.loss_of if is_exact else window_jobs.counting_loss
+    loss = loss_of if is_exact else counting_loss
     # The first of the ranks that come is awaited; what dies after it has come is counted from then on.
     train = Awaiting(folder, case["ranks"], acts=killed["early"], after=killed["late"], loss=loss)
     if is_exact:
-        made = shared_jobs.builder(case["ranks"], epochs=EPOCHS, train=train)
+        made = exact(case["ranks"], epochs=EPOCHS, train=train)
         made.on("start", train.note_rank)
     else:
-        made = window_jobs.builder(folder, case["ranks"], train=train, epochs=EPOCHS)
+        made = averaging(folder, case["ranks"], train=train, epochs=EPOCHS)
         made.policy(case["policy"]).el_che(ElChe(max_anchor=3))
     return made.patience(5.0).respawn(case["respawn"]).run_dir(folder / "run").run()
 
@@ -56,7 +57,7 @@ def begun(case, folder):
     "joins", covers=("flodl/train/sync", "flodl/train/cadence", "flodl/distributed/team")
 )
 def test_join_campaign_of_random_trainings(campaign, tmp_path):
-    wanted = digest(shared_jobs.builder(1, epochs=EPOCHS).run().join())
+    wanted = digest(exact(1, epochs=EPOCHS).run().join())
     outcomes = dict.fromkeys(POLICIES, 0)
     deaths, joins, longest = 0, 0, 0.0
     for number in range(CASES):
@@ -76,8 +77,8 @@ def test_join_campaign_of_random_trainings(campaign, tmp_path):
             assert digest(state) == wanted, (number, case)
         else:
             seen = state.buffers["seen"].tolist()
-            assert seen == [EPOCHS] * window_jobs.BATCHES, (number, case)
-            assert len(set(window_jobs.ends(folder).values())) == 1, (number, case)
+            assert seen == [EPOCHS] * BATCHES, (number, case)
+            assert len(set(ends(folder).values())) == 1, (number, case)
         assert [each.epoch for each in state.history] == list(range(EPOCHS)), (number, case)
         outcomes[case["policy"]] += 1
     assert joins >= CASES
