@@ -320,7 +320,8 @@ class TrainerBuilder:
     def respawn(self, times: int) -> Self:
         """Start another rank in the place of one that died or hung, so many times in all.
 
-        It joins the others between two windows, with the state that they have then.
+        It joins the others between two windows, with the state that they have then. Ranks that a launcher
+        started are not replaced.
 
         Args:
             times: 0 for never, as without a choice.
@@ -460,7 +461,7 @@ class TrainerBuilder:
         team = dict(self._team)
         if team.pop("respawn", 0):
             log.normal(
-                ".respawn(...) starts no ranks here: %s started this one, and starts others",
+                ".respawn(...) replaces no rank here: %s started this one, and would have to start another",
                 place.starter,
             )
         return train_joined(self._order(), place, device, team)

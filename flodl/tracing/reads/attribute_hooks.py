@@ -3,8 +3,8 @@
 A class gets a `__getattribute__` and a `__setattr__` that pass every call on but those of the flow: an
 owner that has a source, read outside of torch's machinery and of this package.  An `__eq__` reports which
 objects are compared, since equality may be identity; `in` and `list.index` call it too.  `copy` and `pickle`
-read a whole object in C, past `__getattribute__`; the methods that they call report a
-read of `__dict__`.  Classes are shared by all threads, so installations are counted.
+read a whole object in C, past `__getattribute__`; the methods that they call report a read of `__dict__`.
+Classes are shared by all threads, so installations are counted.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ class CadenceStep:
         return self._epoch.report(self._last.rows, training, self._seconds)
 
     def admit(self, training: Training, most: int | None, pack: Callable[[], Tensor]) -> None:
-        """Let ranks join that ask for it; the rest of the epoch is divided anew among all."""
+        """Let ranks join that ask for it; all of them share the rest of the epoch."""
         self._runner.admit(pack)
         self.before = self.shares()
         self._resumed = self.state_dict()["cadence"]
