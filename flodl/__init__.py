@@ -316,6 +316,7 @@ from flodl.train.scalars import drain_scalars as drain_scalars
 from flodl.train.scalars import record_scalar as record_scalar
 from flodl.train.session import TrainingSession as TrainingSession
 from flodl.train.state import EpochMetrics as EpochMetrics
+from flodl.train.state import EvaluationReport as EvaluationReport
 from flodl.train.state import RankShare as RankShare
 from flodl.train.state import TrainedState as TrainedState
 from flodl.train.state import WindowReport as WindowReport

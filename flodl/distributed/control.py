@@ -27,6 +27,7 @@ _ROUNDING: Final = 1.0 + 1e-6
 STOP: Final = 1
 SAVE: Final = 2
 JOIN: Final = 4
+ASK: Final = 8
 
 
 @final
@@ -68,8 +69,9 @@ class ControlRow:
         drift: relative distance of its weights from the mean of the last averaging.
         loss: mean loss of the completed units; `None` if unknown.
         crc: checksum of the state that all ranks must share, below 2**53.
-        wish: a request to all ranks at the end of this window: the sum of 1 to stop, 2 to save, and 4 to let
-            ranks join.
+        wish: a request to all ranks at the end of this window: the sum of 1 to stop, 2 to save, 4 to let
+            ranks join, and 8 to do what the store has requests for.
+        asked: requests in the store that the rank knows of.
 
     Example:
         >>> from flodl.distributed import ControlRow
@@ -89,12 +91,13 @@ class ControlRow:
     loss: float | None = None
     crc: int = 0
     wish: int = 0
+    asked: int = 0
 
     def to_numbers(self) -> list[float]:
-        """Return the row as 11 numbers that float64 holds exactly; `nan` means `None`."""
+        """Return the row as 12 numbers that float64 holds exactly; `nan` means `None`."""
         values = (
             self.rank, self.window, self.round, self.done, self.busy, self.data_wait, self.sync,
-            self.drift, self.loss, self.crc, self.wish,
+            self.drift, self.loss, self.crc, self.wish, self.asked,
         )  # fmt: skip
         return [math.nan if value is None else float(value) for value in values]
 
@@ -103,14 +106,14 @@ class ControlRow:
         """Return the row that `to_numbers` wrote.
 
         Raises:
-            ValueError: there are not 11 numbers.
+            ValueError: there are not 12 numbers.
         """
         if len(numbers) != len(fields(cls)):
             raise ValueError(
                 f"a control row has {len(fields(cls))} numbers, not {len(numbers)}: "
                 "the ranks run different versions of flodl"
             )
-        rank, window, turn, done, busy, data_wait, sync, drift, loss, crc, wish = numbers
+        rank, window, turn, done, busy, data_wait, sync, drift, loss, crc, wish, asked = numbers
         return cls(
             rank=int(rank),
             window=int(window),
@@ -123,6 +126,7 @@ class ControlRow:
             loss=None if math.isnan(loss) else loss,
             crc=int(crc),
             wish=int(wish),
+            asked=int(asked),
         )
 
 

@@ -88,7 +88,7 @@ class Monitor:
             stream: where to print, standard output if not given.
             alerts: when to raise an alert.
             resources: sample processor, memory and GPUs once a second.
-            accepts: the requests that a page may make: `save`, `stop`, `pause`; see `requests`.
+            accepts: the requests that a page may make: `save`, `evaluate`, `pause`, `stop`; see `requests`.
             sinks: other tools that get everything too, such as `tensorboard:FOLDER`, and files of JSON
                 lines: `jsonl:FILE`.
         """

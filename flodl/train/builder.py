@@ -400,7 +400,8 @@ class TrainerBuilder:
     def on(self, event: str, hook: Hook) -> Self:
         """Call a function at an event: `start`, `step`, `epoch_start`, `epoch`, `checkpoint`, `end`.
 
-        With several devices also at `window`, with the training and a `WindowReport`.
+        With several devices also at `window`, with the training and a `WindowReport`. After an evaluation
+        on request also at `evaluation`, with the training and an `EvaluationReport`.
         """
         self._hooks.add(f"on_{event}", hook)
         return self

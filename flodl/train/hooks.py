@@ -24,6 +24,7 @@ class Hooks:
         on_window: `(training, report)`, after every window that several ranks trained.
         on_epoch_start: `(epoch, training)`, before the first step of an epoch.
         on_epoch: `(training, metrics)`, after every epoch, evaluation included.
+        on_evaluation: `(training, report)`, after an evaluation on request.
         on_checkpoint: `(training, path)`, after a checkpoint is safe.
         on_end: `(training, reason)`, after the last step, whatever the reason.
     """
@@ -33,6 +34,7 @@ class Hooks:
     on_window: list[Hook] = field(default_factory=list)
     on_epoch_start: list[Hook] = field(default_factory=list)
     on_epoch: list[Hook] = field(default_factory=list)
+    on_evaluation: list[Hook] = field(default_factory=list)
     on_checkpoint: list[Hook] = field(default_factory=list)
     on_end: list[Hook] = field(default_factory=list)
 

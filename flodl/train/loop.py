@@ -31,10 +31,11 @@ from flodl.train.protocols import (
     Source,
     StepState,
 )
-from flodl.train.run_control import obey
+from flodl.train.run_control import requests_of, rest
+from flodl.train.scalars import recorded_apart
 from flodl.train.settings import Settings
 from flodl.train.signals import Signals, StopNow
-from flodl.train.state import EpochMetrics, RankShare, metrics_of
+from flodl.train.state import EpochMetrics, EvaluationReport, RankShare, metrics_of
 from flodl.train.training import Training
 
 _LOOK = 0.5  # seconds between two looks at most, so that progress moves
@@ -242,7 +243,7 @@ class Loop:
         while shared.run(training, most, self._take):
             if it.hooks.on_window:
                 call("on_window", it.hooks.on_window, training, shared.report(training))
-            look = bool(shared.agreed or shared.saves or shared.joins)
+            look = bool(shared.agreed or shared.saves or shared.joins or shared.asks)
             look |= training.step >= self.stop_at or time.monotonic() >= self._deadline
             if look and not self._look_up(None):
                 return False
@@ -269,20 +270,50 @@ class Loop:
         it, training = self._it, self._it.training
         self._check_losses(batch)
         it.progress.move(training.position, it.meter.last)
-        save_now = obey(it.monitor, training, it.notices, self._signals)
-        if self._ended():
+        wishes = self._requests()
+        if self._is_stopped(wishes):
             return False
         if self._graphs and not self._recurrent and has_state(training.model):
             self._recurrent = True
             detach_state(training.model)
         self._told(it.checkpointing.written)
         agreed = None if it.shared is None else it.shared.saves
-        if it.checkpointing.due() or save_now if agreed is None else agreed:
-            self._save("step")
+        is_due = it.checkpointing.due() if agreed is None else agreed
+        if not self._do(wishes | {"save"} if is_due else wishes):
+            return False
         if it.shared is not None and it.shared.joins:
             it.shared.admit(training, it.settings.max_steps, self._packed)
         self._plan()
         return True
+
+    def _requests(self) -> set[str]:
+        return set(requests_of(self._it.monitor, self._it.shared))
+
+    def _is_stopped(self, wishes: set[str]) -> bool:
+        """Return True if the training ends here, for a request or for another reason."""
+        training, shared = self._it.training, self._it.shared
+        if "stop" in wishes:
+            training.stop("a request on the page of the monitor")
+            if shared is not None:
+                shared.agreed = training.stopping  # all ranks have read it
+        return self._ended()
+
+    def _do(self, wishes: set[str]) -> bool:
+        """Do what is requested, a pause last; return False if the training ends in it."""
+        if "save" in wishes:
+            self._save("step")
+        if "evaluate" in wishes:
+            self._evaluate_now()
+        if "pause" not in wishes:
+            return True
+        it = self._it
+        more = rest(self._requests, self._may_rest, it.training, it.notices)
+        return not self._is_stopped(more) and self._do(more)
+
+    def _may_rest(self) -> bool:
+        """Return True if a pause may last; several ranks meet for that."""
+        shared = self._it.shared
+        return not (self._wish() if shared is None else shared.agree(self._wish()))
 
     def _plan(self) -> None:
         """Decide when to look up again."""
@@ -379,6 +410,27 @@ class Loop:
             # The evaluation is done again from its beginning.
             set_random_state(before)
             raise
+
+    def _evaluate_now(self) -> None:
+        """Evaluate within an epoch, as requested; the numbers of the training stay as without it."""
+        it, training = self._it, self._it.training
+        if it.evaluation is None or self._recurrent:
+            why = "the training has no evaluation: add .evaluate(DATA)"
+            if self._recurrent:
+                why = "the model remembers values between two batches, and an evaluation would change them"
+            it.notices.add("alert", f"no evaluation on request: {why}")
+            return
+        before = random_state()
+        try:
+            with recorded_apart():
+                found = it.evaluation.run(training.model, self._signals.interruptible)
+        finally:
+            set_random_state(before)
+        report = EvaluationReport(epoch=training.epoch, step=training.step, scalars=found)
+        it.notices.add("evaluation", str(report))
+        if it.monitor is not None:
+            it.monitor.record(training.step, found)
+        call("on_evaluation", it.hooks.on_evaluation, training, report)
 
     # ---- checkpoints -------------------------------------------------------------------------
 

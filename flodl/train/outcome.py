@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol, final
 
 from flodl.errors import TrainingError
-from flodl.train.state import EpochMetrics, TrainedState
+from flodl.train.state import EpochMetrics, EvaluationReport, TrainedState
 
 _LOOK: Final = 0.05  # seconds
 
@@ -35,6 +35,14 @@ class Running(Protocol):
 
     def add(self, device: str) -> int:
         """Start one more rank, and return its id."""
+        ...
+
+    def request(self, text: str) -> None:
+        """Ask all processes for something."""
+        ...
+
+    def evaluations(self) -> list[EvaluationReport]:
+        """Return the evaluations on request so far."""
         ...
 
 
@@ -151,6 +159,51 @@ start it with .devices(...), and add ranks before it ends
                 "with .devices(...), and add ranks before it ends"
             )
         return self._running.add(device)
+
+    def request_checkpoint(self) -> None:
+        """Let the ranks save a checkpoint after the window that they train now.
+
+        Raises:
+            TrainingError: the training runs in this process, or has ended.
+        """
+        self._request("save", "a checkpoint")
+
+    def request_eval(self) -> None:
+        """Let the ranks evaluate after the window that they train now, with the weights that all then hold.
+
+        The result appears in `evaluations`, in the monitor, and at the event `evaluation`. The numbers of
+        the training stay as without it.
+
+        Raises:
+            TrainingError: the training runs in this process, or has ended.
+
+        Example:
+            >>> from flodl import RunHandle, TrainedState, TrainingError
+            >>> handle = RunHandle(TrainedState(parameters={}, buffers={}), (), None)
+            >>> try:
+            ...     handle.request_eval()
+            ... except TrainingError as problem:
+            ...     print(problem)
+            an evaluation cannot be had on request: the training does not run in other processes any more; \
+start it with .devices(...), and ask before it ends
+        """
+        self._request("evaluate", "an evaluation")
+
+    def evaluations(self) -> list[EvaluationReport]:
+        """Return the evaluations on request that have ended, in order."""
+        if self._running is None:
+            return []
+        if self._state is None:
+            self._waiting.extend(self._running.metrics())
+        return self._running.evaluations()
+
+    def _request(self, text: str, wanted: str) -> None:
+        if self._running is None or self._state is not None:
+            raise TrainingError(
+                f"{wanted} cannot be had on request: the training does not run in other processes any more; "
+                "start it with .devices(...), and ask before it ends"
+            )
+        self._running.request(text)
 
     def architecture_svg(self) -> str | None:
         """Return the drawing of the model, if it is a graph."""

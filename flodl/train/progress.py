@@ -188,7 +188,7 @@ def epoch_line(metrics: EpochMetrics, epochs: int, left: float) -> str:
 class Notices:
     """Notices of a training, shown, kept, and sent to the monitor.
 
-    Each is of a kind: `step`, `resume`, `checkpoint`, `alert`, `stop`.
+    Each is of a kind: `step`, `resume`, `checkpoint`, `evaluation`, `alert`, `pause`, `stop`.
     """
 
     def __init__(self, progress: Progress, monitor: MonitorLike | None) -> None:

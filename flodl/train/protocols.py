@@ -49,7 +49,7 @@ class Asking(Protocol):
     """A monitor whose page can ask for something."""
 
     def requests(self) -> tuple[str, ...]:
-        """Return the requests since the last call: `save`, `stop`, `pause`."""
+        """Return the requests since the last call: `save`, `evaluate`, `stop`, `pause`."""
         ...
 
 
@@ -148,8 +148,17 @@ class SharedWindows(Protocol):
     before: tuple[RankShare, ...]
 
     @property
+    def asks(self) -> bool:
+        """Whether all ranks know of requests, and may take them: nothing is under way."""
+        ...
+
+    @property
     def at_boundary(self) -> bool:
         """Whether no update is unfinished."""
+        ...
+
+    def take_requests(self) -> tuple[str, ...]:
+        """Return the requests that were not taken, the same ones on all ranks."""
         ...
 
     def begin(self, training: Training, most: int | None, /) -> None:

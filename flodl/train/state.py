@@ -100,6 +100,31 @@ def _share(ranks: tuple[RankShare, ...], seconds: float) -> float:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationReport:
+    """An evaluation on request, within an epoch.
+
+    Attributes:
+        epoch: which one, from 0.
+        step: batches in total before it.
+        scalars: the means by name, `val_...`.
+
+    Example:
+        >>> from flodl import EvaluationReport
+        >>> print(EvaluationReport(epoch=0, step=120, scalars={"val_loss": 0.25}))
+        evaluated at step 120: val_loss 0.25
+    """
+
+    epoch: int
+    step: int
+    scalars: Mapping[str, float]
+
+    def __str__(self) -> str:
+        values = "  ".join(f"{name} {value:.4g}" for name, value in self.scalars.items())
+        return f"evaluated at step {self.step}: {values}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochMetrics:
     """One epoch in numbers.
 

@@ -161,7 +161,8 @@ class Trainer:
     def on(self, event: str, hook: Hook) -> None:
         """Call a function at an event: `start`, `step`, `epoch_start`, `epoch`, `checkpoint`, `end`.
 
-        With several devices also at `window`, with the training and a `WindowReport`.
+        With several devices also at `window`, with the training and a `WindowReport`. After an evaluation
+        on request also at `evaluation`, with the training and an `EvaluationReport`.
         """
         self.hooks.add(f"on_{event}", hook)
 

@@ -19,17 +19,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, final
 
 import torch
 from torch import Tensor
 
-from flodl.distributed.control import JOIN, ControlRow
+from flodl.distributed.control import ASK, JOIN, ControlRow
 from flodl.distributed.el_che import ElChe
 from flodl.distributed.team.background import Background
-from flodl.distributed.team.failures import PeerLostError, TooLateError
+from flodl.distributed.team.failures import PeerLostError
 from flodl.distributed.team.open_window import OpenWindow, plain_rows
 from flodl.distributed.team.team import Team, require_agreement
 from flodl.distributed.unit_ledger import Units, count_units
@@ -149,6 +149,7 @@ class UnitSummer(Protocol):
         world_size: ranks that started.
         on_cpu: whether all ranks compute on the CPU, where equal updates give equal bits.
         joins: whether ranks ask to join, as the rows of the last window say.
+        asks: whether there are requests to all ranks that were not taken, as the rows of the last window say.
         is_newcomer: whether this rank has yet to `enter` a training that began without it.
     """
 
@@ -157,6 +158,11 @@ class UnitSummer(Protocol):
     world_size: int
     on_cpu: bool
     joins: bool
+
+    @property
+    def asks(self) -> bool:
+        """Whether all ranks know of requests that were not taken."""
+        ...
 
     @property
     def is_newcomer(self) -> bool:
@@ -171,59 +177,13 @@ class UnitSummer(Protocol):
         """Join the others, and return the state that they hold."""
         ...
 
+    def take_requests(self) -> tuple[str, ...]:
+        """Return the requests that were not taken; all ranks call it after the same window."""
+        ...
+
     def add_up(self, count: int, work: ExactWork, /) -> Sums:
         """Train the units of a window, each on one rank, and return the sums over all of them."""
         ...
-
-
-class ClosedMixin:
-    """Ranks that no other can join while they train."""
-
-    joins = False
-    is_newcomer = False
-
-    def admit(self, pack: Callable[[], Tensor]) -> None:
-        """No rank asks to join."""
-
-    def enter(self) -> Tensor:
-        """These ranks began together.
-
-        Raises:
-            TooLateError: always.
-        """
-        raise TooLateError("no rank can join this training, all begin together")
-
-
-@final
-class LoneSummer(ClosedMixin):
-    """One process that does all units itself, by the rules of many.
-
-    Example:
-        >>> import torch
-        >>> own = torch.zeros(1)
-        >>> work = ExactWork(
-        ...     train=lambda unit: own.add_(unit).item(), tensors=lambda held: [own], note=lambda: "",
-        ... )
-        >>> LoneSummer().add_up(4, work).tensors
-        [tensor([6.])]
-    """
-
-    rank = 0
-    members: tuple[int, ...] = (0,)
-    world_size = 1
-    on_cpu = True
-
-    def add_up(self, count: int, work: ExactWork) -> Sums:
-        """Do all units and return their sums."""
-        busy = sum([work.train(unit) for unit in range(count)])
-        held: dict[int, tuple[Units, ...]] = {0: ((0, count),) if count else ()}
-        note = work.note()
-        return Sums(
-            tensors=list(work.tensors(held)),
-            notes={0: note} if note else {},
-            held=held,
-            busy={0: busy},
-        )
 
 
 @final
@@ -233,6 +193,9 @@ class ExactRunner:
     Args:
         team: the members.
         el_che: the speeds of the ranks, learned on the way; a fresh one if left out.
+
+    Attributes:
+        listen: returns what this process was asked for since the last call, for all ranks to do.
 
     Example:
         One rank adds up the numbers of four units.
@@ -264,11 +227,24 @@ class ExactRunner:
         self._sync: float | None = None  # seconds of the last sum of an averaging
         self._under_way: Background[_Committed] | None = None
         self._pack: Callable[[], Tensor] | None = None  # during an admission
+        self._asked = self._taken = 0  # requests that all ranks know of, and that they took
+        self.listen: Callable[[], Iterable[str]] = tuple
 
     @property
     def is_newcomer(self) -> bool:
         """Whether this rank has yet to `enter` a team that started without it."""
         return self._team.is_newcomer
+
+    @property
+    def asks(self) -> bool:
+        """Whether all ranks know of requests that were not taken."""
+        return self._asked > self._taken
+
+    def take_requests(self) -> tuple[str, ...]:
+        """Return the requests that were not taken; all ranks call it after the same window."""
+        found = self._team.requests_up_to(self._asked)[self._taken :]
+        self._taken = self._asked
+        return found
 
     def admit(self, pack: Callable[[], Tensor]) -> None:
         """Let the ranks that ask join, and give them the state that all ranks hold now.
@@ -309,7 +285,7 @@ class ExactRunner:
             except PeerLostError:
                 continue
             self._window = newest.window
-            self._idle = dict(told["idle"])
+            self._idle, self._taken = dict(told["idle"]), told["taken"]
             self.el_che.load_state_dict(told["el_che"])
             self.part()
             return state
@@ -327,10 +303,8 @@ class ExactRunner:
         window = OpenWindow(count, self.members, self._paces())
         self._train(window, work)
         while True:
-            row = replace(
-                window.row(self.rank, self._window, work.fingerprint()), wish=self._join_wish()
-            )
-            rows = self._team.gather(row)
+            row = window.row(self.rank, self._window, work.fingerprint())
+            rows = self._team.gather(self._wishing(row))
             newest = max(rows, key=lambda each: (each.window, each.round))
             try:
                 if any(
@@ -395,11 +369,16 @@ class ExactRunner:
 
     def _stamped(self, row: ControlRow) -> ControlRow:
         sync = None if self._sync is None else self._sync + (row.sync or 0.0)
-        wish = row.wish | self._join_wish()
-        return replace(row, rank=self.rank, window=self._window, sync=sync, wish=wish)
+        return self._wishing(replace(row, rank=self.rank, window=self._window, sync=sync))
 
-    def _join_wish(self) -> int:
-        return JOIN if self._team.newcomers() else 0
+    def _wishing(self, row: ControlRow) -> ControlRow:
+        """Return a row with what other processes wish from all ranks."""
+        for text in self.listen():
+            self._team.request(text)
+        # A request stays a wish until it is taken, also if the rank that knew of it first has died.
+        asked = max(len(self._team.requests()), self._asked)
+        wish = (JOIN if self._team.newcomers() else 0) | (ASK if asked > self._taken else 0)
+        return replace(row, wish=row.wish | wish, asked=asked)
 
     def _exchange(self, row: ControlRow, work: AveragingWork) -> _Committed:
         """Gather the rows of a window and add up, until it succeeds; nothing is committed yet."""
@@ -480,6 +459,7 @@ class ExactRunner:
         """Close the window: what comes next starts from the same members and speeds on every rank."""
         self.members = tuple(row.rank for row in committed.history[-1])
         self.joins = any(row.wish & JOIN for row in committed.history[-1])
+        self._asked = max(row.asked for row in committed.history[-1])
         for rows in committed.history:
             if any(row.done for row in rows):
                 self.el_che.report(
@@ -509,7 +489,7 @@ class ExactRunner:
             assert self._pack is not None
             state = self._pack()
             told |= {"state": len(state), "idle": sorted(self._idle.items())}
-            told["el_che"] = self.el_che.state_dict()
+            told |= {"el_che": self.el_che.state_dict(), "taken": self._taken}
         text = self._team.share_text(json.dumps(told) if is_newest else "", newest.rank)
         found = json.loads(text)
         if found["state"] is not None:

@@ -9,7 +9,8 @@ Example: patience 1 s, so that a beat comes every 0.1 s. Rank 1 is stopped.
 Silence is counted in looks, not by the clock: a process that was stopped itself must not take the
 others for silent when it wakes. A rank that never gave a sign still imports, and gets two minutes more.
 
-The thread also looks for ranks that ask to join: the store has `want/1`, `want/2`, ... for them.
+The thread also reads two lists of the store: ranks that ask to join, and requests to all ranks, such as
+`save`. The lists are `want/1`, `want/2`, ... and `request/1`, `request/2`, ...
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final, final
 
-from torch._C._distributed_c10d import Store, TCPStore
+from torch._C._distributed_c10d import TCPStore
 
 from flodl.distributed.team.scope import Scope
+from flodl.distributed.team.store_list import StoreList
 
 STORE_LOST: Final = 76  # exit status of a worker whose parent is gone
 _LONGEST_INTERVAL: Final = 0.5
@@ -44,6 +46,7 @@ class Heartbeat:
 
     Attributes:
         newcomers: ids of the ranks that asked to join, each watched from then on.
+        requests: the requests to all ranks so far, in the order of the store.
     """
 
     def __init__(
@@ -60,12 +63,16 @@ class Heartbeat:
         self._silence = {rank: 0.0 for rank in ranks if rank != own}
         self._seen = dict.fromkeys(self._silence, 0)
         self.newcomers: tuple[int, ...] = ()
-        self._wishes = 0  # how many were read
+        self.requests: tuple[str, ...] = ()
         host, port = address
         whole = TCPStore(
             host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=60)
         )
         self._store = (scope or Scope()).of_training(whole)
+        self._wants, self._asked = (
+            StoreList(self._store, "want"),
+            StoreList(self._store, "request"),
+        )
         if own is not None:
             self._store.add(f"beat/{own}", 1)  # at once: it may be stopped before the first look
         self._ended = threading.Event()
@@ -96,19 +103,15 @@ class Heartbeat:
     def _beat(self, passed: float) -> None:
         if self._own is not None:
             self._store.add(f"beat/{self._own}", 1)
-        self._read_wishes()
+        self._welcome()
+        self.requests = (*self.requests, *self._asked.new())
         for rank, seen in self._seen.items():
             count = self._store.add(f"beat/{rank}", 0)
             self._silence[rank] = 0.0 if count != seen else self._silence[rank] + passed
             self._seen[rank] = count
 
-    def _read_wishes(self) -> None:
-        while self._wishes < self._store.add("wants", 0):
-            key = f"want/{self._wishes + 1}"
-            if not self._store.check([key]):  # counted, and not written yet
-                return
-            rank = int(self._store.get(key))
-            self._wishes += 1
+    def _welcome(self) -> None:
+        for rank in map(int, self._wants.new()):
             if rank != self._own:
                 self._silence.setdefault(rank, 0.0)
                 self._seen.setdefault(rank, 0)
@@ -121,14 +124,3 @@ class Heartbeat:
         sys.stderr.write("the process with the store of the ranks is gone; this one ends\n")
         sys.stderr.flush()
         os._exit(STORE_LOST)
-
-
-def ask(store: Store, rank: int) -> None:
-    """Ask all that watch a store to let a rank join.
-
-    Args:
-        store: the part of the store that the team has.
-        rank: the id of the rank.
-    """
-    number = store.add("wants", 1)
-    store.set(f"want/{number}", str(rank))

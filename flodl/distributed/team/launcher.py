@@ -40,6 +40,7 @@ from flodl.distributed.team.failures import TeamError, WorkerError
 from flodl.distributed.team.heartbeat import Heartbeat
 from flodl.distributed.team.joining import require_possible
 from flodl.distributed.team.parcel import LEFT_OUT, PARCEL, SETTINGS, TOO_LATE, pack
+from flodl.distributed.team.store_list import append
 from flodl.distributed.team.team import JOINED
 
 _GRACE: Final = 1.0  # seconds between the request to end and the kill
@@ -218,6 +219,16 @@ class TeamHandle:
         self.logs[rank] = self._run_dir / f"rank-{rank}.log"
         self._start(rank, len(in_use) + 1)
         return rank
+
+    def request(self, text: str) -> None:
+        """Ask all ranks for something; each reads the requests in the same order.
+
+        Raises:
+            TeamError: the training has ended.
+        """
+        if self._is_closed or self._results:
+            raise TeamError(f"the training has ended, so no rank reads the request {text!r}")
+        append(self._store, "request", text)
 
     def is_newcomer(self, rank: int) -> bool:
         """Return True for a rank that started later, and has not joined the others."""

@@ -44,8 +44,9 @@ from flodl.distributed.team.failures import (
     TooLateError,
 )
 from flodl.distributed.team.group import Group
-from flodl.distributed.team.heartbeat import Heartbeat, ask
+from flodl.distributed.team.heartbeat import Heartbeat
 from flodl.distributed.team.scope import Scope
+from flodl.distributed.team.store_list import append
 
 _POLL: Final = 0.002
 _INVITATION_POLL: Final = 0.02
@@ -224,6 +225,20 @@ class Team:
             if rank not in self.members and rank not in self._lost and self._may_come(rank)
         ]
 
+    def request(self, text: str) -> None:
+        """Ask all ranks for something; each reads it in the same order (`requests`)."""
+        append(self._store, "request", text)
+
+    def requests(self) -> tuple[str, ...]:
+        """Return the requests to all ranks so far, as far as this rank knows them."""
+        return self._heartbeat.requests
+
+    def requests_up_to(self, count: int) -> tuple[str, ...]:
+        """Return so many requests, of which another rank knows; it waits until this rank knows them too."""
+        while len(self.requests()) < count:
+            time.sleep(_POLL)
+        return self.requests()[:count]
+
     def admit(self, mark: int) -> None:
         """Let the ranks that ask join with the next collective, if all members admit them at the same mark.
 
@@ -245,7 +260,7 @@ class Team:
             TeamError: a member failed with an error.
         """
         self._store.set(f"device/{self.rank}", self.device)
-        ask(self._store, self.rank)
+        append(self._store, "want", str(self.rank))
         while not self.members:
             self.generation = self._await_invitation()
             prefix = f"g{self.generation}"

@@ -83,7 +83,7 @@
     const holder = at("controls"), key = usable.join();
     if (holder.dataset.key === key) return;
     holder.dataset.key = key;
-    const words = { save: "Save now", stop: "Stop", pause: "Pause or go on" };
+    const words = { save: "Save now", stop: "Stop", pause: "Pause or go on", evaluate: "Evaluate now" };
     holder.replaceChildren(...usable.map((action) => make("button", {
       type: "button",
       onclick: async (event) => {

@@ -84,8 +84,10 @@ class CadenceStep:
         agreed: why all ranks stop after the last window, empty if they do not.
         saves: whether all ranks save after the last window.
         joins: whether ranks ask to join, as all know after the last window.
+        asks: whether all know of requests, and nothing is under way.
         tells_all: False, because a rank is told the losses of its own batches alone.
         before: the parts of the ranks in an epoch that `begin` continues.
+        take_requests: returns the requests that all ranks know of.
     """
 
     def __init__(  # noqa: PLR0913  # each is one decision of the builder
@@ -108,9 +110,9 @@ class CadenceStep:
         self.next_save: Callable[[], float] = lambda: float("inf")
         self.agreed = ""
         self.saves: bool | None = False
-        self.joins = False
-        self.tells_all = False
+        self.joins = self.asks = self.tells_all = False
         self.before: tuple[RankShare, ...] = ()
+        self.take_requests = runner.take_requests
         self._local = local
         self._recipe = local.recipe
         self._runner = runner
@@ -125,8 +127,7 @@ class CadenceStep:
         self._weights = CommittedWeights(self._recipe.trained(), outer)
         self._buffers = RankBuffers(self._recipe.model)
         self._resumed: Mapping[str, Any] = {}
-        self._windows = 0
-        self._fruitless = 0
+        self._windows = self._fruitless = 0
         self._loss_sum, self._batches = 0.0, 0  # of the epoch, on all ranks, before a resume too
         self._counts: dict[int, int] = {}
         self._busy: dict[int, float] = {}
@@ -335,11 +336,8 @@ class _Epoch:
             ),
         )
         self._plan: WindowPlan | None = None
-        # Position, step and update of what is committed.
-        self._at = (training.position, training.step, training.update)
-        self._done = 0
-        self._loss = 0.0
-        self._trained = 0
+        self._at = (training.position, training.step, training.update)  # of what is committed
+        self._done, self._trained, self._loss = 0, 0, 0.0
         self._shares: dict[int, int] = {}  # batches of each rank in the last window
         self._made = RankWindow()  # of the last window that this rank trained
         self._given = RankWindow()  # of the window that is added up
@@ -568,11 +566,13 @@ class _Epoch:
         step = self._step
         self._has_wishes = self._under_way and any(row.wish for row in done.rows)
         if self._under_way:
-            step.agreed, step.saves, step.joins, self._under_way = "", False, False, False
+            self._under_way = step.saves = step.joins = step.asks = False
+            step.agreed = ""
             return
         told = [json.loads(text)["stop"] for _, text in sorted(done.notes.items()) if text]
         step.agreed = next((text for text in told if text), "")
         step.joins = any(row.wish & JOIN for row in done.rows)
+        step.asks = step._runner.asks
         late = any(row.wish & SAVE for row in done.rows)
         step.saves = late or self._training.step >= step.next_save()
 

@@ -27,9 +27,10 @@ from typing import Any, Final, NoReturn, final
 import torch
 from torch import Tensor
 
-from flodl.distributed.team.exact_runner import ClosedMixin, ExactRunner, ExactWork, Sums
+from flodl.distributed.team.exact_runner import ExactRunner, ExactWork, Sums
 from flodl.distributed.team.failures import DesyncError
 from flodl.distributed.team.joining import join, leave
+from flodl.distributed.team.lone_summer import ClosedMixin
 from flodl.distributed.team.place import Place
 from flodl.distributed.team.team import Team
 from flodl.errors import TrainingError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flodl.distributed.team.exact_runner import LoneSummer
+from flodl.distributed.team.lone_summer import LoneSummer
 from flodl.train.hooks import MetricsHook
 from flodl.train.outcome import RunHandle
 from flodl.train.sync.sharing import Sharing, threads, threads_for

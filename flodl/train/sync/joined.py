@@ -30,9 +30,10 @@ from flodl.distributed.team.team import Team
 from flodl.errors import DeviceError, RunError
 from flodl.runs.directory import RunDirectory
 from flodl.train.outcome import Interrupted, RunHandle
+from flodl.train.protocols import Asking
 from flodl.train.settings import chosen_device
 from flodl.train.signals import asked_to_end
-from flodl.train.state import EpochMetrics, TrainedState, WindowReport
+from flodl.train.state import EpochMetrics, EvaluationReport, TrainedState, WindowReport
 from flodl.train.sync.processes import require_equal_models
 from flodl.train.sync.sharing import threads, threads_for
 
@@ -133,12 +134,14 @@ def _train(
     )
     sharing = own.sharing(runner)
     teller = FirstRankTeller(order, sharing.is_first)
+    runner.listen = teller.requests
     with threads(None if order.exact is None else threads_for(order.exact)):
         trainer = own.trainer(device, sharing)
         require_equal_models(runner, trainer.model)
         trainer.on("epoch", teller)
         if monitor is not None:
             trainer.on("window", teller.window)
+            trainer.on("evaluation", teller.evaluation)
         state = own.fit(trainer)
     runner.part()
     teller.end(state)
@@ -216,6 +219,18 @@ class FirstRankTeller:
         del training
         if self._monitor is not None and self._is_first():
             self._monitor.record(report.step, report.numbers())
+
+    def requests(self) -> tuple[str, ...]:
+        """Return what the page of the first rank is asked for."""
+        asked: object = self._monitor
+        return asked.requests() if isinstance(asked, Asking) and self._is_first() else ()
+
+    def evaluation(self, training: Any, report: EvaluationReport) -> None:
+        """Tell of an evaluation on request."""
+        del training
+        if self._monitor is not None and self._is_first():
+            self._monitor.record(report.step, report.scalars)
+            self._monitor.event("evaluation", str(report))
 
     def end(self, state: TrainedState) -> None:
         """Tell of the end."""

@@ -27,8 +27,9 @@ from flodl.distributed.team.team import Team
 from flodl.runs.directory import RunDirectory
 from flodl.train.outcome import Interrupted, RunHandle
 from flodl.train.progress import progress_for
+from flodl.train.protocols import Asking
 from flodl.train.signals import Signals
-from flodl.train.state import EpochMetrics, TrainedState, WindowReport
+from flodl.train.state import EpochMetrics, EvaluationReport, TrainedState, WindowReport
 from flodl.train.sync.sharing import threads, threads_for
 from flodl.train.sync.telling import Teller, Told
 
@@ -113,6 +114,7 @@ def train_rank(
             require_equal_models(runner, trainer.model)
         teller = Teller(Path(told), sharing.is_first)
         trainer.on("epoch", teller.epoch)
+        trainer.on("evaluation", teller.evaluation)
         if tells_windows:
             trainer.on("window", teller.window)
         state = order.fit(trainer)
@@ -160,6 +162,7 @@ class RunningTeam:
         self._held = held
         self._states = dict.fromkeys(handle.logs, RankState.RUNNING)
         self._newcomers: set[int] = set()  # ranks that started later, and have not joined
+        self._evaluations: list[EvaluationReport] = []
         self._monitor: MonitorLike | None = order.parts.get("monitor")
         wanted = order.settings.get("progress")
         self._progress = progress_for(self._monitor is None if wanted is None else wanted)
@@ -189,11 +192,41 @@ class RunningTeam:
             if isinstance(told, WindowReport):
                 if self._monitor is not None:
                     self._monitor.record(told.step, told.numbers())
-                continue
-            found.append(told)
-            self._tell(told)
+            elif isinstance(told, EvaluationReport):
+                self._tell_evaluation(told)
+            else:
+                found.append(told)
+                self._tell(told)
         self._look_at_ranks()
+        self._pass_requests_on()
         return found
+
+    def request(self, text: str) -> None:
+        """Ask all ranks for something.
+
+        Raises:
+            TeamError: the training has ended.
+        """
+        self._handle.request(text)
+
+    def evaluations(self) -> list[EvaluationReport]:
+        """Return the evaluations on request that were told of so far."""
+        return list(self._evaluations)
+
+    def _pass_requests_on(self) -> None:
+        """Ask the ranks for what the page of the monitor is asked for."""
+        asked: object = self._monitor
+        if isinstance(asked, Asking):
+            for text in asked.requests():
+                # A button that is pressed at the end comes too late.
+                with contextlib.suppress(TeamError):
+                    self._handle.request(text)
+
+    def _tell_evaluation(self, report: EvaluationReport) -> None:
+        self._evaluations.append(report)
+        self._note(str(report), "evaluation")
+        if self._monitor is not None:
+            self._monitor.record(report.step, report.scalars)
 
     def _look_at_ranks(self) -> None:
         """Tell of ranks that died or were left out since the last look."""
@@ -231,10 +264,10 @@ class RunningTeam:
         alive = [rank for rank, state in self._states.items() if state not in ended]
         return len(set(alive) - self._newcomers)
 
-    def _note(self, line: str) -> None:
+    def _note(self, line: str, kind: str = "rank") -> None:
         self._progress.note(line)
         if self._monitor is not None:
-            self._monitor.event("rank", line)
+            self._monitor.event(kind, line)
 
     def join(self) -> tuple[TrainedState, list[EpochMetrics]]:
         """Wait for the end; return the state and the epochs that were not returned yet.

@@ -1,4 +1,4 @@
-"""Lines of a file in which ranks tell the process that began their training of windows and epochs.
+"""Lines of a file in which ranks tell the process that began their training of windows, epochs, evaluations.
 
 The first rank that is alive writes them. Example: rank 0 dies after the second window of an epoch.
 
@@ -15,7 +15,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, final
 
-from flodl.train.state import EpochMetrics, WindowReport, metrics_of, report_of
+from flodl.train.state import (
+    EpochMetrics,
+    EvaluationReport,
+    WindowReport,
+    metrics_of,
+    report_of,
+)
 
 
 @final
@@ -41,6 +47,11 @@ class Teller:
         del training
         self._append("window", asdict(report))
 
+    def evaluation(self, training: Any, report: EvaluationReport) -> None:
+        """Append an evaluation on request."""
+        del training
+        self._append("evaluation", asdict(report))
+
     def _append(self, kind: str, value: Mapping[str, Any]) -> None:
         if self._is_first():
             with self._path.open("ab", buffering=0) as file:
@@ -58,9 +69,10 @@ class Told:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._read = 0  # bytes
-        self._epoch = self._step = -1  # the last ones: a rank that follows may tell them again
+        # The last ones: a rank that follows may tell them again.
+        self._epoch = self._step = self._evaluated = -1
 
-    def new(self) -> Iterator[EpochMetrics | WindowReport]:
+    def new(self) -> Iterator[EpochMetrics | WindowReport | EvaluationReport]:
         """Return what was told since the last call."""
         if not self._path.exists():
             return
@@ -76,6 +88,12 @@ class Told:
                 if report.step > self._step:
                     self._step = report.step
                     yield report
+                continue
+            if "evaluation" in told:
+                evaluated = EvaluationReport(**told["evaluation"])
+                if evaluated.step > self._evaluated:
+                    self._evaluated = evaluated.step
+                    yield evaluated
                 continue
             metrics = metrics_of(told["epoch"])
             if metrics.epoch > self._epoch:

@@ -106,6 +106,15 @@ class WindowStep:
         report(self.decision)
 
     @property
+    def asks(self) -> bool:
+        """Whether all ranks know of requests that they did not take."""
+        return self._summer.asks
+
+    def take_requests(self) -> tuple[str, ...]:
+        """Return these requests."""
+        return self._summer.take_requests()
+
+    @property
     def at_boundary(self) -> bool:
         """Whether no update is unfinished."""
         return self._position == 0

@@ -24,17 +24,19 @@ NUMBERS = st.floats(0.0, 1e6)
         drift=NUMBERS,
         loss=st.none() | st.floats(allow_nan=False),
         crc=st.integers(0, 2**53 - 1),
+        wish=st.integers(0, 15),
+        asked=st.integers(0, 10**6),
     )
 )
 def test_row_survives_the_trip_as_numbers(row):
     numbers = row.to_numbers()
-    assert len(numbers) == 11
+    assert len(numbers) == 12
     assert all(type(number) is float for number in numbers)
     assert ControlRow.from_numbers(numbers) == row
 
 
 def test_row_of_another_length_is_refused():
-    with pytest.raises(ValueError, match="a control row has 11 numbers, not 9"):
+    with pytest.raises(ValueError, match="a control row has 12 numbers, not 9"):
         ControlRow.from_numbers([0.0] * 9)
 
 

@@ -1,6 +1,7 @@
 """What a training tells while it runs: lines of progress, a monitor, and clicks on its page."""
 
 import io
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from flodl import (
     Monitor,
     RunDirectory,
     Trainer,
+    record_scalar,
 )
 from flodl.monitor.store.storage import open_reader
 from flodl.train.progress import Plain, progress_for
@@ -145,3 +147,29 @@ def test_trainer_run_on_disk_has_its_hyper_parameters(tmp_path):
     metadata = open_reader(tmp_path / "run").run.metadata
     assert metadata["training"]["lr"] == 0.02
     assert metadata["parameters"]["total"] == 31
+
+
+def noisy(model, batch):
+    record_scalar("own", 1.0)
+    return train_step(model, batch) + torch.rand(())
+
+
+def test_evaluation_on_request_leaves_the_numbers_of_the_training_alone():
+    def trained(page):
+        made = builder().num_epochs(2).flush_every(1).monitor(page).evaluate(BATCHES, noisy)
+        return made.on("evaluation", lambda _, report: reports.append(report)).run().join()
+
+    reports = []
+    plain = trained(Page())
+    page = Page((), ("evaluate",), (), (), ("evaluate", "pause"), (), ("evaluate",))
+    state = trained(page)
+    assert [each.step for each in reports] == [2, 5, 5]
+    assert state.history == tuple(
+        replace(each, seconds=same.seconds)
+        for each, same in zip(plain.history, state.history, strict=True)
+    )
+    for name, value in plain.state_dict().items():
+        assert torch.equal(value, state.state_dict()[name])
+    assert [line for line in state.notices if "evaluated" in line] == list(map(str, reports))
+    assert set(reports[0].scalars) == {"val_loss", "val_own"}
+    assert page.told.count(("record", 2, reports[0].scalars)) == 1

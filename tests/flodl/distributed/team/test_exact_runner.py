@@ -8,7 +8,8 @@ import torch
 from torch.distributed import TCPStore
 
 from flodl.distributed.team import PeerLostError, Team, launch
-from flodl.distributed.team.exact_runner import ExactRunner, ExactWork, LoneSummer
+from flodl.distributed.team.exact_runner import ExactRunner, ExactWork
+from flodl.distributed.team.lone_summer import LoneSummer
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
 

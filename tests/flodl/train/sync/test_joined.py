@@ -183,6 +183,19 @@ def test_teller_tells_monitor_and_callbacks_on_the_first_rank_only():
         assert told == [3, metrics, "finish", "flush"]
 
 
+@pytest.mark.slow
+def test_requests_of_a_page_reach_all_ranks_under_torchrun(tmp_path):
+    done = torchrun("--nproc-per-node", 2, SCRIPT, tmp_path, "page", 4000)
+    assert done.returncode == 0, done.stderr
+    (event,) = (tmp_path / "events").read_text().splitlines()
+    assert event.startswith("evaluation of rank 0: evaluated at step ")
+    assert len(set(digests(tmp_path).values())) == 1
+    (reason,) = {path.read_text() for path in tmp_path.glob("reason-*")}
+    assert reason == "a request on the page of the monitor"
+    steps = [each.step for each in RunDirectory.open(tmp_path / "run").checkpoints.entries()]
+    assert any(step % 20 for step in steps)
+
+
 @pytest.mark.parametrize(
     ("error", "has_failed", "status", "calls"),
     [

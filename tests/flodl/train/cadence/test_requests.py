@@ -1,0 +1,76 @@
+"""Requests to a training by averages: optimizer states are equal on all ranks when a request is served."""
+
+import os
+import signal
+import time
+
+import pytest
+from torch import nn
+
+from flodl import RunDirectory
+from tests.flodl.train.cadence import window_jobs
+from tests.flodl.train.cadence.test_cadence_training import (
+    require_each_batch_once,
+    require_equal_ends,
+)
+from tests.flodl.train.cadence.window_jobs import Acting, builder, data, overlapped
+
+pytestmark = [pytest.mark.slow, pytest.mark.torch]
+EPOCHS = 8
+
+
+def uncounted_loss(model, batch):
+    inputs, wanted, _ = batch
+    return nn.functional.mse_loss(model.body(inputs), wanted)
+
+
+def begun(folder, policy, **acts):
+    if policy == "async":
+        made = overlapped(folder, 2, train=Acting(folder, acts, seconds=0.01), epochs=EPOCHS)
+    else:
+        made = builder(folder, 2, train=Acting(folder, acts, seconds=0.01), epochs=EPOCHS)
+    made.evaluate(data(), uncounted_loss, every=EPOCHS)
+    return made.run_dir(folder / "run").checkpoints(keep_last=99)
+
+
+def wait_for(found, count=1):
+    end = time.monotonic() + 60
+    while len(found()) < count:
+        assert time.monotonic() < end, f"{found()} after 60 s, and {count} were expected"
+        time.sleep(0.05)
+    return found()
+
+
+def saved(folder):
+    return RunDirectory.open(folder / "run").checkpoints.entries()
+
+
+@pytest.mark.parametrize("policy", ["cadence", "async"])
+def test_requests_are_served_and_each_batch_is_there_once(tmp_path, policy):
+    handle = begun(tmp_path, policy).run()
+    handle.request_checkpoint()
+    handle.request_eval()
+    (report,) = wait_for(handle.evaluations)
+    first = saved(tmp_path)[0]
+    assert first.step == report.step
+    assert report.step % window_jobs.BATCHES  # within an epoch
+    state = handle.join()
+    require_each_batch_once(state, EPOCHS)
+    require_equal_ends(tmp_path, range(2))
+    resumed = (
+        builder(tmp_path, 3, epochs=EPOCHS).policy(policy).resume(str(first.path)).run().join()
+    )
+    require_each_batch_once(resumed, EPOCHS)
+
+
+@pytest.mark.parametrize("policy", ["cadence", "async"])
+def test_request_is_served_although_the_first_rank_dies(tmp_path, policy):
+    handle = begun(tmp_path, policy).run()
+    handle.request_eval()
+    wait_for(handle.evaluations)
+    handle.request_eval()
+    os.kill(handle.pids()[0], signal.SIGKILL)
+    wait_for(handle.evaluations, 2)
+    require_each_batch_once(handle.join(), EPOCHS)
+    assert len(handle.evaluations()) == 2
+    require_equal_ends(tmp_path, [1])
