@@ -37,6 +37,9 @@ class ModelConfig:
     width: int = 64
     blocks: int = 3
     dropout: float = 0.1
+{%- if with_hf %}
+    pretrained: str = ""
+{%- endif %}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,10 +24,7 @@ def train_step(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def fit(config: Config, folder: Path, *, resume: bool = False) -> TrainedState:
-    """Train to the last epoch; all of the run is in its folder.
-
-    With `resume` the run in the folder is continued, bit for bit as if it had never stopped.
-    """
+    """Train to the last epoch; with `resume`, continue the run in the folder, bit for bit."""
     settings = config.train
     trainer = (
         Trainer.builder(
