@@ -349,3 +349,25 @@ def test_diff_with_a_summary_or_without_a_file_is_a_mistake(fdl, folder):
     assert done.returncode == 2
     done = fdl("graph", "--diff", "gone.py:Plain", "model.py:Plain")
     assert (done.returncode, "there is no file gone.py" in done.stderr) == (4, True)
+
+
+def test_graph_page_holds_the_values_that_weights_chooses(fdl, folder):
+    (folder / "large.py").write_text(
+        "from torch import nn\n\n"
+        "class Large(nn.Sequential):\n"
+        "    def __init__(self):\n"
+        "        super().__init__(nn.Linear(600, 600))\n"
+    )
+    held = {}
+    for weights in ("none", "small", "all"):
+        done = fdl("graph", "large.py:Large", "--html", f"{weights}.html", "--weights", weights)
+        assert done.returncode == 0, done.stderr
+        page = (folder / f"{weights}.html").read_text()
+        held[weights] = page.count('id="fd-values-')
+        assert ("1.4 MiB of values are left out: --weights all" in page) == (weights != "all")
+    assert held == {"none": 0, "small": 1, "all": 2}
+    done = fdl("graph", "large.py:Large", "--html", "default.html")
+    assert (folder / "default.html").read_text().count('id="fd-values-') == 1
+    done = fdl("graph", "large.py:Large", "--svg", "a.svg", "--weights", "all")
+    assert done.returncode == 2
+    assert "--html FILE --weights all" in done.stderr
