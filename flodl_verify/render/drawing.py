@@ -112,12 +112,13 @@ def _shaped_if_possible(module: nn.Module, arguments: Arguments) -> Part:
 
 
 def _values(subject: Subject) -> str:
-    """Return a table of the values by name, with the shapes of a call on a copy."""
+    """Return a table of the values by name, with shapes and lines as far as a call on a copy shows them."""
     args, kwargs = subject.arguments or ((), {})
     twin = twin_of(subject.graph)
     with torch.random.fork_rng():
         named = view(twin).names("**", *args, **kwargs)
-    rows = [("value", "shape", "line")]
+    has_lines = any(each.line for each in named)
+    rows = [("value", "shape", "line" if has_lines else "")]
     rows += [(each.name, each.shape, each.line.rpartition(os.sep)[2]) for each in named]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     lines = (

@@ -305,12 +305,26 @@ def test_values_are_listed_with_shape_and_line(fdl, folder):
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     assert rows[0] == ["value", "shape", "line"]
-    assert ["blocks.0.lin", "2x4", "float32"] in rows
+    assert ["blocks.0.lin", "2x4", "float32", "model.py:12"] in rows
     (x,) = [row for row in rows if row[0] == "x[1]"]
     assert x[1:3] == ["2x4", "float32"]
     assert x[3] == "model.py:21"
     plain = fdl("graph", "model.py:Plain", "--values").stdout
-    assert [line.split()[0] for line in plain.splitlines()] == ["value", "lin"]
+    assert [line.split() for line in plain.splitlines()] == [
+        ["value", "shape", "line"],
+        ["lin", "2x2", "float32", "model.py:30"],
+    ]
+
+
+def test_values_whose_lines_are_unknown_have_no_column_of_lines(fdl, folder):
+    (folder / "chain.py").write_text(
+        "from torch import nn\n\nnet = nn.Sequential(nn.Linear(4, 2), nn.ReLU())\n"
+    )
+    done = fdl("graph", "chain.py:net", "--values")
+    assert done.returncode == 0, done.stderr
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["value", "shape"], ["0", "2x2", "float32"], ["1", "2x2", "float32"],
+    ]  # fmt: skip
 
 
 def test_diff_of_two_files_names_and_draws_what_changed(fdl, folder):

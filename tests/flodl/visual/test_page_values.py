@@ -171,7 +171,7 @@ def test_page_values_of_each_dtype_are_shown_and_saved_exactly(page, tmp_path, d
 
 
 @pytest.mark.parametrize(
-    "shape", [(), (1,), (7,), (0,), (2, 0, 3), (2, 3, 4, 5), (123456,)], ids=str
+    "shape", [(), (1,), (7,), (0,), (2, 0, 3), (2, 3, 4, 5), (123456,), (1,) * 15], ids=str
 )
 def test_page_values_of_each_shape_are_saved_as_numpy_saves_them(page, tmp_path, shape):
     tensor = torch.randn(shape)
