@@ -120,7 +120,7 @@ def _called_outputs(
     calls = (
         (joined(path, node.target), str(node.site))
         for node in spec.nodes
-        if node.kind == "module" and node.site is not NOWHERE
+        if node.kind == "module" and node.site != NOWHERE
     )
     return {name: replace(found[name], line=line) for name, line in calls if name in found}
 
