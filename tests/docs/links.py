@@ -25,6 +25,7 @@ MADE = (
     "reference/options",
     "reference/schemas",
     "project/changelog",
+    "benchmarks/results",
 )
 
 
