@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from docs._build.api_pages import write_api_pages
+from docs._build.api_pages import write_api_pages, write_llms_texts
 from docs._build.error_pages import write_error_pages
+from docs._build.option_pages import write_option_page
 from docs._build.reason_pages import write_reason_pages
+from docs._build.result_pages import write_result_page
 from docs._build.running import ROOT
 from docs._build.schema_pages import write_schema_pages
 from docs._build.staging import stage
@@ -22,6 +24,10 @@ def prepare(folder: Path) -> Path:
     write_reason_pages(staged / "reference")
     write_error_pages(staged / "reference")
     write_schema_pages(staged / "reference")
+    write_option_page(staged / "reference")
+    write_result_page(staged / "benchmarks")
+    write_llms_texts(staged)
+    shutil.copy(ROOT / "CHANGELOG.md", staged / "project" / "changelog.md")
     return staged
 
 

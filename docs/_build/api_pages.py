@@ -24,6 +24,14 @@ def write_api_pages(target: Path) -> None:
     (target / "index.md").write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
 
 
+def write_llms_texts(target: Path) -> None:
+    """Write `llms.txt` and `llms-full.txt`, which language models look for beside the first page."""
+    for name in ("llms", "llms-full"):
+        command = [sys.executable, "-m", "fdl_cli", "api-ref", f"--{name}"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        (target / f"{name}.txt").write_text(done.stdout, encoding="utf-8")
+
+
 HEAD: Final = """# API reference
 
 All public names of `flodl`, by purpose. [`fdl api-ref NAME`](../api-ref.md) prints the same text in a terminal.

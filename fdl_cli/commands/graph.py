@@ -21,6 +21,7 @@ from flodl_verify.render.protocol import (
     ModelRow,
     Request,
     Response,
+    Weights,
     read_response,
     write_request,
 )
@@ -44,6 +45,7 @@ class GraphOptions:
     depth: int
     fold: bool | None
     direction: Direction
+    weights: Weights | None
     force: bool
     timeout_s: float
     python: Path | None
@@ -196,6 +198,13 @@ def parse(
     direction: Annotated[
         Direction, typer.Option("--direction", help="The way from inputs to outputs.")
     ] = "down",
+    weights: Annotated[
+        Weights | None,
+        typer.Option(
+            "--weights",
+            help="The tensors whose values --html holds: none, small (1 MiB together), all (128 MiB).",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     timeout: Annotated[
         float, typer.Option("--timeout", min=1, help="Seconds to import and run the model.")
@@ -220,6 +229,7 @@ def parse(
         depth=depth,
         fold=fold,
         direction=direction,
+        weights=weights,
         force=force,
         timeout_s=timeout,
         python=python,
@@ -239,6 +249,7 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
     from fdl_cli.errors import ConflictError, OperationFailedError
     from fdl_cli.system.user_python import require_torch, user_python
 
+    _require_page_for_weights(options)
     file, name = _split(context, options.model, draws=_asks_for_more_than_text(options))
     targets = {form: context.cwd / path for form, path in options.files.items()}
     for path in targets.values():
@@ -280,6 +291,17 @@ def run(context: Context, options: GraphOptions) -> CommandResult[GraphData]:
         ok=not differs,
         exit_code=OperationFailedError.exit_code if differs else 0,
     )
+
+
+def _require_page_for_weights(options: GraphOptions) -> None:
+    from fdl_cli.errors import UsageError
+
+    if options.weights is not None and "html" not in options.files:
+        raise UsageError(
+            error_id="graph-usage",
+            message="--weights chooses the values that a page holds, and no page is written",
+            hint=f"write one with --html FILE --weights {options.weights}, or leave --weights out",
+        )
 
 
 def _printed(options: GraphOptions) -> tuple[Format, ...]:
@@ -407,6 +429,7 @@ def _ask_child(
         depth=options.depth,
         fold=options.fold,
         direction=options.direction,
+        weights=options.weights or "small",
         before=before,
     )
     with tempfile.TemporaryDirectory(prefix="fdl-graph-") as folder:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from flodl.inspect.comparison import ModelDiff
+    from flodl.inspect.facts.tensor_values import Weights
     from flodl.inspect.heat import Measure
     from flodl.observe.profile import Profile, ProfileStats
     from flodl.observe.trend import Trend
@@ -167,11 +168,14 @@ class PictureMixin(AbstractViewer):
         depth: int = 0,
         fold: bool | None = None,
         direction: Direction = "down",
+        weights: Weights = "small",
     ) -> str:
-        """Return a page in which nested graphs open and close."""
+        """Return a page in which nested graphs open and close; `weights` are `none`, `small` or `all`."""
         from flodl.inspect import pictures
 
-        return pictures.html(self._viewed, path, depth=depth, fold=fold, direction=direction)
+        return pictures.html(
+            self._viewed, path, depth=depth, fold=fold, direction=direction, weights=weights
+        )
 
     def mermaid(
         self, *, depth: int = 0, fold: bool | None = None, direction: Direction = "down"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from flodl.inspect.facts.tensor_values import Weights
     from flodl.inspect.heat import Measure
     from flodl.inspect.observation import Kind
     from flodl.visual.assemble import Direction
@@ -93,6 +94,7 @@ def html(
     depth: int = 0,
     fold: bool | None = None,
     direction: Direction = "down",
+    weights: Weights = "small",
 ) -> str:
     """Return the picture of a graph as a page in which nested graphs open and close.
 
@@ -102,17 +104,15 @@ def html(
         depth: the levels of nested graphs that are open at first.
         fold: whether repeated blocks are drawn once; by the size of the graph if not given.
         direction: the way from inputs to outputs, `down` or `right`.
+        weights: whose values the page holds: those of no tensor with `none`, of the smallest ones up to 1 MiB
+            together with `small`, and up to 128 MiB together with `all`.
 
     Raises:
-        ValueError: there is no such direction.
+        ValueError: there is no such direction, or no such choice of tensors.
         GraphError: the module is no graph, or its flow has not been recorded yet.
     """
-    return _kept(
-        html_text(
-            detailed(module, part_of(module)), View(fold=fold, depth=depth, direction=direction)
-        ),
-        path,
-    )
+    look = View(fold=fold, depth=depth, direction=direction)
+    return _kept(html_text(detailed(module, part_of(module), weights), look), path)
 
 
 def mermaid(

@@ -230,6 +230,7 @@ def _box(sketch: _Sketch, index: int, depth: int, copies: Sequence[int] = ()) ->
         note=_note(part, node),
         facts=_facts(part, node, heat),
         tensors=part.tensors.get(subject_of(node), ()),
+        values=part.values.get(subject_of(node), {}),
         times=len(copies) + 1,
         heat=None if heat is None else _share(heat.amount, sketch.hottest),
         cost="" if heat is None else heat.text,

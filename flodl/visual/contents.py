@@ -118,6 +118,7 @@ class _Inside:
             details=self.part.details,
             lambdas=self.part.lambdas,
             tensors=self.part.tensors,
+            values=self.part.values,
             heat={
                 each.index: self.part.stages[each.target]
                 for each in self.nodes

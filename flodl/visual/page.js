@@ -180,6 +180,18 @@
   const told = (list, facts) => {
     for (const [word, text] of facts) entry(list, word, word === "documentation" ? link(text) : text);
   };
+  // Buttons show all values of a tensor and save them; a page without them says which option holds them.
+  const tellTensors = (list, rows) => {
+    panel.classList.remove("fd-wide");
+    for (const [name, text, values] of rows) {
+      entry(list, name, text, ...(values ? fdTensors(name, values, widen) : []));
+    }
+  };
+  // The panel takes some of the picture, which must not hide the step that it is about.
+  const widen = () => {
+    panel.classList.toggle("fd-wide", panel.querySelector(".fd-grid") !== null);
+    if (chosen) bring(chosen.scene.boxes[chosen.index]);
+  };
   const steps = (scene, list, word, found) => {
     const links = [...new Set(found)].flatMap((index) => {
       const box = scene.boxes[index], button = element("button", titleOf(box));
@@ -194,7 +206,7 @@
     panel.querySelector("h2").textContent = box.name;
     list.replaceChildren();
     told(list, box.facts);
-    told(list, box.tensors);
+    tellTensors(list, box.tensors);
     steps(scene, list, "reads", scene.ways.filter((way) => way[way.length - 1] === index).map((way) => way[0]));
     steps(scene, list, "read by", scene.ways.filter((way) => way[0] === index).map((way) => way[way.length - 1]));
     panel.hidden = false;
@@ -206,7 +218,7 @@
     panel.querySelector("h2").textContent = document.title;
     list.replaceChildren();
     told(list, scenes[0].facts);
-    told(list, scenes[0].tensors);
+    tellTensors(list, scenes[0].tensors);
     save[0].addEventListener("click", () => keep(new Blob([still()[0]], { type: "image/svg+xml" }), "svg"));
     save[1].addEventListener("click", savePng);
     entry(list, "save the picture as it is open now", ...save);
@@ -270,11 +282,7 @@
       + `${new XMLSerializer().serializeToString(copy)}</svg>`;
     return [text, width, height];
   };
-  const keep = (blob, ending) => {
-    const url = URL.createObjectURL(blob);
-    Object.assign(document.createElement("a"), { href: url, download: `${document.title}.${ending}` }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 10000);
-  };
+  const keep = (blob, ending) => fdKeep(blob, `${document.title}.${ending}`);
   const savePng = async () => {
     const [text, width, height] = still(), image = new Image(), canvas = document.createElement("canvas");
     // An image has no reader whose theme it could follow, so it gets that of the page.

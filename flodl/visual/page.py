@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 from flodl.visual.assemble import View, assemble
 from flodl.visual.layout import PADDING, TITLE_SIZE, closed_size, header_text, lay_out, times_text
@@ -16,8 +16,10 @@ from flodl.visual.theme import style_sheet
 from flodl.visual.wording import shortened, text_width
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flodl.visual.layout import Drawing, Placed
-    from flodl.visual.part import Part
+    from flodl.visual.part import Part, TensorValues
     from flodl.visual.scene import Box
 
 _PAGE_STYLE = (
@@ -37,6 +39,16 @@ _PAGE_STYLE = (
     "#fd-panel dd button{margin:2px 4px 2px 0;text-align:left}"
     "@media (max-width:700px){#fd-stage{flex-direction:column}"
     "#fd-panel{width:auto;max-height:45%;border-left:0;border-top:1px solid #d5dae0}}"
+    "#fd-panel.fd-wide{width:min(660px,62%)}"
+    ".fd-grid{position:relative;overflow:auto;height:340px;margin:4px 0;border:1px solid #848e98;"
+    "border-radius:6px;font:12px/20px ui-monospace,Menlo,Consolas,'Liberation Mono',monospace}"
+    ".fd-grid table{position:sticky;top:0;left:0;border-collapse:collapse;table-layout:fixed}"
+    ".fd-grid th,.fd-grid td{height:20px;padding:0 6px;box-sizing:border-box;text-align:right;"
+    "white-space:nowrap;overflow-wrap:normal}.fd-grid th{font-weight:400;color:#59636e}"
+    ".fd-grid tbody tr:nth-child(even){background:#f1f4f8}"
+    ".fd-go{display:flex;flex-wrap:wrap;gap:8px;align-items:center}"
+    ".fd-go input{width:130px;box-sizing:border-box}"
+    "@media (max-width:700px){#fd-panel.fd-wide{width:auto;max-height:70%}.fd-grid{height:240px}}"
     "#fd-panel dd small{margin-right:8px}#fd-panel a{color:#1d5fbf}"
     "button[aria-pressed=true]{background:#e2e9fb;color:#1b1f24}"
     ".fd-w{fill:none;stroke:transparent;stroke-width:12;cursor:pointer}"
@@ -44,7 +56,8 @@ _PAGE_STYLE = (
     ".fd-step:focus-visible>.fd-s,.fd-s:focus-visible,.fd-on>.fd-s{stroke-width:3}"
     ".fd-dim>*:not(g){opacity:.18}"
     "@media (prefers-color-scheme:dark){body{background:#0f1317;color:#e8ecf0}"
-    "header,#fd-panel{border-color:#333b44}#fd-panel dt{color:#a5b0bb}#fd-panel a{color:#8fb0f5}}"
+    "header,#fd-panel{border-color:#333b44}#fd-panel dt,.fd-grid th{color:#a5b0bb}"
+    ".fd-grid tbody tr:nth-child(even){background:#1a2027}#fd-panel a{color:#8fb0f5}}"
 )
 
 
@@ -58,7 +71,8 @@ def html_text(part: Part, view: View | None = None) -> str:
     view = view or View()
     drawing = lay_out(assemble(part, view), view.direction)
     scenes: list[dict[str, Any]] = []
-    _scene(drawing, scenes)
+    held = _HeldValues()
+    _scene(drawing, scenes, held)
     outputs = [
         ("output", text)
         for box in drawing.scene.boxes
@@ -67,7 +81,7 @@ def html_text(part: Part, view: View | None = None) -> str:
         if word == "output"
     ]
     scenes[0]["facts"] = (*part.details.get("", ()), *outputs)
-    scenes[0]["tensors"] = part.tensors.get("", ())
+    scenes[0]["tensors"] = held.rows(part.tensors.get("", ()), part.values.get("", {}))
     # "<" cannot end the script element early when it is written as an escape.
     data = json.dumps(scenes, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     title = escape(drawing.scene.title)
@@ -95,6 +109,7 @@ def html_text(part: Part, view: View | None = None) -> str:
                 "</aside></div>"
             ),
             f'<script type="application/json" id="fd-data">{data}</script>',
+            *held.elements(),
             f"<script>{_script()}</script></body></html>",
             "",
         )
@@ -108,10 +123,47 @@ def _legend(text: str) -> str:
 
 @cache
 def _script() -> str:
-    return (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
+    folder = Path(__file__).parent
+    files = (folder / "tensors.js", folder / "page.js")
+    return "\n".join(each.read_text(encoding="utf-8") for each in files)
 
 
-def _scene(drawing: Drawing, scenes: list[dict[str, Any]]) -> int:
+@final
+class _HeldValues:
+    """The values of tensors in a page: an element each, which is read when its values are looked at."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._texts: list[str] = []
+
+    def rows(
+        self, tensors: tuple[tuple[str, str], ...], values: Mapping[str, TensorValues]
+    ) -> list[tuple[Any, ...]]:
+        """Return name, text and values of each tensor for the data of the page."""
+        return [
+            (name, text, self._row(values[name])) if name in values else (name, text)
+            for name, text in tensors
+        ]
+
+    def elements(self) -> tuple[str, ...]:
+        """Return the elements that hold the values."""
+        return tuple(
+            f'<script type="text/plain" id="fd-values-{number}">{text}</script>'
+            for number, text in enumerate(self._texts)
+        )
+
+    def _row(self, values: TensorValues) -> dict[str, Any]:
+        if values.left_out:
+            return {"left": values.left_out}
+        # Tied tensors have one text.
+        number = self._numbers.setdefault(id(values.data), len(self._texts))
+        if number == len(self._texts):
+            self._texts.append(values.data)
+        found = {"name": values.name, "shape": values.shape, "dtype": values.dtype}
+        return {**found, "packed": values.packed, "table": values.table, "number": number}
+
+
+def _scene(drawing: Drawing, scenes: list[dict[str, Any]], held: _HeldValues) -> int:
     """Add a drawing and everything inside it to the scenes of a page; return its number."""
     number = len(scenes)
     scenes.append({})
@@ -119,7 +171,7 @@ def _scene(drawing: Drawing, scenes: list[dict[str, Any]]) -> int:
     bottoms = [top + height for top, height in zip(drawing.tops, drawing.heights, strict=True)]
     scenes[number] = {
         "right": drawing.is_right,
-        "boxes": [_box(drawing, placed, scenes) for placed in drawing.boxes],
+        "boxes": [_box(drawing, placed, scenes, held) for placed in drawing.boxes],
         "rows": drawing.rows,
         "centres": drawing.centres,
         "gaps": [round(top - end, 1) for top, end in zip(following, bottoms, strict=True)],
@@ -133,7 +185,9 @@ def _scene(drawing: Drawing, scenes: list[dict[str, Any]]) -> int:
     return number
 
 
-def _box(drawing: Drawing, placed: Placed, scenes: list[dict[str, Any]]) -> dict[str, Any]:
+def _box(
+    drawing: Drawing, placed: Placed, scenes: list[dict[str, Any]], held: _HeldValues
+) -> dict[str, Any]:
     box = placed.box
     width, height = closed_size(box)
     path = next((text.removeprefix("self.") for word, text in box.facts if word == "path"), "")
@@ -146,7 +200,7 @@ def _box(drawing: Drawing, placed: Placed, scenes: list[dict[str, Any]]) -> dict
         "text": words.lower(),
         "name": f"{box.title}{times_text(box)}",
         "full": _full(box),
-        "tensors": box.tensors,
+        "tensors": held.rows(box.tensors, box.values),
         "facts": box.facts or ([("step", box.note)] if box.note else []),
         "title": header,
         "header": round(text_width(header, TITLE_SIZE) + 2 * PADDING + 20),
@@ -154,7 +208,7 @@ def _box(drawing: Drawing, placed: Placed, scenes: list[dict[str, Any]]) -> dict
         "h": height,
         "base": drawing.across(placed)[1],
         "open": box.is_open,
-        "inner": _scene(placed.inner, scenes) if placed.inner is not None else -1,
+        "inner": _scene(placed.inner, scenes, held) if placed.inner is not None else -1,
     }
 
 

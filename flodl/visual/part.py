@@ -20,6 +20,30 @@ class Heat:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TensorValues:
+    """All values of a tensor, as a page holds them, or why it does not.
+
+    Attributes:
+        name: the full name of the tensor in its model.
+        shape: its shape.
+        dtype: its dtype, such as `float32`.
+        data: the bytes of its values, in order and little-endian, as base64.
+        packed: whether these bytes are deflated.
+        table: the 256 values of a dtype of one byte that browsers do not know, as float32 in base64.
+        left_out: why the values are not here; empty if they are.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    data: str = ""
+    packed: bool = False
+    table: str = ""
+    left_out: str = ""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """One graph to draw, with the graphs nested in it.
 
@@ -38,6 +62,7 @@ class Part:
             graph empty, and of functions by `details_key`; only pages show them.
         tensors: names of the tensors of modules with type, shape and values, by dotted path; only pages
             show them.
+        values: the values of those tensors, by the same paths and names.
         heat: costs by node; empty for a picture without a heat map.
         stages: costs of modules by dotted path, for those that lie in a step, such as experts of a gate.
         stage_shapes: shapes of what those modules return, where it is always the same one.
@@ -58,6 +83,7 @@ class Part:
     types: Mapping[int, str] = field(default_factory=dict)
     details: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     tensors: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, TensorValues]] = field(default_factory=dict)
     heat: Mapping[int, Heat] = field(default_factory=dict)
     stages: Mapping[str, Heat] = field(default_factory=dict)
     stage_shapes: Mapping[str, str] = field(default_factory=dict)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, final
+
+from flodl.visual.part import TensorValues
 
 Role = Literal[
     "input", "output", "entry", "layer", "activation", "norm", "operation", "operator", "merge",
@@ -24,6 +27,7 @@ class Box:
         note: the text that hovering shows.
         facts: everything that is known about the step, as pairs of a word and a text.
         tensors: names of parameters and buffers, each with what is known about it.
+        values: the values of those tensors, by name.
         times: how many alike steps the box stands for.
         heat: 0 to 1 on the colour scale, `None` without a heat map.
         cost: the text of the heat.
@@ -38,6 +42,7 @@ class Box:
     note: str = ""
     facts: tuple[tuple[str, str], ...] = ()
     tensors: tuple[tuple[str, str], ...] = ()
+    values: Mapping[str, TensorValues] = field(default_factory=dict)
     times: int = 1
     heat: float | None = None
     cost: str = ""

@@ -24,7 +24,7 @@ from flodl.visual.dot import dot_of
 from flodl.visual.mermaid import mermaid_text
 from flodl.visual.page import html_text
 from flodl.visual.svg import svg_text
-from flodl_verify.render.protocol import Format, RenderError, Request, Response
+from flodl_verify.render.protocol import Format, RenderError, Request, Response, Weights
 from flodl_verify.render.subject import find_subject, list_models
 
 if TYPE_CHECKING:
@@ -40,10 +40,11 @@ SUMMARIES = ("summary", "sizes", "rows")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What was found out about the model for the formats that are text."""
+    """What some formats need: what was found out about the model, and whose values a page holds."""
 
     diff: ModelDiff | None
     summary: Summary | None
+    weights: Weights
 
 
 def draw(request: Request) -> Response:
@@ -69,7 +70,7 @@ def draw(request: Request) -> Response:
     if request.before:
         diff = compare(read_facts(request.before), _facts(subject))
         part = coloured(part, diff)
-    found = _Found(diff=diff, summary=_summary(subject, request))
+    found = _Found(diff=diff, summary=_summary(subject, request), weights=request.weights)
     return Response(
         title=part.title,
         example=subject.example,
@@ -111,12 +112,13 @@ def _shaped_if_possible(module: nn.Module, arguments: Arguments) -> Part:
 
 
 def _values(subject: Subject) -> str:
-    """Return a table of the values by name, with the shapes of a call on a copy."""
+    """Return a table of the values by name, with shapes and lines as far as a call on a copy shows them."""
     args, kwargs = subject.arguments or ((), {})
     twin = twin_of(subject.graph)
     with torch.random.fork_rng():
         named = view(twin).names("**", *args, **kwargs)
-    rows = [("value", "shape", "line")]
+    has_lines = any(each.line for each in named)
+    rows = [("value", "shape", "line" if has_lines else "")]
     rows += [(each.name, each.shape, each.line.rpartition(os.sep)[2]) for each in named]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     lines = (
@@ -142,7 +144,7 @@ def _picture(subject: Subject, part: Part, wanted: Format, look: View, found: _F
         case "svg":
             return svg_text(part, look)
         case "html":
-            return html_text(detailed(subject.graph, part), look)
+            return html_text(detailed(subject.graph, part, found.weights), look)
         case "dot":
             return dot_of(part)
         case "mermaid":

@@ -12,6 +12,7 @@ from typing import Literal, final
 
 Heat = Literal["none", "time", "backward", "memory"]
 Direction = Literal["down", "right"]
+Weights = Literal["none", "small", "all"]
 Printed = Literal["text", "summary", "values", "sizes", "rows", "facts", "diff", "changes"]
 Format = Literal["svg", "html", "dot", "mermaid"] | Printed
 
@@ -30,6 +31,7 @@ class Request:
         depth: the levels of nested graphs that are open.
         fold: whether repeated blocks are drawn once; `None` leaves it to the size.
         direction: the way from inputs to outputs.
+        weights: the tensors whose values a page holds.
         before: the facts of the model to compare with, as the format `facts` gives them; empty for none.
     """
 
@@ -41,6 +43,7 @@ class Request:
     depth: int
     fold: bool | None
     direction: Direction
+    weights: Weights = "small"
     before: str = ""
 
 
@@ -98,6 +101,7 @@ def read_request(path: Path) -> Request:
         depth=fields["depth"],
         fold=fields["fold"],
         direction=fields["direction"],
+        weights=fields["weights"],
         before=fields["before"],
     )
 

@@ -305,12 +305,26 @@ def test_values_are_listed_with_shape_and_line(fdl, folder):
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     assert rows[0] == ["value", "shape", "line"]
-    assert ["blocks.0.lin", "2x4", "float32"] in rows
+    assert ["blocks.0.lin", "2x4", "float32", "model.py:12"] in rows
     (x,) = [row for row in rows if row[0] == "x[1]"]
     assert x[1:3] == ["2x4", "float32"]
     assert x[3] == "model.py:21"
     plain = fdl("graph", "model.py:Plain", "--values").stdout
-    assert [line.split()[0] for line in plain.splitlines()] == ["value", "lin"]
+    assert [line.split() for line in plain.splitlines()] == [
+        ["value", "shape", "line"],
+        ["lin", "2x2", "float32", "model.py:30"],
+    ]
+
+
+def test_values_whose_lines_are_unknown_have_no_column_of_lines(fdl, folder):
+    (folder / "chain.py").write_text(
+        "from torch import nn\n\nnet = nn.Sequential(nn.Linear(4, 2), nn.ReLU())\n"
+    )
+    done = fdl("graph", "chain.py:net", "--values")
+    assert done.returncode == 0, done.stderr
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["value", "shape"], ["0", "2x2", "float32"], ["1", "2x2", "float32"],
+    ]  # fmt: skip
 
 
 def test_diff_of_two_files_names_and_draws_what_changed(fdl, folder):
@@ -349,3 +363,25 @@ def test_diff_with_a_summary_or_without_a_file_is_a_mistake(fdl, folder):
     assert done.returncode == 2
     done = fdl("graph", "--diff", "gone.py:Plain", "model.py:Plain")
     assert (done.returncode, "there is no file gone.py" in done.stderr) == (4, True)
+
+
+def test_graph_page_holds_the_values_that_weights_chooses(fdl, folder):
+    (folder / "large.py").write_text(
+        "from torch import nn\n\n"
+        "class Large(nn.Sequential):\n"
+        "    def __init__(self):\n"
+        "        super().__init__(nn.Linear(600, 600))\n"
+    )
+    held = {}
+    for weights in ("none", "small", "all"):
+        done = fdl("graph", "large.py:Large", "--html", f"{weights}.html", "--weights", weights)
+        assert done.returncode == 0, done.stderr
+        page = (folder / f"{weights}.html").read_text()
+        held[weights] = page.count('id="fd-values-')
+        assert ("1.4 MiB of values are left out: --weights all" in page) == (weights != "all")
+    assert held == {"none": 0, "small": 1, "all": 2}
+    done = fdl("graph", "large.py:Large", "--html", "default.html")
+    assert (folder / "default.html").read_text().count('id="fd-values-') == 1
+    done = fdl("graph", "large.py:Large", "--svg", "a.svg", "--weights", "all")
+    assert done.returncode == 2
+    assert "--html FILE --weights all" in done.stderr

@@ -9,7 +9,7 @@ documents call them with this checkout, and the test of planted faults with a co
 import tempfile
 from pathlib import Path
 
-from tests.docs import commands, figures, links, running, words
+from tests.docs import commands, figures, links, running, sentences, words
 from tests.docs.reading import blocks, written
 
 
@@ -53,6 +53,7 @@ CHECKS = {
     "counts": figures.wrong_counts,
     "pictures": figures.stale_pictures,
     "alternatives": figures.without_text,
+    "sentences": sentences.long_sentences,
 }
 PAGE_CHECKS = {
     "blocks": running.wrong_page,

@@ -18,7 +18,15 @@ TOP = (
 )  # fmt: skip
 
 # Pages that the builder of the site writes; the tests of the site follow their links.
-MADE = ("reference/api/", "reference/codes", "reference/errors", "reference/schemas")
+MADE = (
+    "reference/api/",
+    "reference/codes",
+    "reference/errors",
+    "reference/options",
+    "reference/schemas",
+    "project/changelog",
+    "benchmarks/results",
+)
 
 
 def tutorials(root):

@@ -101,7 +101,11 @@ def graph(folder):
     (folder / "page.html").write_text(html_text(part, View(fold=False)), "utf-8")
     return """document.getElementById("fd-open").click();
         document.getElementById("fd-tensors").click();
-        document.querySelector(".fd-layer").dispatchEvent(new MouseEvent("click", { bubbles: true }))"""
+        document.querySelector(".fd-layer").dispatchEvent(new MouseEvent("click", { bubbles: true }));
+        document.querySelector("[aria-label='Values of weight']").click();
+        (async () => {
+            while (!document.querySelector(".fd-grid td")) await new Promise((next) => setTimeout(next, 20));
+        })()"""
 
 
 def plot(folder):

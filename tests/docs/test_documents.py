@@ -10,6 +10,7 @@ import pytest
 from tests.docs.checks import CHECKS, PAGE_CHECKS, pages_that_run
 from tests.docs.reading import ROOT, blocks, name_of
 from tests.docs.running import missing_for
+from tests.docs.sentences import share_of_longer_sentences
 
 pytestmark = pytest.mark.torch
 
@@ -72,3 +73,7 @@ def test_the_first_command_of_the_readme(tmp_path):
     statuses = {(item["status"], item["verify"]["status"]) for item in file["classes"]}
     assert statuses == {("graph", "equal")}
     assert script.with_name("resnet_cifar_flodl.py").is_file()
+
+
+def test_at_most_every_tenth_sentence_has_more_than_25_words():
+    assert share_of_longer_sentences(ROOT) <= 0.1

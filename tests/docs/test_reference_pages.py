@@ -7,15 +7,18 @@ import re
 
 import pytest
 
+from docs._build.api_pages import write_llms_texts
 from docs._build.error_pages import (
     error_page,
     raised_errors,
     text_of,
     write_error_pages,
 )
+from docs._build.option_pages import commands, write_option_page
 from docs._build.reason_pages import examples, lines_around, write_reason_pages
 from docs._build.running import ROOT
 from docs._build.schema_pages import write_schema_pages
+from fdl_cli.commands.parsing import help_text
 from fdl_cli.commands.registry import COMMANDS
 from fdl_cli.console import Console, Terminal, page_address
 from fdl_cli.errors import OperationFailedError
@@ -24,6 +27,7 @@ from fdl_cli.porter.knowledge.reasons import REASONS
 
 # Places that pass an id on, or make it from parts; the pages show the ids where they come from.
 PASSED_ON = 6
+OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
 
 
 def test_error_pages_have_each_constant_id_of_the_sources(tmp_path):
@@ -108,6 +112,32 @@ def test_schema_pages_show_each_command_its_fields_and_their_records(tmp_path):
     assert "| `lock` | [LockData](#lockdata) or null |" in page
     assert "| `files` | list of [FileData](#filedata) |" in page
     assert "## LockData\n\nThe lock file that `--lock` wrote" in page
+
+
+def test_option_page_lists_each_command_with_every_option_of_its_help(tmp_path):
+    write_option_page(tmp_path)
+    page = (tmp_path / "options.md").read_text("utf-8")
+    parts = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
+    shared = set(OPTION.findall(parts.pop("All commands")))
+    assert shared >= {"--json", "--quiet", "--no-input"}
+    named = [f"fdl {entry.today or entry.name}" for entry in COMMANDS if entry.name != "torch"]
+    assert [
+        each for each in named if not any(words.startswith(f"`{each}") for words in parts)
+    ] == []
+    for words, command in commands():
+        lines = re.findall(r"^  (-.*?)(?:  |$)", help_text("fdl", command.parse), re.MULTILINE)
+        told = {each for line in lines for each in OPTION.findall(line)} - {"--help", "-h"}
+        assert told <= set(OPTION.findall(parts[f"`{words}`"])) | shared, words
+    assert "One of `none`, `small`, `all`." in parts["`fdl graph`"]
+    assert "| `--host VALUE` | Where to listen" in parts["`fdl monitor`"]
+
+
+def test_llms_texts_are_what_the_command_prints(tmp_path):
+    write_llms_texts(tmp_path)
+    short = (tmp_path / "llms.txt").read_text("utf-8")
+    assert short.startswith("# flodl\n\n> Flow graphs for PyTorch.")
+    assert "\n## Guides\n" in short
+    assert len((tmp_path / "llms-full.txt").read_text("utf-8")) > 5 * len(short)
 
 
 def test_lines_around_a_line_are_those_of_the_innermost_function():

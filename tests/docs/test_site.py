@@ -2,7 +2,9 @@
 
 import functools
 import http.server
+import json
 import threading
+import time
 from pathlib import Path
 from typing import final
 
@@ -18,8 +20,25 @@ from tests.flodl.monitor.chromium import BROWSER, Chromium
 pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).parents[2]
-WIDTHS = (1280, 390)
-THEMED = ("index.html", "tutorials/05_graph_builder.html", "reference/pytorch-map.html")
+# The themes of a reader, and what Zensical calls them.
+SCHEMES = {"light": "default", "dark": "slate"}
+# What people look for, and the page that has to be among the first that the search lists.
+FIRST = 5
+NAMED = {
+    "ThresholdHalt": "reference/api/building-blocks.html",
+    "FDL304": "reference/codes/FDL304.html",
+    "archive-broken": "reference/errors/archive-broken.html",
+    "FLODL_CACHE_DIR": "reference/environment.html",
+    "fdl launch": "reference/commands.html",
+    "preemption": "how-to/training-recipes.html",
+    "U-Net": "gallery/unet.html",
+    "mixed precision": "how-to/training-recipes.html",
+    "side exit": "explanation/runtime.html",
+    "Exit codes": "reference/commands.html",
+}
+# The search lives in a tree of elements apart, which comes with the first click.
+SEARCH = """var room = [...document.querySelectorAll("body > div")].map((e) => e.shadowRoot).find(Boolean);
+    var field = room?.querySelector("input");"""
 
 
 def pages_in_menu():
@@ -115,22 +134,14 @@ def overflow(browser, width):
     return browser.evaluate("document.documentElement.scrollWidth - document.body.clientWidth")
 
 
-@pytest.mark.slow
-@pytest.mark.torch
-@pytest.mark.browser
-@pytest.mark.skipif(BROWSER is None, reason="there is no browser")
-def test_pages_in_a_browser_fit_their_width_and_report_no_error(site, address, tmp_path):
-    wide = []
-    with Chromium(tmp_path / "profile") as browser:
-        for name in names_of_pages(site):
-            browser.load(address + name)
-            wide += [f"{name} at {width}" for width in WIDTHS if overflow(browser, width) > 0]
-        assert wide == []
-        assert browser.problems == []
-        assert {url for url in browser.requests if not url.startswith((address, "data:"))} == set()
-
-
-def background(browser):
+def choose_theme(browser, theme):
+    """Choose a theme, wait until a script of the page has followed, and return the colour of the ground."""
+    browser.theme(theme)
+    scheme = "document.body.dataset.mdColorScheme"
+    limit = time.monotonic() + 10
+    while browser.evaluate(scheme) != SCHEMES[theme]:
+        assert time.monotonic() < limit, f"the page is not {theme}"
+        time.sleep(0.01)
     return browser.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
@@ -138,14 +149,54 @@ def background(browser):
 @pytest.mark.torch
 @pytest.mark.browser
 @pytest.mark.skipif(BROWSER is None, reason="there is no browser")
-def test_pages_in_a_browser_follow_the_theme_and_fit_in_both(address, tmp_path):
+def test_pages_in_a_browser_fit_both_widths_and_themes_and_report_no_error(
+    site, address, tmp_path
+):
+    wide, grounds = [], set()
+    # Each differs from the one before in one thing, also from page to page: a change takes a layout.
+    looks = [("light", 1280), ("light", 390), ("dark", 390), ("dark", 1280)]
     with Chromium(tmp_path / "profile") as browser:
-        for name in THEMED:
-            colours = set()
-            for theme in ("light", "dark"):
-                browser.theme(theme)
-                browser.load(address + name)
-                colours.add(background(browser))
-                assert [width for width in WIDTHS if overflow(browser, width) > 0] == []
-            assert len(colours) == 2, name
+        for name in names_of_pages(site):
+            browser.load(address + name)
+            for theme, width in looks:
+                grounds.add((theme, choose_theme(browser, theme)))
+                if overflow(browser, width) > 0:
+                    wide.append(f"{name}, {theme}, {width}")
+            looks.reverse()
+        assert wide == []
         assert browser.problems == []
+        assert len(grounds) == len({ground for _, ground in grounds}) == len(SCHEMES)
+        assert {url for url in browser.requests if not url.startswith((address, "data:"))} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.browser
+@pytest.mark.skipif(BROWSER is None, reason="there is no browser")
+def test_search_of_the_site_finds_ten_things_by_name(address, tmp_path):
+    with Chromium(tmp_path / "profile") as browser:
+        browser.load(address + "index.html")
+        browser.evaluate("document.querySelector('.md-search__button').click()")
+        while not browser.evaluate(f"{SEARCH} Boolean(field)"):
+            time.sleep(0.05)
+        missed = {
+            words: found
+            for words, page in NAMED.items()
+            if page not in (found := found_by_search(browser, address, words, page))
+        }
+        assert missed == {}
+        assert browser.problems == []
+
+
+def found_by_search(browser, address, words, page):
+    """Return the first pages that the search lists, once the wanted one is there or the time is over."""
+    browser.evaluate(f"""{SEARCH} field.value = {json.dumps(words)};
+        field.dispatchEvent(new Event("input", {{ bubbles: true }}));""")
+    limit, found = time.monotonic() + 10, []
+    while page not in found and time.monotonic() < limit:
+        time.sleep(0.05)
+        shown = browser.evaluate(
+            f"{SEARCH} [...room.querySelectorAll('[role=listbox] a')].map((e) => e.href)"
+        )
+        found = [each.removeprefix(address).partition("#")[0] for each in shown[:FIRST]]
+    return found

@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from flodl.inspect.facts.plain_shapes import value_text
+from flodl.inspect.facts.tensor_values import values_of
 from flodl.inspect.plain_pictures import settings_of
 from flodl.ir.pretty import operation
 from flodl.visual.part import details_key
@@ -27,6 +28,7 @@ from flodl.visual.part import details_key
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from flodl.inspect.facts.tensor_values import Found, Weights
     from flodl.ir.graph import NodeSpec
     from flodl.visual.part import Part
 
@@ -49,14 +51,18 @@ _FUNCTIONS: Final = {
 }  # fmt: skip
 
 
-def detailed(module: nn.Module, part: Part) -> Part:
+def detailed(module: nn.Module, part: Part, weights: Weights = "small") -> Part:
     """Return a part with all that is known about the modules and functions in it.
 
     Args:
         module: the module that the part shows.
         part: the part, with or without shapes and heat.
+        weights: the tensors whose values are held; see `values_of`.
+
+    Raises:
+        ValueError: there is no such choice of tensors.
     """
-    return _detailed(module, part, _Known())
+    return _detailed(module, part, _Known(), values_of(module, weights))
 
 
 @final
@@ -90,7 +96,7 @@ class _Known:
             yield name, "; ".join(text for text in texts if text)
 
 
-def _detailed(module: nn.Module, part: Part, known: _Known) -> Part:
+def _detailed(module: nn.Module, part: Part, known: _Known, values: Found) -> Part:
     modules = dict(module.named_modules(remove_duplicate=False))
     found = {path: known.of(each) for path, each in modules.items()}
     details = {path: facts for path, (facts, _) in found.items()}
@@ -98,9 +104,13 @@ def _detailed(module: nn.Module, part: Part, known: _Known) -> Part:
     for node in part.spec.nodes:
         if node.kind in ("function", "method", "operator"):
             details[details_key(node)] = _function_facts(node)
-    inner = {path: _detailed(modules[path], each, known) for path, each in part.inner.items()}
+    inner = {
+        path: _detailed(modules[path], each, known, values) for path, each in part.inner.items()
+    }
     tensors = {path: own for path, (_, own) in found.items()}
-    return replace(part, inner=inner, details=details, tensors=tensors)
+    # A module of a nested graph that is no part of the model has no values.
+    held = {path: values[each] for path, each in modules.items() if each in values}
+    return replace(part, inner=inner, details=details, tensors=tensors, values=held)
 
 
 # ---- modules -------------------------------------------------------------------------------------

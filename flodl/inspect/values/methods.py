@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
+from flodl.inspect.values.lines import called, line_of, running_line
 from flodl.inspect.values.names import ValueName, known_names, matches, require_recorded
 from flodl.inspect.values.observing import UpTo, ValueCache, observing
 from flodl.inspect.viewer import AbstractViewer
@@ -43,21 +44,27 @@ class ValueMixin(AbstractViewer):
 
         Args:
             pattern: a name with `*` for a part without dots, and `**` for anything.
-            *inputs: example inputs; with them the model runs once, and shapes are known.
+            *inputs: example inputs; with them the model runs once, and shapes and lines are known.
             **named: keyword inputs.
 
         Raises:
             NotRecordedError: a flow has not been called yet, and no inputs are given.
         """
         shapes: dict[str, str] = {}
+        lines: dict[str, str] = {}
+
+        def see(name: str, value: Any) -> Any:
+            shapes[name] = _shape(value)
+            lines[name] = running_line()
+            return value
+
         if inputs or named:
-            with torch.no_grad():
-                _, cache = self.run_with_cache(*inputs, names=pattern, **named)
-            shapes = {name: _shape(value) for name, value in cache.items()}
+            with torch.no_grad(), observing(self._viewed, (pattern,), see):
+                called(self._viewed, *inputs, **named)
         require_recorded(self._viewed)
         found = known_names(self._viewed)
         return tuple(
-            replace(each, shape=shapes.get(name, ""))
+            replace(each, shape=shapes.get(name, ""), line=line_of(each, lines))
             for name, each in found.items()
             if matches((pattern,), name)
         )

@@ -8,7 +8,7 @@ h.*.attn.att   that of every block; `**` also matches dots
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, final
 
@@ -17,10 +17,11 @@ from torch import nn
 from flodl.errors import NotRecordedError
 from flodl.graph.observed import value_names
 from flodl.graph.planned_module import PlannedModule
+from flodl.ir.graph import NOWHERE
 from flodl.observe.metrics import unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from flodl.ir.graph import GraphSpec
 
@@ -36,7 +37,8 @@ class ValueName:
     Attributes:
         name: the full name.
         kind: `output` of a module, or `value` of a flow.
-        line: where the author wrote it, such as `model.py:12`; empty for an output.
+        line: where the author wrote it, such as `model.py:12`, of an output that of the last call; empty if
+            that is unknown: a flow was recorded, or inputs are given, to know it.
         shape: the shape and dtype it had, such as `2x8 float32`; empty if no inputs were given.
     """
 
@@ -99,6 +101,7 @@ def known_names(module: nn.Module, *, numbered: bool = False) -> dict[str, Value
     }
     for path, flow in flows_in(module):
         for spec in specs_in(flow):
+            found |= _called_outputs(path, spec, found)
             labels = value_names(spec)
             for label, node in labels.items():
                 if label.endswith("[0]") and f"{label[:-3]}[1]" not in labels and not numbered:
@@ -108,6 +111,18 @@ def known_names(module: nn.Module, *, numbered: bool = False) -> dict[str, Value
                 line = "" if spec.nodes[node].kind == "input" else site
                 found.setdefault(name, ValueName(name=name, kind="value", line=line))
     return found
+
+
+def _called_outputs(
+    path: str, spec: GraphSpec, found: Mapping[str, ValueName]
+) -> dict[str, ValueName]:
+    """Return the outputs of the modules that the flow at a path calls, with the line of the last call."""
+    calls = (
+        (joined(path, node.target), str(node.site))
+        for node in spec.nodes
+        if node.kind == "module" and node.site != NOWHERE
+    )
+    return {name: replace(found[name], line=line) for name, line in calls if name in found}
 
 
 def require(module: nn.Module, patterns: Iterable[str]) -> None:

@@ -16,6 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from flodl.errors import UnknownNameError
+from flodl.inspect.values.lines import called, line_of, running_line
 from flodl.inspect.values.names import known_names, require
 from flodl.inspect.values.observing import observing
 
@@ -79,7 +80,8 @@ class ValueSummary:
     Attributes:
         name: the full name, as in `view.names()`.
         kind: `output` of a module, or `value` of a flow.
-        line: where the author wrote it, such as `model.py:12`; empty for an output.
+        line: where the author wrote it, such as `model.py:12`, of an output that of the last call; empty if
+            that is unknown.
         calls: how often the run came to it.
         shapes: the shapes of the tensors that it had last.
         dtypes: their dtypes, such as `float32`.
@@ -124,8 +126,11 @@ def value_summaries(
     calls: Counter[str] = Counter()
     sizes: dict[str, TensorSizes] = {}
 
+    lines: dict[str, str] = {}
+
     def see(name: str, value: Any) -> Any:
         calls[name] += 1
+        lines[name] = running_line()
         sizes[name] = sizes_of(value)
         return value
 
@@ -134,9 +139,15 @@ def value_summaries(
     except UnknownNameError:
         return ()  # a layer alone: its output has no name
     with observing(module, ("**",), see):
-        module(*inputs, **named)
+        called(module, *inputs, **named)
     return tuple(
-        _summary(name, found.kind, found.line, calls[name], sizes.get(name, TensorSizes()))
+        _summary(
+            name,
+            found.kind,
+            line_of(found, lines),
+            calls[name],
+            sizes.get(name, TensorSizes()),
+        )
         for name, found in known_names(module).items()
         if depth is None or name.count(".") < depth
     )

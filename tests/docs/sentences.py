@@ -1,0 +1,45 @@
+"""Check of the length of sentences in documents: none has a clause of more than 40 words."""
+
+import re
+
+from tests.docs.reading import documents, name_of, read
+
+LONGEST = 40
+ADVISED = 25
+BLOCKS = re.compile(r"(?s)```.*?```|<!--.*?-->")
+# A paragraph ends at an empty line, a new point of a list, a row of a table, or a heading.
+ENDS = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )|\n(?=\|)|\n(?=#)")
+FULL_STOP = re.compile(r"(?<=[.!?])\s+(?=\S)")
+CLAUSE = re.compile(r"(?<=[;:])\s+")
+
+
+def sentences(text):
+    """Yield the sentences of a document; a link counts with its words, and a code span as one.
+
+    Example:
+        >>> list(sentences("# Title\\n\\nSee [the page](a.md). Run `fdl port x`.\\n\\n| a | b |\\n"))
+        ['See the page.', 'Run code.']
+    """
+    for paragraph in ENDS.split(BLOCKS.sub("\n\n", text)):
+        if paragraph.lstrip().startswith(("|", "#", "![", "<")):
+            continue
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", paragraph)
+        words = " ".join(re.sub(r"`[^`]*`", "code", words).split())
+        yield from filter(None, FULL_STOP.split(words))
+
+
+def long_sentences(root):
+    """Find clauses, up to a colon or a semicolon, of more than 40 words that are no list of names."""
+    return [
+        f"{name_of(root, path)}: {len(clause.split())} words: {clause[:80]}"
+        for path in documents(root)
+        for sentence in sentences(read(path))
+        for clause in CLAUSE.split(sentence)
+        if len(clause.split()) > LONGEST and clause.count(",") < len(clause.split()) / 2
+    ]
+
+
+def share_of_longer_sentences(root):
+    """Return the share of sentences that have more words than advised."""
+    lengths = [len(each.split()) for path in documents(root) for each in sentences(read(path))]
+    return sum(each > ADVISED for each in lengths) / len(lengths)
