@@ -46,6 +46,7 @@ CHECKS = {
     "json": commands.wrong_json,
     "manifests": wrong_manifests,
     "readme": figures.wrong_readme,
+    "index": figures.wrong_index,
     "benchmarks": figures.wrong_benchmarks,
     "steps": figures.wrong_step_times,
     "means": figures.wrong_means,

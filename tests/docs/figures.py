@@ -47,6 +47,17 @@ def row(root, name):
     return found.split("|")[2]
 
 
+def wrong_index(root):
+    """Find results of the table in README that the first page of the site does not have like that."""
+    table = re.findall(r"^\| (.+?) \| (.*\d.*?) \|.*\|$", read(root / "README.md"), re.MULTILINE)
+    shown = read(root / "docs/index.md")
+    return [
+        f"docs/index.md: {name}: is not as in README"
+        for name, measured in table
+        if f"| {name} | {measured} |" not in shown
+    ]
+
+
 def wrong_readme(root):
     """Find figures of the table in README that are not those of the results."""
     world = result("world")
