@@ -1,0 +1,128 @@
+"""Two runs of the same tests, test by test: what became of each, and the table.
+
+same            both pass, with the same numbers
+wrong           both end alike, but a number differs; the original repeats itself
+newly failing   the original passes, the port does not
+newly passing   the original does not pass, the port does
+both fail, both skip
+unsteady        the numbers differ, and those of two runs of the original do so too
+over the limit  a side did not end in time
+one side only   one side has no such test, or was stopped before it
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+Rows = dict[str, dict[str, Any]]
+
+STATES = (
+    "same", "wrong", "newly failing", "newly passing", "both fail", "both skip", "unsteady",
+    "over the limit", "one side only",
+)  # fmt: skip
+COMPARED = frozenset({"same", "wrong", "newly failing"})
+_LIMIT = "LimitReached"
+
+
+def read(file: Path) -> Rows:
+    """Return the last line of each test of a run; a test that only started ended the process."""
+    rows: Rows = {}
+    if file.is_file():
+        for line in file.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            if "started" in row:
+                row = {
+                    "id": row["id"], "outcome": "crashed", "seconds": 0.0, "numbers": [],
+                    "message": "the process ended in this test",
+                }  # fmt: skip
+            rows[row["id"]] = row
+    return rows
+
+
+def compare(original: Rows, port: Rows, again: Rows) -> dict[str, dict[str, Any]]:
+    """Return the state, the times and the difference of each test that a side has."""
+    return {
+        name: _compare(original.get(name), port.get(name), again.get(name))
+        for name in sorted(original.keys() | port.keys())
+    }
+
+
+def differing(tests: dict[str, dict[str, Any]]) -> list[str]:
+    """Return the tests whose numbers differ, so that the original has to repeat them."""
+    return [name for name, each in tests.items() if each["state"] == "wrong"]
+
+
+def _compare(
+    one: dict[str, Any] | None, other: dict[str, Any] | None, again: dict[str, Any] | None
+) -> dict[str, Any]:
+    if one is None or other is None:
+        return {"state": "one side only"}
+    found = {"state": "", "original_s": one["seconds"], "port_s": other["seconds"]}
+    if any(each["message"].startswith(_LIMIT) for each in (one, other)):
+        return {**found, "state": "over the limit"}
+    outcomes = one["outcome"], other["outcome"]
+    if "passed" in outcomes and outcomes[0] != outcomes[1]:
+        state, told = (
+            ("newly failing", other) if outcomes[0] == "passed" else ("newly passing", one)
+        )
+        return {**found, "state": state, "why": told["message"] or told["outcome"]}
+    difference = first_difference(one["numbers"], other["numbers"])
+    if difference:
+        repeated = again is None or again["numbers"] == one["numbers"]
+        return {**found, "state": "wrong" if repeated else "unsteady", "why": difference}
+    if one["outcome"] == "passed":
+        return {**found, "state": "same"}
+    state = "both skip" if outcomes == ("skipped", "skipped") else "both fail"
+    return {**found, "state": state, "why": one["message"]}
+
+
+def first_difference(ones: list[str], others: list[str]) -> str:
+    """Return the first number that differs, or an empty text."""
+    for place, (one, other) in enumerate(zip(ones, others, strict=False), 1):
+        if one != other:
+            return f"number {place} of {len(ones)}: {one} is {other}"
+    if len(ones) != len(others):
+        return f"{len(ones)} numbers are {len(others)}"
+    return ""
+
+
+def summary(tests: dict[str, dict[str, Any]], classes: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the counts and the times."""
+    counts = Counter(each["state"] for each in tests.values())
+    same = [each for each in tests.values() if each["state"] == "same"]
+    one, other = (sum(each[side] for each in same) for side in ("original_s", "port_s"))
+    states = Counter(each["status"] for each in classes)
+    return {
+        "tests": len(tests),
+        "compared": sum(counts[state] for state in COMPARED),
+        **{state: counts[state] for state in STATES},
+        "graphs": states["graph"],
+        "classes": states.total(),
+        "original_s": round(one, 1),
+        "port_s": round(other, 1),
+        "ratio": round(other / one, 3) if one else None,
+    }
+
+
+def is_good(found: dict[str, Any]) -> bool:
+    """Return True if tests were compared, and each is the same."""
+    return bool(found["compared"]) and found["compared"] == found["same"]
+
+
+def text(found: dict[str, Any], tests: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield the lines to print."""
+    for state in ("wrong", "newly failing", "newly passing", "unsteady"):
+        for name, each in tests.items():
+            if each["state"] == state:
+                yield f"{state}: {name}: {each['why']}"
+    yield f"tests: {found['tests']}, compared {found['compared']}"
+    yield "  ".join(f"{state}: {found[state]}" for state in STATES if found[state])
+    yield f"classes: {found['graphs']} graphs of {found['classes']}"
+    yield (
+        f"processor time of the tests that are the same: {found['original_s']} s, "
+        f"ported {found['port_s']} s, ratio {found['ratio']}"
+    )
