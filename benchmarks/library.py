@@ -2,10 +2,11 @@
 
 Usage: `python benchmarks/library.py LIBRARY [--tests PATH...] [-k EXPR] [--source FOLDER] [--json FILE]`
 
-LIBRARY is timm, torchvision or transformers. It is copied twice to the --work folder, and the model code
-of one copy is ported in place. The tests are those of the source distribution or, where it has none, of
-a checkout (--source). Each test runs once on both, from the same seeds. What its calls of modules return,
-its gradients and its random state must have the same bits:
+LIBRARY is timm, torchvision or transformers, or a folder NAME with a package NAME and tests. It is copied
+twice to the --work folder, and the model code of one copy is ported in place. The tests are those of the
+source distribution or, where it has none, of a checkout (--source). Each test runs once on both, from
+the same seeds. What its calls of modules return, its gradients and its random state must have the same
+bits:
 
     tests: 212, compared 201
     same: 200  newly failing: 1  both skip: 11
@@ -51,7 +52,7 @@ STARTS = 20
 def arguments(words: list[str]) -> Any:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("library", choices=sorted(sources.LIBRARIES))
+    parser.add_argument("library", help=f"{', '.join(sources.LIBRARIES)}, or a folder")
     parser.add_argument(
         "--tests", nargs="+", default=[], help="paths or ids, as pytest takes them"
     )
@@ -101,16 +102,17 @@ def run(side: Path, rows: Path, options: Any, chosen: list[str], only: list[str]
             return
 
 
-def measure(library: sources.Library, options: Any, work: Path) -> dict[str, Any]:
+def measure(
+    library: sources.Library, folder: Path | None, options: Any, work: Path
+) -> dict[str, Any]:
     """Port the library, run what has no row yet, and return the result."""
-    package = sources.package(library.name, work / "site")
-    tests = sources.tests(library, options.source, work)
+    name = library.name
+    package = sources.package(name, work / "site") if folder is None else folder / name
+    tests = sources.tests(library, options.source or folder, work)
     for side in ("original", "ported"):
         sources.prepare(package, tests, work / side)
     code = tuple(options.code) or library.code
-    port = sources.port(
-        work / "ported", library.name, code, work / "port.json", verified=options.verify
-    )
+    port = sources.port(work / "ported", name, code, work / "port.json", verified=options.verify)
     chosen = options.tests or list(library.chosen)
     rows = {name: work / f"{name}.jsonl" for name in ("original", "ported", "repeated")}
     if not options.report:
@@ -126,7 +128,7 @@ def measure(library: sources.Library, options: Any, work: Path) -> dict[str, Any
         run(work / "original", rows["repeated"], options, chosen, doubtful)
         found = compared()
     return {
-        "measured": _circumstances(library.name, options, chosen),
+        "measured": _circumstances(name, options, chosen),
         **comparison.summary(found, port["classes"]),
         "port_seconds": port["seconds"],
         "not graphs": [each for each in port["classes"] if each["status"] != "graph"],
@@ -158,12 +160,12 @@ def _version(name: str) -> str:
 def main(words: list[str]) -> int:
     """Measure one library, print the table and write the result."""
     options = arguments(words)
-    library = sources.LIBRARIES[options.library]
+    library, folder = sources.library(options.library)
     work = options.work.resolve() / library.name
     if options.again:
         shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True, exist_ok=True)
-    found = measure(library, options, work)
+    found = measure(library, folder, options, work)
     print("\n".join(comparison.text(found, found["by_test"])))
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)

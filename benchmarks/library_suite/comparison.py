@@ -25,7 +25,7 @@ STATES = (
     "over the limit", "one side only",
 )  # fmt: skip
 COMPARED = frozenset({"same", "wrong", "newly failing"})
-_LIMIT = "LimitReached"
+_LATE = "over the limit"
 
 
 def read(file: Path) -> Rows:
@@ -62,8 +62,8 @@ def _compare(
     if one is None or other is None:
         return {"state": "one side only"}
     found = {"state": "", "original_s": one["seconds"], "port_s": other["seconds"]}
-    if any(each["message"].startswith(_LIMIT) for each in (one, other)):
-        return {**found, "state": "over the limit"}
+    if _LATE in {one["outcome"], other["outcome"]}:
+        return {**found, "state": _LATE}
     outcomes = one["outcome"], other["outcome"]
     if "passed" in outcomes and outcomes[0] != outcomes[1]:
         state, told = (

@@ -35,6 +35,7 @@ from benchmarks.model_zoo.side import digest
 
 SETTINGS = "FDL_LIBRARY_SUITE"
 SEED = 1234
+LATE = "over the limit"
 _LONGEST_MESSAGE = 300
 
 
@@ -194,8 +195,10 @@ class Recorder:
         self._row = {"outcome": "not run", "message": ""}
         self._numbers.restart()
         started = time.process_time()
-        with _limited(self._limit_s):
+        with _limited(self._limit_s) as late:
             done = yield
+        if late:
+            self._row["outcome"] = LATE
         if self._row["outcome"] != "not run":
             self._numbers.note("random state", torch.get_rng_state())
             seconds = time.process_time() - started - self._numbers.seconds
@@ -229,14 +232,18 @@ def _message(report: pytest.TestReport) -> str:
 
 
 @contextlib.contextmanager
-def _limited(seconds: float) -> Iterator[None]:
+def _limited(seconds: float) -> Iterator[list[float]]:
+    """End a test after some seconds, and tell of it by an entry of the list."""
+    late: list[float] = []
+
     def stop(_signal: int, _frame: Any) -> None:
+        late.append(seconds)
         raise LimitReached(f"the test took longer than {seconds:g} s")
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        yield
+        yield late
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -53,6 +53,24 @@ LIBRARIES = {
 }
 
 
+def library(name: str) -> tuple[Library, Path | None]:
+    """Return a known library, or that of a folder with a package of the same name and its tests.
+
+    Raises:
+        SystemExit: there is no such library.
+    """
+    folder = Path(name).resolve()
+    if name in LIBRARIES:
+        return LIBRARIES[name], None
+    if not (folder / folder.name / "__init__.py").is_file():
+        sys.exit(
+            f"library: `{name}` is none of {', '.join(sorted(LIBRARIES))}, and no folder with a package "
+            f"at {folder / folder.name}; name one of these, or a folder"
+        )
+    tests = next((each for each in ("tests", "test") if (folder / each).is_dir()), "tests")
+    return Library(folder.name, (".",), tests, (tests,)), folder
+
+
 def pinned(name: str) -> str:
     """Return the version of a package in the list of requirements.
 
