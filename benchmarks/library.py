@@ -1,6 +1,7 @@
 """Run a library's own tests on the library and on its port, and compare both runs test by test.
 
 Usage: `python benchmarks/library.py LIBRARY [--tests PATH...] [-k EXPR] [--source FOLDER] [--json FILE]`
+       `python benchmarks/library.py timm --like benchmarks/results/library/timm.json`
 
 LIBRARY is timm, torchvision or transformers, or a folder NAME with a package NAME and tests. It is copied
 twice to the --work folder, and the model code of one copy is ported in place. The tests are those of the
@@ -56,6 +57,7 @@ def arguments(words: list[str]) -> Any:
     parser.add_argument(
         "--tests", nargs="+", default=[], help="paths or ids, as pytest takes them"
     )
+    parser.add_argument("--like", type=Path, metavar="FILE", help="the tests of an earlier result")
     parser.add_argument("-k", dest="expression", default="", help="as pytest takes it")
     parser.add_argument("--source", type=Path, help="a checkout of the library, for its tests")
     parser.add_argument("--code", nargs="+", default=[], help="what to port, below the package")
@@ -113,7 +115,7 @@ def measure(
         sources.prepare(package, tests, work / side)
     code = tuple(options.code) or library.code
     port = sources.port(work / "ported", name, code, work / "port.json", verified=options.verify)
-    chosen = options.tests or list(library.chosen)
+    chosen = _chosen(options, work) or list(library.chosen)
     rows = {name: work / f"{name}.jsonl" for name in ("original", "ported", "repeated")}
     if not options.report:
         for side in ("original", "ported"):
@@ -136,6 +138,15 @@ def measure(
     }
 
 
+def _chosen(options: Any, work: Path) -> list[str]:
+    if options.like is None:
+        return list(options.tests)
+    names = json.loads(options.like.read_text(encoding="utf-8"))["by_test"]
+    file = work / f"{options.like.stem}.ids"  # more than a command line takes
+    file.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+    return [f"@{file}"]
+
+
 def _circumstances(name: str, options: Any, chosen: list[str]) -> dict[str, Any]:
     git = ["git", "-C", str(ROOT), "rev-parse", "--short=10", "HEAD"]
     done = subprocess.run(git, capture_output=True, check=False, text=True)
@@ -144,7 +155,8 @@ def _circumstances(name: str, options: Any, chosen: list[str]) -> dict[str, Any]
         "date": time.strftime("%Y-%m-%d"),
         "python": platform.python_version(),
         "versions": {each: _version(each) for each in ("torch", name)},
-        "tests": chosen,
+        # A list of ids is that of the tests below.
+        "tests": [each for each in chosen if not each.startswith("@")],
         "expression": options.expression,
         "limit_s": options.limit_s,
     }

@@ -25,6 +25,8 @@ from benchmarks.model_zoo import projects
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "benchmarks" / "requirements.txt"
+# Tests that a source distribution needs, or that say which models its common tests take.
+ADDED = Path(__file__).with_name("added")
 _MARKS = "[pytest]\naddopts =\n"
 
 
@@ -47,7 +49,7 @@ LIBRARIES = {
             "transformers",
             tuple(f"models/{family}" for family in ("bert", "gpt2", "llama", "t5", "vit")),
             "tests",
-            ("tests/models/bert", "tests/models/gpt2"),
+            ("tests/test_common_families.py",),
         ),
     )
 }
@@ -145,6 +147,12 @@ def prepare(package_folder: Path, tests_folder: Path, side: Path) -> None:
     shutil.copytree(
         tests_folder, side / tests_folder.name, ignore=shutil.ignore_patterns("__pycache__")
     )
+    added = ADDED / package_folder.name
+    for file in sorted(added.glob("**/*.py")):
+        target = side / file.relative_to(added)
+        if not target.is_file():  # a checkout has all tests
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
     (side / "pytest.ini").write_text(_MARKS, encoding="utf-8")
 
 
