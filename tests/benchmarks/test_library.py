@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.library_suite import comparison
+
 ROOT = Path(__file__).parents[2]
 MODEL = """\
 import torch
@@ -29,6 +31,8 @@ import os
 import random
 
 import pytest
+
+from benchmarks.library_suite import comparison
 import torch
 from little import Mix
 
@@ -158,3 +162,52 @@ def test_library_folder_without_tests_is_refused(tmp_path):
 
     with pytest.raises(SystemExit, match=r"holds no tests; .* add `--source FOLDER`"):
         sources.tests(sources.LIBRARIES["timm"], tmp_path, tmp_path)
+
+
+def row(outcome, *numbers, message=""):
+    return {"outcome": outcome, "numbers": list(numbers), "message": message, "seconds": 1.0}
+
+
+NUMBERS = ["Net 1", "Dropout 2", "gradients 3", "random state 4"]
+NO_SOURCE = "OSError: could not get source code"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "difference"),
+    [
+        (NUMBERS, ""),
+        # A method that is part of a flow calls its layers within one plan.
+        (["Net 1", "gradients 3", "random state 4"], ""),
+        (["Net 0", *NUMBERS[1:]], "number 1 of 4: Net 1 is Net 0"),
+        ([*NUMBERS[:2], "gradients 0", NUMBERS[3]], "number 3 of 4: gradients 3 is gradients 0"),
+        (["Net 1", "Dropout 2", "random state 4"], "number 3 of 3: gradients 3 is random state 4"),
+        (NUMBERS[:3], "1 numbers are missing, first random state 4"),
+        ([*NUMBERS, "Net 5"], "number 5 of 5: nothing is Net 5"),
+    ],
+)
+def test_numbers_that_differ_name_the_first_one(numbers, difference):
+    assert comparison.first_difference(NUMBERS, numbers) == difference
+
+
+@pytest.mark.parametrize(
+    ("port", "state"),
+    [
+        (row("failed", "Net 1", "random state 0", message=NO_SOURCE), "no TorchScript"),
+        (row("failed", "Net 0", "random state 0", message=NO_SOURCE), "newly failing"),
+        (row("failed", "Net 1", "random state 0", message="OSError: no file"), "newly failing"),
+        (row("skipped", *NUMBERS), "newly failing"),
+    ],
+)
+def test_port_that_cannot_be_scripted_has_its_own_state(port, state):
+    found = comparison.compare({"a": row("passed", *NUMBERS)}, {"a": port}, {})
+    assert found["a"]["state"] == state
+
+
+def test_library_whose_ports_cannot_be_scripted_is_good_but_not_one_without_tests():
+    tests = comparison.compare(
+        {"a": row("passed", "Net 1", "random state 4")},
+        {"a": row("failed", "Net 1", "random state 0", message=NO_SOURCE)},
+        {},
+    )
+    assert comparison.is_good(comparison.summary(tests, []))
+    assert not comparison.is_good(comparison.summary({}, []))
