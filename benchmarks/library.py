@@ -132,7 +132,11 @@ def measure(
         run(work / "original", rows["repeated"], options, chosen, doubtful)
         found = compared()
     return {
-        "measured": _circumstances(name, options, chosen),
+        "measured": {
+            **_circumstances(name, options, chosen),
+            "tests_of": tests.parent.name,
+            "code": port["code"],
+        },
         **comparison.summary(found, port["classes"]),
         "port_seconds": port["seconds"],
         "not graphs": [each for each in port["classes"] if each["status"] != "graph"],
