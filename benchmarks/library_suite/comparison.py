@@ -156,3 +156,19 @@ def text(found: dict[str, Any], tests: dict[str, dict[str, Any]]) -> Iterator[st
         f"processor time of the tests that are the same: {found['original_s']} s, "
         f"ported {found['port_s']} s, ratio {found['ratio']}"
     )
+
+
+HEAD = (
+    "| Library | Compared | Same | No TorchScript | Wrong | Newly failing | Graphs | Original | Port |",
+    "|---|---|---|---|---|---|---|---|---|",
+)
+
+
+def row(name: str, found: dict[str, Any]) -> str:
+    """Return the row of a library in the table of results; times are of the tests that are the same."""
+    version = found["measured"]["versions"][name]
+    return (
+        f"| {name} {version} | {found['compared']} | {found['same']} | {found['no TorchScript']}"
+        f" | {found['wrong']} | {found['newly failing']} | {found['graphs']} of {found['classes']}"
+        f" | {found['original_s']} s | {found['port_s']} s |"
+    )

@@ -260,7 +260,7 @@ def make_torchvision_importable() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start to record."""
+    settings = json.loads(Path(os.environ[SETTINGS]).read_text(encoding="utf-8"))
+    # First of all: flodl keeps the call of modules that it finds when it is imported.
+    config.pluginmanager.register(Recorder(settings))
     make_torchvision_importable()
-    config.pluginmanager.register(
-        Recorder(json.loads(Path(os.environ[SETTINGS]).read_text(encoding="utf-8")))
-    )
