@@ -258,9 +258,12 @@ def make_torchvision_importable() -> None:
             importlib.import_module("benchmarks.model_zoo.operators")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Start to record."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Start to record, before a conftest of the library imports it.
+
+    flodl keeps the call of modules that it finds when it is imported.
+    """
     settings = json.loads(Path(os.environ[SETTINGS]).read_text(encoding="utf-8"))
-    # First of all: flodl keeps the call of modules that it finds when it is imported.
-    config.pluginmanager.register(Recorder(settings))
+    early_config.pluginmanager.register(Recorder(settings))
     make_torchvision_importable()
