@@ -42,6 +42,12 @@ def _compiled(source: str, title: str) -> CodeType:
     return next(const for const in module.co_consts if isinstance(const, type(module)))
 
 
+@lru_cache(maxsize=4096)
+def compiled_text(source: str) -> CodeType:
+    """Compile the text of guards or of a dispatcher once; those of equal layers are equal texts."""
+    return compile(source, "<string>", "exec")
+
+
 def expect(value: object, expected: object, site: str) -> None:
     """Stop a plan whose recorded answer no longer holds in the middle of a pass.
 
@@ -150,7 +156,7 @@ class CompiledPlan:
             checks = [each for each in self.spec.checks if each not in parent.spec.checks]
             text = " and ".join(checks) or "True"
             namespace = self.namespace()
-            exec(f"def holds(self):\n    return {text}\n", namespace)
+            exec(compiled_text(f"def holds(self):\n    return {text}\n"), namespace)
             self._extra[key] = namespace["holds"]
         try:
             return bool(self._extra[key](module))
@@ -161,7 +167,8 @@ class CompiledPlan:
         """Return the entry guards as a function of the module and inputs by these names."""
         namespace = self.namespace()
         # The text is made by the generator, from checked names.
-        exec(f"def admits({names}):\n    return {self.code.accepts}\n", namespace)
+        text = f"def admits({names}):\n    return {self.code.accepts}\n"
+        exec(compiled_text(text), namespace)
         admits: Callable[..., bool] = namespace["admits"]
         return admits
 

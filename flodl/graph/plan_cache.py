@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from flodl import log
 from flodl.errors import GraphError
-from flodl.graph.compiled_plan import SPEC_KEY, CompiledPlan
+from flodl.graph.compiled_plan import SPEC_KEY, CompiledPlan, compiled_text
 from flodl.graph.instrumentation import Watch
 from flodl.graph.observed import copied, is_paused, paused, twin_of
 from flodl.graph.side_exits import SideExit
@@ -214,7 +214,7 @@ class PlanCache:
         lines.append(f"    return record({names})")
         # Only the generated forward itself may look like one to the error notes.
         namespace.pop(SPEC_KEY)
-        exec("\n".join(lines), namespace)  # the text is made here, from checked names
+        exec(compiled_text("\n".join(lines)), namespace)  # the text is made here, from checked names
         dispatch = namespace["dispatch"]
         assert isinstance(dispatch, FunctionType)
         return dispatch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -41,6 +40,7 @@ from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import PLAIN_KINDS, map_leaves
 from flodl.tracing.readings import grad_modes, input_values, kind_name, without_place
 from flodl.tracing.reads.cached_functions import CachedFunctions
+from flodl.tracing.reads.guard_values import class_attribute
 from flodl.tracing.reads.live_attributes import MISSING, LiveAttributes
 from flodl.tracing.reads.sources import Sources
 from flodl.tracing.torch_function import record_torch_call
@@ -177,7 +177,7 @@ class Tracer(TorchFunctionMode):
             try:
                 return plain(owner, name)
             except AttributeError:
-                fallback = getattr_static(type(owner), "__getattr__", None)
+                fallback = class_attribute(type(owner), "__getattr__")
                 if fallback is None:
                     raise
                 return fallback(owner, name)

@@ -293,3 +293,16 @@ def test_whole_sizes_make_tensors_while_values_are_known(make):
     makes = Makes()
     assert makes(torch.ones(3, 2)).shape == (3, 2)
     assert makes(torch.ones(4, 2)).shape == (4, 2)
+
+
+def test_equal_modules_share_the_code_of_their_dispatchers_and_guards():
+    found = []
+    for _ in range(2):
+        module = Plain()
+        module(torch.ones(2, 4))
+        (plans,) = module._flodl_plans.values()
+        guards = plans.programs[0].admission("self, x, mask, mode, times")
+        found.append((plans.dispatch.__code__, plans.dispatch_plainly.__code__, guards.__code__))
+    (one, plainly, guard), others = found
+    assert one is plainly
+    assert all(mine is other for mine, other in zip((one, plainly, guard), others, strict=True))

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from flodl import FlowError, FlowModule
+from flodl.tracing.reads.guard_values import class_attribute
 
 pytestmark = pytest.mark.torch
 
@@ -144,3 +145,24 @@ def test_own_lookup_of_a_class_is_followed():
     for scale in (2.0, 2.0, 5.0, 5.0):
         module.scale = scale
         assert torch.equal(module(x), module.layer(x) * (scale * scale))
+
+
+class Named(type):
+    def __copy__(cls):
+        return cls
+
+
+def test_class_attribute_is_that_of_the_nearest_base_and_not_of_the_metaclass():
+    class Base(metaclass=Named):
+        part = property(lambda self: 1 / 0)
+
+        def __call__(self):
+            return 1
+
+    class Below(Base):
+        __call__ = None
+
+    assert class_attribute(Below, "part") is vars(Base)["part"]
+    assert class_attribute(Base, "__call__") is vars(Base)["__call__"]
+    assert class_attribute(Below, "__call__") is None
+    assert class_attribute(Below, "__copy__") is None

@@ -1,8 +1,10 @@
 """Only what is surely a traced value gets a flow word: helpers and stages are given other things, too."""
 
 import textwrap
+import types
 
 import pytest
+import torch
 
 from tests.porter.port_twins import Twins
 
@@ -375,3 +377,37 @@ def test_layer_that_a_tensor_chooses_is_chosen_in_every_call(porter, tmp_path):
     twins = Twins(porter, tmp_path, text)
     assert "self.layers[call(int, i)]" in twins.text
     twins.repeat()
+
+
+STAND_IN = """
+import torch
+from torch import nn
+
+
+def matrix(n):
+    m = torch.eye(n)
+    return m * 2
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def inverse(self, n):
+        m = matrix(n)
+        return torch.linalg.pinv(m)
+
+    def forward(self, x):
+        return self.lin(x) @ self.inverse(x.shape[-1])
+"""
+
+
+def test_function_that_is_replaced_may_return_a_stand_in(porter, tmp_path):
+    # Seen in timm's own tests: the stand-ins of a matrix and of `pinv` are no tensors.
+    twins = Twins(porter, tmp_path, STAND_IN.lstrip())
+    twins.call(torch.ones(2, 4))
+    for module, model in zip(twins.modules, twins.models, strict=True):
+        module.matrix = lambda n: ("matrix", n)
+        module.torch = types.SimpleNamespace(linalg=types.SimpleNamespace(pinv=lambda m: [m]))
+        assert model.inverse(3) == [("matrix", 3)]

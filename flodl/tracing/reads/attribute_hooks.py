@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from inspect import getattr_static
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
@@ -20,6 +19,7 @@ import torch
 from torch import nn
 
 from flodl.tracing.active import current_tracer
+from flodl.tracing.reads.guard_values import class_attribute
 from flodl.tracing.reads.log_lines import LogLines
 from flodl.tracing.reads.opaque_objects import is_hookable
 
@@ -87,7 +87,7 @@ def install(kind: type) -> None:
                 "__setattr__": _writer(plain.__setattr__),
             }
             for name in _WHOLE_READS:
-                method = getattr_static(kind, name, None)
+                method = class_attribute(kind, name)
                 if callable(method):
                     hooks[name] = _whole_reader(method, plain.__getattribute__)
             if plain.__eq__ is object.__eq__ or isinstance(plain.__eq__, FunctionType):

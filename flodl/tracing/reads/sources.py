@@ -59,6 +59,7 @@ from flodl.tracing.reads.guard_values import (
     SETS,
     attribute_place,
     cell_content,
+    class_attribute,
     constant_check,
     content_of,
     instance_dict,
@@ -563,7 +564,7 @@ class Sources:
             self.hooks.add(kind)
             if not kind.__module__.startswith(("torch.", "flodl.")):
                 for name in _CALLED_BY_PYTHON:
-                    found = getattr_static(kind, name, None)
+                    found = class_attribute(kind, name)
                     if isinstance(found, FunctionType):
                         self.function(found)
 

@@ -1,0 +1,1 @@
+"""The tests of transformers as a package, for their relative imports."""
