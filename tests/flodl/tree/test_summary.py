@@ -85,13 +85,14 @@ def test_summary_with_a_depth_lists_that_many_levels():
 
 def test_summary_of_a_graph_counts_frozen_parameters_and_is_json():
     graph = FlowBuilder.from_(nn.Linear(4, 8)).tag("hidden").through(nn.Linear(8, 2)).build()
+    first = test_summary_of_a_graph_counts_frozen_parameters_and_is_json.__code__.co_firstlineno
     graph.freeze("hidden")
     found = graph.summary(torch.ones(3, 4))
     document = json.loads(found.to_json())
     assert set(document) == {"parts", "values"}
     assert [part["path"] for part in document["parts"]] == ["", "hidden", "linear_1"]
     assert document["values"][0] == {
-        "name": "hidden", "kind": "output", "line": "", "calls": 1,
+        "name": "hidden", "kind": "output", "line": f"{__file__}:{first + 1}", "calls": 1,
         "shapes": [[3, 8]], "dtypes": ["float32"], "bytes": 96,
     }  # fmt: skip
     assert [(part.parameters, part.trainable) for part in found.parts] == [
