@@ -6,6 +6,7 @@ the model takes them along.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, final
 
@@ -282,6 +283,31 @@ def flush(module: nn.Module, names: Iterable[str] = ()) -> dict[str, float]:
         known = {name for _, log in _logs(module) for name in log.names}
         raise unknown("metric", min(missing), known)
     return added
+
+
+@contextmanager
+def observed_apart(module: nn.Module) -> Iterator[None]:
+    """Keep what is collected inside out of the running epoch of the whole tree.
+
+    Args:
+        module: any module.
+
+    Example:
+        >>> import torch
+        >>> from flodl import FlowBuilder
+        >>> graph = FlowBuilder.from_(torch.nn.Identity()).tag("value").build()
+        >>> with observed_apart(graph):
+        ...     _ = graph(torch.tensor(3.0))
+        ...     graph.collect(["value"])
+        >>> graph.collected("value")
+        ()
+    """
+    before = {id(log): log.exchange({}) for _, log in _logs(module)}
+    try:
+        yield
+    finally:
+        for _, log in _logs(module):
+            log.exchange(before.get(id(log), {}))
 
 
 def latest_metrics(module: nn.Module) -> dict[str, float]:

@@ -136,6 +136,11 @@ class MetricLog:
         self._require(name)
         return tuple(self._buffer.get(name, ()))
 
+    def exchange(self, collected: dict[str, list[float]]) -> dict[str, list[float]]:
+        """Put other values in the place of those of the running epoch, and return these."""
+        before, self._buffer = self._buffer, collected
+        return before
+
     def flush(self, names: Iterable[str] = ()) -> tuple[str, ...]:
         """End the epoch: append the mean of each metric to its history and empty the buffers.
 

@@ -15,6 +15,7 @@ from flodl.checkpoint.restore import random_state, set_random_state
 from flodl.errors import CheckpointError, TrainingError
 from flodl.graph.state import detach_state, graphs_below, has_state
 from flodl.inspect.observation import flush as flush_graph
+from flodl.inspect.observation import observed_apart
 from flodl.inspect.steps import end_epoch
 from flodl.runs.checkpoints import Saved
 from flodl.step.step import TrainStep
@@ -422,7 +423,7 @@ class Loop:
             return
         before = random_state()
         try:
-            with recorded_apart():
+            with recorded_apart(), observed_apart(training.model):
                 found = it.evaluation.run(training.model, self._signals.interruptible)
         finally:
             set_random_state(before)

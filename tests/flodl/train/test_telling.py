@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from flodl import (
+    FlowBuilder,
     Monitor,
     RunDirectory,
     Trainer,
@@ -149,14 +150,21 @@ def test_trainer_run_on_disk_has_its_hyper_parameters(tmp_path):
     assert metadata["parameters"]["total"] == 31
 
 
+def tagged_model():
+    return FlowBuilder.from_(make()).tag("out").build()
+
+
 def noisy(model, batch):
     record_scalar("own", 1.0)
-    return train_step(model, batch) + torch.rand(())
+    loss = train_step(model, batch)
+    model.collect(["out"], "mean")
+    return loss + torch.rand(())
 
 
 def test_evaluation_on_request_leaves_the_numbers_of_the_training_alone():
     def trained(page):
-        made = builder().num_epochs(2).flush_every(1).monitor(page).evaluate(BATCHES, noisy)
+        made = builder(model=tagged_model).num_epochs(2).flush_every(1).monitor(page)
+        made.evaluate(BATCHES, noisy)
         return made.on("evaluation", lambda _, report: reports.append(report)).run().join()
 
     reports = []
