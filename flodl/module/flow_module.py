@@ -315,7 +315,7 @@ def _new_plans(definition: Definition) -> PlanCache:
         vars(function)["_torchdynamo_disable_msg"] = (
             "the flow is not recorded for these inputs yet; call the module once, or build(example_input)"
         )
-    return PlanCache(record, definition.parameters, bridge)
+    return PlanCache(record, definition.inputs, bridge)
 
 
 # `record_call` and `record_bridge` as Dynamo leaves them alone: it also looks at the functions that run
@@ -440,7 +440,8 @@ def _described(
     try:
         with _tracing(tracer, definition):
             parameters = definition.signature.parameters.values()
-            values = tuple(describe_parameter(tracer, each) for each in parameters)
+            named = zip(definition.inputs, parameters, strict=True)
+            values = tuple(describe_parameter(tracer, name, each) for name, each in named)
             output = definition.call(module, values)
         spec = _with_children(tracer.finish(output), module)
     except NeedsValueError:
@@ -520,7 +521,7 @@ def _record(
     with _tracing(tracer, definition):
         values = tuple(
             admit(tracer, name, value)
-            for name, value in zip(definition.parameters, inputs, strict=True)
+            for name, value in zip(definition.inputs, inputs, strict=True)
         )
         try:
             output = definition.call(module, values)

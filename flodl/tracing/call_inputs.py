@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import torch
 
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     from flodl.tracing.tracer import Tracer
 
 _PLAIN = (type(None), bool, str, bytes)
+# Names that guards and the function that chooses a plan use; `plan_0` and `admits_0` are two of it too.
+_TAKEN: Final = frozenset((
+    "admitted", "bool", "bytes", "callable", "complex", "dict", "dispatch", "float", "frozenset", "getattr",
+    "hasattr", "id", "int", "isinstance", "len", "list", "math", "range", "record", "set", "slice", "sorted",
+    "str", "torch", "tuple", "type", "vars",
+))  # fmt: skip
+_NUMBERED: Final = re.compile(r"(plan|admits)_\d+")
 
 
 @final
@@ -43,6 +51,11 @@ class Definition:
         """Names of the parameters; a `*args` is one tuple, a `**kwargs` one dict."""
         return tuple(self.signature.parameters)
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs of a plan: those of the parameters, or others where guards need a name."""
+        return tuple(_input_name(each, self.parameters) for each in self.parameters)
+
     def call(self, module: Any, values: tuple[Any, ...]) -> Any:
         """Call the method with one value per parameter."""
         args, named = self.arguments(values)
@@ -63,6 +76,18 @@ class Definition:
             else:
                 args.append(value)
         return args, named
+
+
+def _input_name(name: str, others: tuple[str, ...]) -> str:
+    """Return a name for an input that generated guards can use beside their helpers.
+
+    A parameter `type` would hide the function in `type(x) is int`: its input is `type_`.
+    """
+    while name in _TAKEN or _NUMBERED.fullmatch(name):
+        name += "_"
+        while name in others:
+            name += "_"
+    return name
 
 
 def admit(tracer: Tracer, name: str, value: Any) -> Any:
@@ -128,15 +153,15 @@ def _admit_object(tracer: Tracer, expression: str, value: Any, checks: list[str]
     return tracer.input(expression, value, kind)
 
 
-def describe_parameter(tracer: Tracer, each: inspect.Parameter) -> Any:
+def describe_parameter(tracer: Tracer, name: str, each: inspect.Parameter) -> Any:
     """Make an input for a parameter whose value is not known: its default, else some tensor."""
     if each.kind is each.VAR_POSITIONAL:
-        return admit(tracer, each.name, ())
+        return admit(tracer, name, ())
     if each.kind is each.VAR_KEYWORD:
-        return admit(tracer, each.name, {})
+        return admit(tracer, name, {})
     if each.default is not each.empty:
-        return admit(tracer, each.name, each.default)
-    tracer.inputs.append(InputSpec(name=each.name, check=f"isinstance({each.name}, torch.Tensor)"))
+        return admit(tracer, name, each.default)
+    tracer.inputs.append(InputSpec(name=name, check=f"isinstance({name}, torch.Tensor)"))
     from flodl.tracing.flow_value import UNKNOWN
 
-    return tracer.input(each.name, UNKNOWN, torch.Tensor)
+    return tracer.input(name, UNKNOWN, torch.Tensor)

@@ -53,7 +53,7 @@ def run_symbolically(
     """
     blank = torch.empty(0).as_subclass(_Unknown)
     known = map_leaves(inputs, lambda leaf: blank if _is_stand_in(leaf) else leaf)
-    names = ", ".join(("self", *definition.parameters))
+    names = ", ".join(("self", *definition.inputs))
     for program in programs:
         if _asks_nothing(program) and _admits(program.admission(names), module, known):
             return program.run_plainly(module, *inputs)
