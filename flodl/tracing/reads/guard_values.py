@@ -8,6 +8,7 @@ import sys
 from collections import OrderedDict, defaultdict, deque
 from enum import Enum
 from functools import cache
+from inspect import getattr_static
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
 SINGLETONS: Final = (type(None), bool, type(Ellipsis), type(NotImplemented))
 TEXTS: Final = (str, bytes)
@@ -66,6 +67,41 @@ def class_attribute(kind: type, name: str) -> Any:
         if name in vars(each):
             return vars(each)[name]
     return None
+
+
+def is_computed(owner: Any, name: str) -> bool:
+    """Return True if reading the attribute runs code: a property, a slot, `__getattr__`."""
+    if name in instance_dict(owner):
+        return False
+    if isinstance(owner, nn.Module) and any(
+        name in table for table in (owner._parameters, owner._buffers, owner._modules)
+    ):
+        return False
+    static = getattr_static(type(owner), name, MISSING)
+    if static is MISSING:
+        return True
+    plain = (*FUNCTIONS, classmethod, staticmethod)
+    return not isinstance(static, plain) and "__get__" in dir(type(static))
+
+
+def switch_of(module: ModuleType, names: Sequence[str]) -> Iterator[tuple[Any, str]]:
+    """Yield the switch of `torch.backends` that a chain of attributes reads, and the chain; mostly nothing.
+
+    Attributes of installed modules do not change, but these do: `torch.backends.cudnn.benchmark` is a
+    property of the class of its module, and `torch.backends.cuda.matmul.allow_tf32` is one of an object.
+    """
+    here: Any = module
+    is_inside = False
+    for count, name in enumerate(names, 1):
+        is_inside |= isinstance(here, ModuleType) and here.__name__.startswith("torch.backends")
+        try:
+            here = getattr(here, name)
+        except (AttributeError, RuntimeError):  # a switch that this build of torch does not have
+            return
+        if is_inside and type(here) in (bool, int, str):
+            yield here, ".".join(names[:count])
+        if isinstance(here, FUNCTIONS):
+            return
 
 
 def static_read(owner: Any, name: str) -> Any:

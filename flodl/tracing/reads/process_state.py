@@ -43,6 +43,11 @@ _GUARDED: Final[tuple[tuple[Any, str, tuple[str, ...]], ...]] = (
         "get_float32_matmul_precision", "get_deterministic_debug_mode",
     )),
     (torch.cuda, "torch.cuda", ("is_available", "device_count", "current_device")),
+    (torch.backends.cuda, "torch.backends.cuda", (
+        "flash_sdp_enabled", "mem_efficient_sdp_enabled", "math_sdp_enabled", "cudnn_sdp_enabled",
+        "fp16_bf16_reduction_math_sdp_allowed",
+    )),
+    (torch.backends.mha, "torch.backends.mha", ("get_fastpath_enabled",)),
     (torch.jit, "torch.jit", ("is_tracing", "is_scripting")),
 )  # fmt: skip
 # Modes that a block may set: inside of one, the answer belongs to that place.

@@ -62,8 +62,8 @@ from flodl.tracing.reads.guard_values import (
     class_attribute,
     constant_check,
     content_of,
-    instance_dict,
     is_array,
+    is_computed,
     is_constant,
     item_place,
     kept_items,
@@ -71,6 +71,7 @@ from flodl.tracing.reads.guard_values import (
     same_items,
     simple_text,
     static_read,
+    switch_of,
 )
 from flodl.tracing.reads.identity_checks import Comparisons
 from flodl.tracing.reads.opaque_objects import (
@@ -117,6 +118,7 @@ class Sources:
         self._by_function: dict[int, dict[str, None]] = {}
         self._callees: dict[int, list[int]] = {0: []}
         self._current = 0
+        self._class_methods: set[tuple[int, int, int]] = set()
         self._typed: set[int] = {id(module)}
         self._written: dict[tuple[int, str], Any] = {}
         self.hooks = Hooks()
@@ -208,7 +210,7 @@ class Sources:
         if len(self._tracer.nodes) > nodes or type(value) is Flow:
             return value  # the body of a property is traced; its own reads are guarded
         inner, self._checks = self._checks, before
-        is_plain = not self._is_computed(owner, name)
+        is_plain = not is_computed(owner, name)
         if not is_plain and not is_constant(value) and self._again(getter) is not value:
             self._checks |= inner  # a new object in every read: its source is guarded
             return value
@@ -237,20 +239,6 @@ class Sources:
             node.kind == "module" or node.target in own or node.target.startswith("self._modules")
             for node in tracer.nodes
         )
-
-    def _is_computed(self, owner: Any, name: str) -> bool:
-        """Return True if reading the attribute runs code: a property, a slot, `__getattr__`."""
-        if name in instance_dict(owner):
-            return False
-        if isinstance(owner, nn.Module) and any(
-            name in table for table in (owner._parameters, owner._buffers, owner._modules)
-        ):
-            return False
-        static = getattr_static(type(owner), name, MISSING)
-        if static is MISSING:
-            return True
-        plain = (*FUNCTIONS, classmethod, staticmethod)
-        return not isinstance(static, plain) and "__get__" in dir(type(static))
 
     def _again(self, getter: Callable[[], Any]) -> Any:
         with self._tracer.paused():
@@ -417,6 +405,13 @@ class Sources:
             self.function(function)
             self.class_reads(function, value.__self__)
 
+    def _class_method(self, value: MethodType, expression: str) -> None:
+        """Guard a method of a class, and what it reads from that class; once, as it may call itself."""
+        place = id(value.__func__), id(value.__self__), self._current
+        if place not in self._class_methods:
+            self._class_methods.add(place)
+            self._method(value, expression)
+
     def class_reads(self, function: FunctionType, owner: Any) -> None:
         """Guard what a method reads from the class of its owner, or from its owner if that is a class."""
         for prefix, names in class_reads(function.__code__, of_class=isinstance(owner, type)):
@@ -511,11 +506,8 @@ class Sources:
             self._variable(function, name, content, text)
 
     def _variable(self, function: FunctionType, name: str, value: Any, text: str) -> None:
-        if (
-            not is_constant(value)
-            and is_live(value)
-            and is_given_to_steps(function.__code__, name)
-        ):
+        is_kept = not is_constant(value) and is_live(value)
+        if is_kept and is_given_to_steps(function.__code__, name):
             self._keep(value, text, hook=False)
             self._check(f"{text} is {self._key(value, name, portable=False)}")
         else:
@@ -541,11 +533,19 @@ class Sources:
             isinstance(value, FUNCTIONS) and is_foreign(getattr(value, "__module__", None))
         ):
             self._variable(function, name, value, text)
+            if rest and isinstance(value, FunctionType) and rest[0] in vars(value):
+                self.found(vars(value)[rest[0]], f"{text}.{rest[0]}")
 
     def _chain(self, value: Any, text: str, names: tuple[str, ...]) -> None:
         """Guard what a chain of attributes reads from a class or a module, which cannot be hooked."""
-        for name in names:
+        for place, name in enumerate(names):
             if isinstance(value, ModuleType) and is_foreign(value.__name__):
+                for answer, read in switch_of(value, names[place:]):
+                    self.found(answer, f"{text}.{read}")
+                return
+            made = class_attribute(value, name) if isinstance(value, type) else None
+            if isinstance(made, classmethod):
+                self._class_method(MethodType(made.__func__, value), f"{text}.{name}")
                 return
             value = static_read(value, name)
             if value is MISSING:
