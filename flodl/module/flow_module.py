@@ -22,7 +22,7 @@ from flodl.inspect.pictures import notebook_svg
 from flodl.inspect.view import NAMES
 from flodl.module.generate_forward import install_definitions, layer_behind
 from flodl.tracing.active import current_tracer
-from flodl.tracing.call_inputs import Definition, admit, describe_parameter
+from flodl.tracing.call_inputs import Definition, admit, describe_parameter, tied
 from flodl.tracing.context_managers import recorded_scopes
 from flodl.tracing.effects.mutated_attributes import live_names
 from flodl.tracing.effects.purity import is_describable
@@ -523,6 +523,7 @@ def _record(
             admit(tracer, name, value)
             for name, value in zip(definition.inputs, inputs, strict=True)
         )
+        values = tied(tracer, definition, inputs, values)
         try:
             output = definition.call(module, values)
         except Exception as error:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, final
 
 import torch
 
 from flodl.ir.graph import InputSpec
 from flodl.tracing.containers import FlowDict, FlowList, FlowTuple, Origin
+from flodl.tracing.plain_results import compares_identity
 from flodl.tracing.pytrees import is_named_tuple
 
 if TYPE_CHECKING:
@@ -96,6 +98,26 @@ def admit(tracer: Tracer, name: str, value: Any) -> Any:
     handed = _admit(tracer, name, value, checks)
     tracer.inputs.append(InputSpec(name=name, check=" and ".join(checks)))
     return handed
+
+
+def tied(
+    tracer: Tracer, definition: Definition, given: tuple[Any, ...], handed: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """Hand one flow for inputs that are one tensor, if the flow compares by `is`: `if query is key`."""
+    function = definition.function
+    if not isinstance(function, FunctionType) or not compares_identity(function.__code__):
+        return handed
+    found = list(handed)
+    for later, value in enumerate(given):
+        for earlier in range(later):
+            other = given[earlier]
+            if isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor):
+                sign = "is" if value is other else "is not"
+                found[later] = found[earlier] if value is other else found[later]
+                spec = tracer.inputs[later]
+                check = f"{spec.check} and {spec.name} {sign} {tracer.inputs[earlier].name}"
+                tracer.inputs[later] = replace(spec, check=check)
+    return tuple(found)
 
 
 def _admit(tracer: Tracer, expression: str, value: Any, checks: list[str]) -> Any:

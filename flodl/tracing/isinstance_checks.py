@@ -17,11 +17,13 @@ from flodl.bytecode.instruction import LOADS, Kind
 from flodl.bytecode.operands import callee, operands
 from flodl.errors import FlowError
 from flodl.tracing.callsite import site_of
+from flodl.tracing.flow_value import UNKNOWN, NeedsValueError, flow_value, is_flow
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 _CLASS_CHECKS = frozenset({"isinstance"})
+_TYPE = frozenset({"type"})
 _NAMED = LOADS | {Kind.LOAD_GLOBAL, Kind.LOAD_ATTR}
 _CALLS = frozenset({Kind.CALL, Kind.CALL_UNPACKED})
 _CONSTRUCTORS = frozenset({
@@ -63,6 +65,46 @@ def _questions(code: CodeType) -> frozenset[int]:
         if step.kind is Kind.MATCH_CLASS
         or (step.kind is Kind.LOAD_ATTR and step.name == "__class__")
     }
+
+
+def require_no_type_of_flow(frame: FrameType) -> None:
+    """Refuse `type(x) is torch.Tensor`, where Python takes the class of the proxy.
+
+    Raises:
+        FlowError: a flow of that very class is compared; with any other class, the answer is right.
+        NeedsValueError: only a value can tell.
+    """
+    for name, kind in _compared_types(frame.f_code):
+        held = frame.f_locals.get(name)
+        if not is_flow(held):
+            continue
+        if flow_value(held) is UNKNOWN:
+            raise NeedsValueError
+        if type(flow_value(held)).__name__ == kind:
+            message = (
+                f"{site_of(frame)}: `type({name})` gives the class of the proxy, not that of its value; "
+                f"write isinstance({name}, ...) or {name}.__class__"
+            )
+            raise FlowError(message)
+
+
+@kept_by_identity
+def _compared_types(code: CodeType) -> frozenset[tuple[str, str]]:
+    """Return variables whose class a function compares, each with the last name of the other class."""
+    steps, taken = instructions(code), operands(code)
+    calls = _calls_of(code, _TYPE)
+    found: set[tuple[str, str]] = set()
+    for position, step in enumerate(steps):
+        if step.kind not in (Kind.IS, Kind.COMPARE):
+            continue
+        made = [steps[each] for sources in taken[position] for each in sources]
+        kinds = {each.name for each in made if each.kind in _NAMED}
+        for sources in taken[position]:
+            for call in sources:
+                if steps[call].offset in calls and steps[call].count == 1:
+                    asked = {steps[each].name for each in taken[call][-1]}
+                    found |= {(name, kind) for name in asked for kind in kinds}
+    return frozenset(found)
 
 
 @kept_by_identity

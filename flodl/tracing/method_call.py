@@ -8,7 +8,7 @@ import torch
 
 from flodl.errors import FlowError
 from flodl.tracing.callsite import call_site
-from flodl.tracing.flow_value import UNKNOWN
+from flodl.tracing.flow_value import UNKNOWN, NeedsValueError
 from flodl.tracing.torch_call_names import VALUE_METHODS
 
 if TYPE_CHECKING:
@@ -25,6 +25,31 @@ class Method:
     def __init__(self, flow: Flow, name: str) -> None:
         self._flow = flow
         self._name = name
+
+    def _require_method(self) -> None:
+        """Require that this is known to be a method: `type` is one of a tensor, and a text of a device.
+
+        Raises:
+            NeedsValueError: only a value can tell.
+        """
+        if object.__getattribute__(self._flow, "_value") is UNKNOWN:
+            raise NeedsValueError
+
+    def __eq__(self, other: object) -> bool:
+        self._require_method()
+        return self is other
+
+    def __hash__(self) -> int:
+        self._require_method()
+        return id(self)
+
+    def __bool__(self) -> bool:
+        self._require_method()
+        return True
+
+    def __str__(self) -> str:
+        self._require_method()
+        return repr(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Record the call of the method."""

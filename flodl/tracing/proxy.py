@@ -321,10 +321,14 @@ class Flow(FlowValueMixin):
         if type(value) in PLAIN_KINDS:
             # A number is looked up by what it is.
             return hash(self._tracer.guards.ask(self, lambda known: known, "the hash"))
+        if value is UNKNOWN and object.__getattribute__(self, "_known") is None:
+            _need_value()  # it may be a number
         return id(self)
 
     def __str__(self) -> str:
         value = object.__getattribute__(self, "_value")
+        if value is UNKNOWN:
+            _need_value()  # `str(x.device)` is a text that the flow may compare
         return (
             str(self._tracer.guards.ask(self, lambda known: known, "the text"))
             if (type(value) in PLAIN_KINDS)

@@ -32,10 +32,12 @@ from flodl.tracing.effects.closures import Closures
 from flodl.tracing.effects.container_changes import may_change
 from flodl.tracing.effects.container_mutation import Handed, follow, handed, replayed, step_of
 from flodl.tracing.effects.object_mutation import OwnObjects
-from flodl.tracing.flow_value import UNKNOWN, flow_node, flow_value, unwrap
+from flodl.tracing.flow_value import UNKNOWN, NeedsValueError, flow_node, flow_value, unwrap
 from flodl.tracing.guards import Guards
+from flodl.tracing.isinstance_checks import require_no_type_of_flow
 from flodl.tracing.naming import Names
 from flodl.tracing.node_args import Encoder
+from flodl.tracing.plain_results import plain_results
 from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import PLAIN_KINDS, map_leaves
 from flodl.tracing.readings import grad_modes, input_values, kind_name, without_place
@@ -49,6 +51,7 @@ from flodl.vocabulary.stages import run_stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
 
     from flodl.vocabulary.stages import Stage
 
@@ -272,7 +275,20 @@ class Tracer(TorchFunctionMode):
             index = follow(self, changed)
         if _gives_value(node):
             self.guards.see(index, value, frame, node.variable)
-        return None if value is None else Flow(self, index, value, None)
+        return self._handed(Flow(self, index, value, None), value, frame)
+
+    def _handed(self, flow: Flow, value: Any, frame: FrameType | None) -> Any:
+        """Return what the flow gets for the result of a step: mostly a proxy."""
+        if frame is not None:
+            require_no_type_of_flow(frame)
+        if value is None:
+            return None
+        plain = plain_results(frame.f_code) if frame is not None else frozenset()
+        if plain and value is UNKNOWN and not self.valued:
+            raise NeedsValueError
+        if type(value) in plain:
+            return self.guards.ask(flow, lambda known: known, "the value")
+        return flow
 
     def _compute(
         self,

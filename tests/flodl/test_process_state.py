@@ -46,3 +46,65 @@ def test_process_state_with_another_environment_is_traced(monkeypatch):
     monkeypatch.setattr(os, "environ", {"FLODL_TEST_SCALE": "3"})
     with traced_process_state():
         assert os.environ == {"FLODL_TEST_SCALE": "3"}
+
+
+class Switched(FlowModule):
+    def flow(self, x):
+        y = x * (2 if torch.backends.mkldnn.enabled else 3)
+        if torch.backends.cuda.matmul.allow_tf32:
+            y = y + 1
+        return y * (5 if torch.backends.cuda.flash_sdp_enabled() else 7)
+
+
+def test_switches_of_the_backends_of_torch_are_guarded(monkeypatch):
+    net = Switched()
+    assert net(torch.ones(1)).item() == 10
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.backends.mkldnn, "enabled", False)
+        assert net(torch.ones(1)).item() == 15
+    before = torch.backends.cuda.flash_sdp_enabled()
+    try:
+        torch.backends.cuda.enable_flash_sdp(False)
+        assert net(torch.ones(1)).item() == 14
+    finally:
+        torch.backends.cuda.enable_flash_sdp(before)
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+    assert net(torch.ones(1)).item() == 15
+
+
+class Registry:
+    factor = 2.0
+    calls = 0
+
+    @classmethod
+    def read(cls, depth=2):
+        return cls.read(depth - 1) if depth else cls.factor
+
+    @classmethod
+    def other(cls):
+        return cls.read()
+
+
+class Wider(Registry):
+    factor = 7.0
+
+
+def counted(x):
+    return x * counted.factor
+
+
+class ClassReads(FlowModule):
+    def flow(self, x):
+        return counted(x * Registry.other()) + Wider.read()
+
+
+def test_attributes_that_class_methods_and_functions_read_are_guarded(monkeypatch):
+    monkeypatch.setattr(counted, "factor", 1.0, raising=False)
+    net = ClassReads()
+    assert net(torch.ones(1)).item() == 9
+    monkeypatch.setattr(Registry, "factor", 3.0)
+    assert net(torch.ones(1)).item() == 10
+    monkeypatch.setattr(counted, "factor", 5.0)
+    assert net(torch.ones(1)).item() == 22
+    monkeypatch.setattr(Wider, "factor", 0.0)
+    assert net(torch.ones(1)).item() == 15
