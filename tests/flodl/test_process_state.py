@@ -62,14 +62,15 @@ def test_switches_of_the_backends_of_torch_are_guarded(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(torch.backends.mkldnn, "enabled", False)
         assert net(torch.ones(1)).item() == 15
-    before = torch.backends.cuda.flash_sdp_enabled()
+    before = torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.matmul.allow_tf32
     try:
         torch.backends.cuda.enable_flash_sdp(False)
         assert net(torch.ones(1)).item() == 14
+        torch.backends.cuda.matmul.allow_tf32 = True
+        assert net(torch.ones(1)).item() == 21
     finally:
-        torch.backends.cuda.enable_flash_sdp(before)
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
-    assert net(torch.ones(1)).item() == 15
+        torch.backends.cuda.enable_flash_sdp(before[0])
+        torch.backends.cuda.matmul.allow_tf32 = before[1]
 
 
 class Registry:
