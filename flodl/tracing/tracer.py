@@ -77,6 +77,7 @@ class Tracer(TorchFunctionMode):
         replay: Replay = NOTHING,
     ) -> None:
         super().__init__()
+        self._outside = id(user_frame(2))  # the frame that calls the flow
         self.module = module
         self.valued = valued
         self.label = label
@@ -279,11 +280,12 @@ class Tracer(TorchFunctionMode):
 
     def _handed(self, flow: Flow, value: Any, frame: FrameType | None) -> Any:
         """Return what the flow gets for the result of a step: mostly a proxy."""
-        if frame is not None:
-            require_no_type_of_flow(frame)
         if value is None:
             return None
-        plain = plain_results(frame.f_code) if frame is not None else frozenset()
+        if frame is None or id(frame) == self._outside:
+            return flow
+        require_no_type_of_flow(frame)
+        plain = plain_results(frame.f_code)
         if plain and value is UNKNOWN and not self.valued:
             raise NeedsValueError
         if type(value) in plain:
