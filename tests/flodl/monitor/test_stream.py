@@ -98,7 +98,8 @@ def test_twenty_readers_get_the_same(monitor):
 
 
 def test_who_does_not_read_is_cut_off_and_nobody_waits(monitor, monkeypatch):
-    monkeypatch.setattr(broadcast, "MOST_WAITING_BYTES", 50_000)
+    # 75 of the 400 messages: on a busy machine, who reads is some of them behind too.
+    monkeypatch.setattr(broadcast, "MOST_WAITING_BYTES", 500_000)
     url = monitor.serve()
     lazy = Stream(url, room=4096)
     log = Log()
