@@ -109,3 +109,23 @@ def test_attributes_that_class_methods_and_functions_read_are_guarded(monkeypatc
     assert net(torch.ones(1)).item() == 22
     monkeypatch.setattr(Wider, "factor", 0.0)
     assert net(torch.ones(1)).item() == 15
+
+
+class Looks(FlowModule):
+    def __init__(self, path):
+        super().__init__()
+        self.path, self.folder = str(path), str(path.parent)
+
+    def flow(self, x):
+        y = x * (2 if os.path.exists(self.path) else 3)  # noqa: PTH110
+        return y * len(os.listdir(self.folder))  # noqa: PTH208
+
+
+def test_files_are_looked_for_in_every_call(tmp_path):
+    net = Looks(tmp_path / "file")
+    (tmp_path / "other").touch()
+    assert net(torch.ones(1)).item() == 3
+    (tmp_path / "file").touch()
+    assert net(torch.ones(1)).item() == 4
+    (tmp_path / "file").unlink()
+    assert net(torch.ones(1)).item() == 3

@@ -21,6 +21,7 @@ import threading
 import time
 from contextlib import contextmanager
 from functools import lru_cache, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 import torch
@@ -40,7 +41,8 @@ _GUARDED: Final[tuple[tuple[Any, str, tuple[str, ...]], ...]] = (
         "is_autocast_cache_enabled", "get_autocast_dtype", "get_autocast_gpu_dtype",
         "get_autocast_cpu_dtype", "get_default_dtype", "get_num_threads", "is_anomaly_enabled",
         "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled",
-        "get_float32_matmul_precision", "get_deterministic_debug_mode",
+        "get_float32_matmul_precision", "get_deterministic_debug_mode", "is_warn_always_enabled",
+        "get_num_interop_threads", "initial_seed",
     )),
     (torch.cuda, "torch.cuda", ("is_available", "device_count", "current_device")),
     (torch.backends.cuda, "torch.backends.cuda", (
@@ -69,6 +71,13 @@ _STEPS: Final[tuple[tuple[Any, tuple[str, ...]], ...]] = (
     (os, ("urandom", "getpid")),
     (builtins, ("print", "input")),
 )  # fmt: skip
+# Steps too, where the flow itself calls them: `inspect` and others of the library look for files as well.
+_FILES: Final[tuple[tuple[Any, tuple[str, ...]], ...]] = (
+    (os, ("getcwd", "listdir")),
+    (os.path, ("exists", "isfile", "isdir", "getsize", "getmtime")),
+)
+_LIBRARY: Final = f"{Path(os.__file__).parent}{os.sep}"
+_SITE: Final = f"{os.sep}site-packages{os.sep}"
 _OF_NUMPY_RANDOM: Final = (
     "rand", "randn", "randint", "random", "random_sample", "uniform", "normal", "choice", "permutation",
     "shuffle", "beta", "binomial", "poisson", "seed",
@@ -104,16 +113,23 @@ def _guarded(text: str, name: str, original: Callable[..., Any]) -> Callable[...
 
 
 @lru_cache(maxsize=256)
-def _stepped(original: Callable[..., Any]) -> Callable[..., Any]:
+def _stepped(original: Callable[..., Any], *, for_library: bool = True) -> Callable[..., Any]:
     @wraps(original)
     def step(*args: Any, **named: Any) -> Any:
         tracer = current_tracer()
-        if tracer is None or not is_user_frame(sys._getframe(1)):
+        frame = sys._getframe(1)
+        if tracer is None or not is_user_frame(frame):
+            return original(*args, **named)
+        if not for_library and _is_library(frame.f_code.co_filename):
             return original(*args, **named)
         target = tracer.encoder.callable_name(original)
         return tracer.step("function", target, args, named, compute=original)
 
     return step
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith(_LIBRARY) and _SITE not in file
 
 
 _ENVIRON: Final = type(os.environ)
@@ -172,6 +188,9 @@ def _tables() -> Iterator[tuple[dict[str, Any], str, Any]]:
         for name in names:
             if name in vars(module):
                 yield vars(module), name, _stepped(vars(module)[name])
+    for module, names in _FILES:
+        for name in names:
+            yield vars(module), name, _stepped(vars(module)[name], for_library=False)
 
 
 @contextmanager
