@@ -268,6 +268,7 @@ def test_every_combination_is_trained_and_tested_by_the_same_files():
     of_the_model = {
         "src/p/model.py",
         "src/p/data.py",
+        "src/p/config.py",  # a setting of that model
         "configs/default.toml",
         "tests/test_model.py",
     }
