@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import pytest
 from torch import nn
@@ -14,6 +13,7 @@ from tests.flodl.train.cadence.test_cadence_training import (
     require_equal_ends,
 )
 from tests.flodl.train.cadence.window_jobs import Acting, builder, data, overlapped
+from tests.flodl.train.sync.shared_jobs import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
 EPOCHS = 8
@@ -31,14 +31,6 @@ def begun(folder, policy, **acts):
         made = builder(folder, 2, train=Acting(folder, acts, seconds=0.01), epochs=EPOCHS)
     made.evaluate(data(), uncounted_loss, every=EPOCHS)
     return made.run_dir(folder / "run").checkpoints(keep_last=99)
-
-
-def wait_for(found, count=1):
-    end = time.monotonic() + 60
-    while len(found()) < count:
-        assert time.monotonic() < end, f"{found()} after 60 s, and {count} were expected"
-        time.sleep(0.05)
-    return found()
 
 
 def saved(folder):

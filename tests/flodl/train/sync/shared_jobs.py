@@ -241,3 +241,12 @@ class Planted(Awaiting):
             return sums
 
         ExactRunner._sum = faulty
+
+
+def wait_for(found, count=1):
+    """Return what a function returns, as soon as that has so many items."""
+    end = time.monotonic() + 60
+    while len(found()) < count:
+        assert time.monotonic() < end, f"{found()} after 60 s, and {count} were expected"
+        time.sleep(0.05)
+    return found()

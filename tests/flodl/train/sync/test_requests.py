@@ -9,7 +9,15 @@ import torch
 
 from flodl import RunDirectory, TrainingError, load_checkpoint
 from tests.flodl.train.sync import shared_jobs
-from tests.flodl.train.sync.shared_jobs import Awaiting, builder, data, digest, loss_of, net
+from tests.flodl.train.sync.shared_jobs import (
+    Awaiting,
+    builder,
+    data,
+    digest,
+    loss_of,
+    net,
+    wait_for,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
 EPOCHS = 60
@@ -49,14 +57,6 @@ def begun(folder, ranks=2, policy="sync", **options):
 
 def let_go(folder):
     (folder / f"trained-{NEVER}").touch()
-
-
-def wait_for(found, count=1):
-    end = time.monotonic() + 60
-    while len(found()) < count:
-        assert time.monotonic() < end, f"{found()} after 60 s, and {count} were expected"
-        time.sleep(0.05)
-    return found()
 
 
 def saved(folder):
