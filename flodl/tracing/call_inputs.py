@@ -12,8 +12,8 @@ import torch
 
 from flodl.ir.graph import InputSpec
 from flodl.tracing.containers import FlowDict, FlowList, FlowTuple, Origin
-from flodl.tracing.plain_results import compares_identity
 from flodl.tracing.pytrees import is_named_tuple
+from flodl.tracing.reads.plain_results import compares_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -37,13 +37,13 @@ from flodl.tracing.guards import Guards
 from flodl.tracing.isinstance_checks import require_no_type_of_flow
 from flodl.tracing.naming import Names
 from flodl.tracing.node_args import Encoder
-from flodl.tracing.plain_results import plain_results
 from flodl.tracing.proxy import Flow
 from flodl.tracing.pytrees import PLAIN_KINDS, map_leaves
 from flodl.tracing.readings import grad_modes, input_values, kind_name, without_place
 from flodl.tracing.reads.cached_functions import CachedFunctions
 from flodl.tracing.reads.guard_values import class_attribute
 from flodl.tracing.reads.live_attributes import MISSING, LiveAttributes
+from flodl.tracing.reads.plain_results import plain_results
 from flodl.tracing.reads.sources import Sources
 from flodl.tracing.torch_function import record_torch_call
 from flodl.vocabulary.control_flow import keep
