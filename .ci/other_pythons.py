@@ -43,12 +43,13 @@ UNPINNED = {"torch", "torchvision"}
 NATIVE = "test_train_after_yes_sets_the_project_up_and_trains"
 CONTAINED = "test_wheel_in_a_fresh_container_trains_and_tests_a_new_project"
 # Their slow tests run under one Python: trainings of several processes, of 8 s each, mutants of real
-# classes, and the texts of ports of whole packages. Slow tests of the team and of the prover, and proofs
-# of models of the same packages, which run under each, take the same ways.
+# classes, the texts of ports of whole packages, and pages in a browser. Slow tests of the team and of the
+# prover, and proofs of models of the same packages, which run under each, take the same ways.
 ONCE = (
     "tests/flodl/train/cadence",
     "tests/flodl/train/own_loop",
     "tests/flodl/train/sync",
+    "tests/flodl/visual/test_page_values.py",
     "tests/porter/test_laws.py",
     "tests/porter/test_measures.py",
     "tests/porter/verify/test_mutations.py",
