@@ -1,11 +1,13 @@
 """Reads of the process's state are guarded in long processes too, and the replacements end."""
 
 import os
+from types import ModuleType
 
 import pytest
 import torch
 
 from flodl import FlowModule
+from flodl.tracing.reads.guard_values import switch_of
 from flodl.tracing.reads.process_state import traced_process_state
 
 pytestmark = pytest.mark.torch
@@ -129,3 +131,14 @@ def test_files_are_looked_for_in_every_call(tmp_path):
     assert net(torch.ones(1)).item() == 4
     (tmp_path / "file").unlink()
     assert net(torch.ones(1)).item() == 3
+
+
+def test_switch_of_another_lazy_module_loads_nothing():
+    loaded = []
+    lazy = ModuleType("lazy")
+    lazy.__getattr__ = loaded.append
+    assert list(switch_of(lazy, ("model", "enabled"))) == []
+    assert loaded == []
+    assert list(switch_of(torch, ("backends", "mkldnn", "enabled"))) == [
+        (True, "backends.mkldnn.enabled")
+    ]

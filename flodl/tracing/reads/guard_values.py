@@ -92,6 +92,8 @@ def switch_of(module: ModuleType, names: Sequence[str]) -> Iterator[tuple[Any, s
     """
     here: Any = module
     is_inside = False
+    if not module.__name__.startswith("torch.backends") and tuple(names[:1]) != ("backends",):
+        return  # a read of another lazy module would load it
     for count, name in enumerate(names, 1):
         is_inside |= isinstance(here, ModuleType) and here.__name__.startswith("torch.backends")
         try:

@@ -25,7 +25,6 @@ _SINGLETONS: Final = frozenset({bool, torch.dtype, torch.layout, torch.memory_fo
 _SEQUENCES: Final = frozenset({torch.Size})
 
 
-@kept_by_identity
 def compares_identity(code: CodeType) -> bool:
     """Return True if a function compares by `is`, with something else than None."""
     return plain_results(code) >= _SINGLETONS
