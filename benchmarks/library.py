@@ -14,7 +14,7 @@ bits:
     classes: 748 graphs of 754
     processor time of the tests that are the same: 41.0 s, ported 43.1 s, ratio 1.051
 
-Rows are kept per test, so a run goes on where it was stopped (--again starts anew). Nothing of a library
+Rows are kept per test, so a run continues where it was stopped (`--again` begins again). Nothing of a library
 is kept in this repository but the names of its tests.
 """
 

@@ -214,9 +214,8 @@ class PlanCache:
         lines.append(f"    return record({names})")
         # Only the generated forward itself may look like one to the error notes.
         namespace.pop(SPEC_KEY)
-        exec(
-            compiled_text("\n".join(lines)), namespace
-        )  # the text is made here, from checked names
+        # The text is made here, from checked names.
+        exec(compiled_text("\n".join(lines)), namespace)
         dispatch = namespace["dispatch"]
         assert isinstance(dispatch, FunctionType)
         return dispatch

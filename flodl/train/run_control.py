@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from flodl.train.progress import Notices
     from flodl.train.training import Training
 
-REQUESTS: Final = ("save", "evaluate", "pause", "stop")
 _PAUSE: Final = 0.1
 
 
