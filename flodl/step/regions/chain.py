@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, final
 
+import torch
+
 from flodl.step.refusal import RefusedStepError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torch import Tensor, fx
 
@@ -83,8 +85,9 @@ class Chain:
     def linked(self, functions: Sequence[Function]) -> Function:
         """Return the step as one function of its inputs; `functions` are those of `compiled`.
 
-        Its first call raises RefusedStepError if a region lays out a result in memory otherwise than
-        the code of the next region was made for.
+        The code of a region is made for inputs of certain strides. A compiler may lay out a result
+        otherwise, so the first call compares, and each call copies such results into the strides that
+        were recorded. The first call raises RefusedStepError if a result has another shape.
         """
         made = iter(functions)
         return _Linked(self, [each if each.small else next(made) for each in self.regions])
@@ -102,10 +105,12 @@ class _Linked:
 
     def __call__(self, inputs: list[Tensor]) -> list[Tensor]:
         values: list[Tensor] = [*inputs, *self._spare[len(inputs) :]]  # type: ignore[list-item]
-        for function, call in self._calls:
+        for number, (function, call) in enumerate(self._calls):
             made = function([values[place] for place in call.inputs])
-            if not self._checked:
-                _require_forms(made, call.forms)
+            if not self._checked and (forms := _other_forms(made, call.forms)):
+                laid_out = _LaidOut(function, forms)
+                self._calls[number] = laid_out, call
+                made = laid_out.copied(made)
             for place, value in zip(call.outputs, made, strict=True):
                 values[place] = value
             for place in call.dropped:
@@ -114,9 +119,35 @@ class _Linked:
         return [values[place] for place in self._outputs]
 
 
-def _require_forms(made: Sequence[Tensor], forms: tuple[Form, ...]) -> None:
-    for value, (shape, stride) in zip(made, forms, strict=True):
-        if (tuple(value.shape), value.stride()) != (shape, stride):
+@final
+class _LaidOut:
+    """A region that returns copies of some results, each in the strides that were recorded."""
+
+    def __init__(self, function: Function, forms: Mapping[int, Form]) -> None:
+        self._function = function
+        self._forms = forms
+
+    def __call__(self, inputs: list[Tensor]) -> list[Tensor]:
+        return self.copied(self._function(inputs))
+
+    def copied(self, made: Sequence[Tensor]) -> list[Tensor]:
+        """Return the results; those of another form are copied."""
+        whole = list(made)
+        for number, (shape, stride) in self._forms.items():
+            old = whole[number]
+            new = torch.empty_strided(shape, stride, dtype=old.dtype, device=old.device)
+            whole[number] = new.copy_(old)
+        return whole
+
+
+def _other_forms(made: Sequence[Tensor], forms: tuple[Form, ...]) -> dict[int, Form]:
+    """Return the recorded forms of the results that have other strides, by number."""
+    found = {}
+    for number, (value, (shape, stride)) in enumerate(zip(made, forms, strict=True)):
+        if tuple(value.shape) != shape:
             raise RefusedStepError(
-                f"a region of the step made strides {value.stride()} where {stride} were recorded"
+                f"a region of the step made shape {tuple(value.shape)} where {shape} was recorded"
             )
+        if value.stride() != stride:
+            found[number] = shape, stride
+    return found

@@ -20,12 +20,20 @@ from flodl.step.regions.chain import Call, Chain, Form, Region
 from flodl.step.regions.repeats import Repeat, find_repeats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
 # A region costs the compiler four seconds, as much as some 150 operations, so a short step stays whole.
 _LEAST_OPERATIONS = 3_000
 _LEAST_SAVED = 200
 _LEAST_SHARE = 0.5
+_MOST_SHARE = 0.75
+# These return views without telling so. Where an LSTM writes to one, a compiler would leave its base as it
+# was, and the region that splits the base again would read the old values. So regions take the open forms.
+_aten = torch.ops.aten
+_SILENT_VIEWS: dict[Any, Any] = {
+    _aten.unsafe_split.Tensor: _aten.split.Tensor,
+    _aten.unsafe_split_with_sizes.default: _aten.split_with_sizes.default,
+}
 # So few operations are called one by one where the step does so once, and they change nothing in place:
 # those of an update read and write whole parameters.
 _SMALL = 64
@@ -48,9 +56,39 @@ def cut(graph: fx.Graph, examples: Sequence[Tensor]) -> Chain | None:
         start = values.best_start(each)
         bounds += [start + each.period * copy for copy in range(each.count + 1)]
     bounds = sorted({*bounds, len(values.operations)})
-    stretches = list(itertools.pairwise(bounds))
-    parts = [_Stretch(values, start, end) for start, end in stretches]
-    return _chain(values, parts) if _is_safe(values, parts) else None
+    parts = [_Stretch(values, start, end) for start, end in itertools.pairwise(bounds)]
+    for stretches in (_sharing(values, parts), parts):
+        if _is_safe(values, stretches) and _saves(values, stretches):
+            return _chain(values, stretches)
+    return None
+
+
+def _sharing(values: _Values, parts: Sequence[_Stretch]) -> list[_Stretch]:
+    """Return stretches that share a region where only the views that they take differ.
+
+    The copies of an LSTM's time step take `x[0]`, `x[1]` and so on. Made again in each copy, they would
+    be different regions; as inputs they are not.
+    """
+    tokens = values.tokens()
+    alike: dict[tuple[int, ...], list[_Stretch]] = {}
+    for part in parts:
+        alike.setdefault(tuple(tokens[part.start : part.end]), []).append(part)
+    passed = {
+        node
+        for copies in alike.values()
+        for operations in zip(*(each.own for each in copies), strict=True)
+        for taken in zip(*map(values.sources, operations), strict=True)
+        if len({values.description(node) for node in taken}) > 1
+        for node in taken
+        if is_view(node) and isinstance(values.value(node), Tensor)
+    }
+    return [_Stretch(values, part.start, part.end, passed) for part in parts]
+
+
+def _saves(values: _Values, parts: Sequence[_Stretch]) -> bool:
+    """Return True if the regions together have few operations, so that compiling each of them pays."""
+    regions = {part.key: len(part.own) + len(part.again) for part in parts}
+    return sum(regions.values()) <= _MOST_SHARE * len(values.operations)
 
 
 @final
@@ -75,6 +113,7 @@ class _Values:
         self._same: dict[fx.Node, fx.Node] = {}
         self._root: dict[fx.Node, fx.Node] = {node: node for node in self.inputs}
         self._changes: dict[fx.Node, list[int]] = {}
+        self._settings: dict[fx.Node, tuple[str, str, str]] = {}
         for node in self.operations:
             self._note(node)
         self.results = [self.taken(each) for each in pytree.tree_leaves(list(output.args))]
@@ -111,12 +150,20 @@ class _Values:
     def tokens(self) -> list[int]:
         """Return a number for each operation, equal for equal names, settings and results."""
         numbers: dict[Hashable, int] = {}
-        found = []
-        for node in self.operations:
-            settings = fx.node.map_arg((node.args, node.kwargs), lambda _: "*")
-            key = (str(node.target), repr(settings), _form_text(self._values[node]))
-            found.append(numbers.setdefault(key, len(numbers)))
-        return found
+        return [numbers.setdefault(self.settings(node), len(numbers)) for node in self.operations]
+
+    def settings(self, node: fx.Node) -> tuple[str, str, str]:
+        """Return the name of an operation, its arguments without tensors, and the form of its result."""
+        if node not in self._settings:
+            given = fx.node.map_arg((node.args, node.kwargs), lambda _: "*")
+            self._settings[node] = str(node.target), repr(given), _form_text(self._values[node])
+        return self._settings[node]
+
+    def description(self, node: fx.Node) -> Hashable:
+        """Return how a view is made of its base; the same for all tensors that are no views."""
+        if node not in self.at or not is_view(node):
+            return None
+        return self.settings(node), *map(self.description, self.sources(node))
 
     def best_start(self, repeat: Repeat) -> int:
         """Return the start, within the slack, where the fewest values cross from copy to copy."""
@@ -167,7 +214,7 @@ def _written(node: fx.Node) -> list[fx.Node]:
 
 def _viewed(node: fx.Node) -> list[fx.Node]:
     """Return the arguments that the result of an operation may be a view of."""
-    if node.target is operator.getitem:
+    if node.target is operator.getitem or node.target in _SILENT_VIEWS:
         return node.all_input_nodes
     return [each for each, _ in _aliased(node)]
 
@@ -221,14 +268,22 @@ class _Stretch:
     """A stretch of operations with its wiring, in which only order and position name a tensor.
 
     Attributes:
+        start: the position of its first operation.
+        end: the position after the last one.
         key: equal for the calls of one region.
-        own: its operations; views that others made are made again before them.
+        own: its operations.
+        again: views of other stretches that it makes again, but for those in `passed`.
         outside: the tensors that it takes, in order of their first use.
     """
 
-    def __init__(self, values: _Values, start: int, end: int) -> None:
+    def __init__(
+        self, values: _Values, start: int, end: int, passed: Collection[fx.Node] = ()
+    ) -> None:
         self._values = values
+        self._passed = passed
+        self.start, self.end = start, end
         self.own = values.operations[start:end]
+        self.again: list[fx.Node] = []
         self._nodes: list[fx.Node] = []
         self.outside: list[fx.Node] = []
         self._places: dict[fx.Node, _Place] = {}
@@ -251,8 +306,9 @@ class _Stretch:
         """Return the place of a tensor; a view of another stretch is made here too, from its base."""
         node = self._values.taken(node)
         if node not in self._places:
-            if node in self._values.at and is_view(node):
+            if node in self._values.at and is_view(node) and node not in self._passed:
                 self._add(node)
+                self.again.append(node)
             else:
                 self._places[node] = _Place(f"input_{len(self.outside)}")
                 self.outside.append(node)
@@ -276,7 +332,8 @@ class _Stretch:
         for number, (node, given) in enumerate(zip(self._nodes, self._arguments, strict=True)):
             args, kwargs = fx.node.map_aggregate(given, _node_in(made))
             name = f"op_{number}"
-            made[name] = graph.create_node("call_function", node.target, args, kwargs, name)
+            target = _SILENT_VIEWS.get(node.target, node.target)
+            made[name] = graph.create_node("call_function", target, args, kwargs, name)
         graph.output([made[f"op_{number}"] for number in left])
         examples = tuple(self._values.value(each) for each in self.outside)
         module = fx.GraphModule(nn.Module(), graph)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 from flodl.nn.optimizers import AdamW
 from flodl.step.artifact import compiler_missing
@@ -45,3 +46,35 @@ def test_compiled_regions_train_as_eager_and_serve_a_deeper_model(tmp_path, monk
     assert len(files[1] - files[0]) <= 3  # the stretches between them
     step, _, _ = trained(10, "compiled")
     assert "compiled from an earlier run" in step.decision
+
+
+class Tagger(nn.Module):
+    """A recurrent network whose time steps are the copies."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTMCell(3, 8)
+        self.head = nn.Linear(8, 1)
+
+    def forward(self, x):
+        h = c = x.new_zeros(x.size(0), 8)
+        for step in x.unbind(1):
+            h, c = self.cell(step, (h, c))
+        return self.head(h)
+
+
+def test_compiled_regions_of_an_lstm_are_those_of_one_time_step(tmp_path, monkeypatch):
+    monkeypatch.setattr(cutting, "_LEAST_OPERATIONS", 0)
+    monkeypatch.setenv("FLODL_CACHE_DIR", str(tmp_path))
+    losses = {}
+    for mode in ("compiled", "eager"):
+        torch.manual_seed(0)
+        model = Tagger()
+        step = make_step(model, AdamW(model, 0.01), loss_of, mode=mode)
+        torch.manual_seed(1)
+        batches = [(torch.randn(4, 12, 3), torch.randn(4, 1)) for _ in range(12)]
+        losses[mode] = torch.stack([step(batch) for batch in batches])
+        assert step.mode == mode, step.decision
+    torch.testing.assert_close(losses["compiled"], losses["eager"], rtol=1e-4, atol=1e-5)
+    files = {path.parent.name for path in tmp_path.glob("steps/*/step.so")}
+    assert 2 <= len(files) <= 8

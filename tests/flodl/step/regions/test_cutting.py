@@ -230,12 +230,70 @@ def test_step_with_a_list_from_region_to_region_stays_whole(short):
     assert cut(graph, (x, y)) is None
 
 
-def test_linked_chain_refuses_other_strides_than_the_next_region_expects(short):
-    _, chain = chain_of(
-        lambda x, y: [repeated(x), repeated(y)], torch.rand(3, 3), torch.rand(3, 3)
+def linked_with(chain, change):
+    """Return a chain whose compiled regions return changed results."""
+    return chain.linked(
+        [
+            lambda inputs, each=each: [change(made) for made in each(inputs)]
+            for each in chain.compiled
+        ]
     )
-    twisted = [
-        lambda inputs, each=each: [made.t() for made in each(inputs)] for each in chain.compiled
-    ]
-    with pytest.raises(RefusedStepError, match=r"made strides \(1, 3\) where \(3, 1\)"):
-        chain.linked(twisted)([torch.rand(3, 3), torch.rand(3, 3)])
+
+
+def test_linked_chain_lays_out_results_in_the_strides_that_were_recorded(short):
+    x, y = torch.rand(3, 3), torch.rand(3, 3)
+    graph, chain = chain_of(lambda x, y: [repeated(x), repeated(y)], x, y)
+    linked = linked_with(chain, lambda made: made.t().contiguous().t())
+    for _ in range(2):
+        made, expected = linked([x, y]), graph(x, y)
+        assert [each.stride() for each in made] == [(3, 1), (3, 1)]
+        assert [torch.equal(*pair) for pair in zip(made, expected, strict=True)] == [True, True]
+        x, y = x + 1, y * 2
+
+
+def test_linked_chain_refuses_another_shape_than_the_next_region_expects(short):
+    x, y = torch.rand(3, 3), torch.rand(3, 3)
+    _, chain = chain_of(lambda x, y: [repeated(x), repeated(y)], x, y)
+    with pytest.raises(RefusedStepError, match=r"made shape \(1, 3\) where \(3, 3\)"):
+        linked_with(chain, lambda made: made[:1])([x, y])
+
+
+def test_region_makes_the_chunks_of_an_lstm_again(short):
+    def function(x, y):
+        *_, first, second = torch.ops.aten.unsafe_chunk.default(y, 4, 1)
+        return [repeated(x + first) + second]
+
+    x, y = torch.rand(2, 2), torch.rand(2, 8)
+    graph, chain = chain_of(function, x, y)
+    assert all(stride == (2, 1) for call in chain.calls for _, stride in call.forms)
+    split = {node.target for each in chain.regions for node in each.graph.graph.nodes}
+    assert torch.ops.aten.split.Tensor in split
+    assert torch.ops.aten.unsafe_split.Tensor not in split
+    (made,) = chain.linked(chain.compiled)([x, y])
+    assert torch.equal(made, graph(x, y)[0])
+
+
+def test_regions_that_differ_only_in_the_rows_they_take_are_one(short):
+    def function(x, y):
+        for row in y.unbind():
+            x = repeated(x + row, times=1)
+        return [x]
+
+    x, y = torch.rand(3), torch.rand(6, 3)
+    graph, chain = chain_of(function, x, y)
+    assert len(chain.calls) - len(chain.regions) >= 4
+    (made,) = chain.linked(chain.compiled)([x, y])
+    assert torch.equal(made, graph(x, y)[0])
+
+
+def test_step_whose_regions_are_as_long_as_itself_stays_whole(short):
+    def function(x, y):
+        rows = y.unbind()
+        for row in rows[:6]:
+            x = repeated(x + row, times=1)
+        y.add_(1)  # the other rows have to be taken after it, each by its number
+        for row in rows[6:]:
+            x = repeated(x + row, times=1)
+        return [x]
+
+    assert chain_of(function, torch.rand(3), torch.rand(12, 3))[1] is None
