@@ -42,9 +42,10 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 UNPINNED = {"torch", "torchvision"}
 NATIVE = "test_train_after_yes_sets_the_project_up_and_trains"
 CONTAINED = "test_wheel_in_a_fresh_container_trains_and_tests_a_new_project"
-# Their slow tests run under one Python: trainings of several processes, of 8 s each, mutants of real
-# classes, regions made by the C++ compiler, the texts of ports of whole packages, and pages in a browser. Slow tests of the team and of the
-# prover, and proofs of models of the same packages, which run under each, take the same ways.
+# Their slow tests run under one Python: regions made by the C++ compiler, trainings of several processes,
+# of 8 s each, mutants of real classes, the texts of ports of whole packages, and pages in a browser. Slow
+# tests of the team and of the prover, and proofs of models of the same packages, which run under each,
+# take the same ways.
 ONCE = (
     "tests/flodl/step/regions/test_compiled_regions.py",
     "tests/flodl/train/cadence",
