@@ -128,9 +128,9 @@ MEANINGS: Final = {each.code: each.meaning for each in errors.EXIT_CODES}
 
 HEAD: Final = """# Errors of fdl
 
-Each error of `fdl` begins with `error[ID]:`, and the id stays the same in later versions. In a terminal that knows
-links, the id is a link to its page. The last line of an error, `hint:`, has what to type next. `fdl help exit-codes`
-lists the exit codes. Words in capitals stand for what a run fills in.
+Each error of `fdl` begins with `error[ID]:`, and the id stays the same in later versions. The line
+`hint:` has what to type next, and the last line, `page:`, the address of a page below. `fdl help exit-codes` lists
+the exit codes. Words in capitals stand for what a run fills in.
 
 Errors of the runtime are Python exceptions: see [their classes](api/errors.md).
 

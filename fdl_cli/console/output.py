@@ -135,14 +135,15 @@ class Console:
                 self._err(f"  {self._mark('hint:', 'hint')} {notice.hint}")
 
     def error(self, error: FdlError) -> None:
-        """Show an expected failure: the error, its place, its cause, and the command to type next."""
+        """Show an expected failure: the error, its place, its cause, what to type next, and its page."""
         where = f"{error.location}: " if error.location else ""
-        name = self._linked(f"error[{error.error_id}]:", f"errors/{error.error_id}")
+        name = f"error[{error.error_id}]:"
         self._err(f"{self._mark(name, 'error')} {where}{error.message}")
         for cause in error.causes:
             self._err(f"  cause: {cause}")
         if error.hint:
             self._err(f"  {self._mark('hint:', 'hint')} {error.hint}")
+        self._err(f"  page: {page_address(f'errors/{error.error_id}')}", "dim")
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Write a table to stdout; cells are wrapped to the width, never cut off."""
@@ -240,15 +241,6 @@ class Console:
 
     def _err(self, text: str, style: Style | None = None) -> None:
         self.err.write((self._mark(text, style) if style else text) + "\n")
-
-    def _linked(self, text: str, page: str) -> str:
-        """Return text that is a link to a page of the reference, where the terminal has colour.
-
-        The sequence is OSC 8: https://gist.github.com/egmontkob/eb114294efbcd5adb1944c9f3cb5feda.
-        """
-        if not self._color_err:
-            return text
-        return f"\x1b]8;;{page_address(page)}\x1b\\{text}\x1b]8;;\x1b\\"
 
     def _mark(self, text: str, style: Style) -> str:
         return f"{_ANSI[style]}{text}{_RESET}" if self._color_err else text

@@ -152,13 +152,14 @@ def shown_of(error, *, color):
     return streams["err"].getvalue()
 
 
-def test_error_in_a_terminal_with_colour_links_to_its_page(tmp_path):
+def test_error_ends_with_the_address_of_its_page_with_and_without_colour(tmp_path):
     write_error_pages(tmp_path)
     error = OperationFailedError(error_id="disk-full", message="no space", hint="free some")
-    (address,) = re.findall("\x1b]8;;(https[^\x1b]+)\x1b", shown_of(error, color=True))
-    assert address.endswith("/reference/errors/disk-full.html")
+    plain = shown_of(error, color=False)
+    address = page_address("errors/disk-full")
+    assert plain == f"error[disk-full]: no space\n  hint: free some\n  page: {address}\n"
     assert (tmp_path / "errors" / "disk-full.md").is_file()
-    assert shown_of(error, color=False) == "error[disk-full]: no space\n  hint: free some\n"
+    assert re.sub("\x1b\\[[0-9;]*m", "", shown_of(error, color=True)) == plain
 
 
 def test_page_of_environment_variables_lists_all_that_the_sources_name():
