@@ -7,6 +7,10 @@ import sys
 
 import pytest
 
+from flodl import Flow, FlowBuilder
+from flodl.vocabulary.branches import Branches
+from flodl.vocabulary.control_flow import MapBody, Scan
+from flodl.vocabulary.loops import Loop
 from tests.docs.checks import CHECKS, PAGE_CHECKS, pages_that_run
 from tests.docs.reading import ROOT, blocks, name_of
 from tests.docs.running import missing_for
@@ -77,3 +81,20 @@ def test_the_first_command_of_the_readme(tmp_path):
 
 def test_at_most_every_tenth_sentence_has_more_than_25_words():
     assert share_of_longer_sentences(ROOT) <= 0.1
+
+
+def test_page_of_flow_words_names_each_word_of_a_flow_and_of_the_builder():
+    text = (ROOT / "docs" / "reference" / "flow-words.md").read_text("utf-8")
+    rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| ")]
+    inside, chain = (" ".join(row[column] for row in rows) for column in (0, 1))
+    assert words_of(Flow, Branches, Loop, MapBody, Scan) - set(re.findall(r"\w+", inside)) == set()
+    assert words_of(FlowBuilder) - set(re.findall(r"\w+", chain)) == set()
+
+
+def words_of(*kinds):
+    return {
+        name
+        for kind in kinds
+        for name, value in vars(kind).items()
+        if name[0] != "_" and (callable(value) or isinstance(value, (classmethod, staticmethod)))
+    }
