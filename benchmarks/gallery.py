@@ -26,7 +26,6 @@ import importlib.util
 import io
 import json
 import os
-import platform
 import random
 import statistics
 import subprocess
@@ -35,12 +34,15 @@ import tempfile
 import threading
 import time
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.shared import conditions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -228,23 +230,9 @@ def measured(name: str, folder: Path, steps: int) -> Row:
 
 def head() -> dict[str, object]:
     """Return how and where this run measures."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    return conditions.measured(
+        "torch", clock="processor time of the thread, original and port in turns"
     )
-    return {
-        "commit": commit.stdout.strip(),
-        "date": time.strftime("%Y-%m-%d"),
-        "clock": "processor time of the thread, original and port in turns",
-        "machine": f"{os.cpu_count()} shared virtual CPUs ({_processor()}), one thread",
-        "python": platform.python_version(),
-        "versions": {"torch": version("torch")},
-    }
-
-
-def _processor() -> str:
-    text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    found = next(line for line in text.splitlines() if line.startswith("model name"))
-    return found.partition(":")[2].strip()
 
 
 def main() -> int:

@@ -14,12 +14,10 @@ import copy
 import importlib
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
 import warnings
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +33,7 @@ sys.path.insert(0, str(ROOT))
 
 import flodl  # noqa: E402
 import flodl.hf  # noqa: E402
+from benchmarks.shared import conditions  # noqa: E402
 from benchmarks.world_mutation.families import FAMILIES, Family, Shape  # noqa: E402
 
 KNOWN = {family.name: family for family in FAMILIES if family.library == "transformers"}
@@ -170,7 +169,7 @@ def main() -> None:
         print(json.dumps(measure(KNOWN[options.family[0]])))
         return
     print("| Family | Graphs | Original and port | Kept classes |\n|---|---:|---|---|")
-    rows = []
+    rows, before = [], conditions.measured("torch", "transformers")
     for name in options.family or sorted(KNOWN):
         rows.append(measured_apart(name))
         print(line(rows[-1]), flush=True)
@@ -181,12 +180,7 @@ def main() -> None:
                 [*rows, *(each for each in old if each["family"] not in options.family)],
                 key=lambda each: str(each["family"]),
             )
-        measured = {
-            "date": time.strftime("%Y-%m-%d"),
-            "python": platform.python_version(),
-            "versions": {name: version(name) for name in ("torch", "transformers")},
-        }
-        text = json.dumps({"measured": measured, "rows": rows}, indent=1) + "\n"
+        text = json.dumps({"measured": conditions.ended(before), "rows": rows}, indent=1) + "\n"
         options.json.write_text(text, "utf-8")
 
 

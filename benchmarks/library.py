@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -37,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.library_suite import comparison, sources  # noqa: E402
+from benchmarks.shared import conditions  # noqa: E402
 
 SETTINGS = "FDL_LIBRARY_SUITE"
 QUIET = {
@@ -154,12 +154,8 @@ def _chosen(options: Any, work: Path) -> list[str]:
 
 
 def _circumstances(name: str, options: Any, chosen: list[str]) -> dict[str, Any]:
-    git = ["git", "-C", str(ROOT), "rev-parse", "--short=10", "HEAD"]
-    done = subprocess.run(git, capture_output=True, check=False, text=True)
     return {
-        "commit": done.stdout.strip(),
-        "date": time.strftime("%Y-%m-%d"),
-        "python": platform.python_version(),
+        **conditions.measured(),
         "versions": {each: _version(each) for each in ("torch", name)},
         # A list of ids is that of the tests below.
         "tests": [each for each in chosen if not each.startswith("@")],

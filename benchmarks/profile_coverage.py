@@ -13,15 +13,10 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
-import platform
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -31,6 +26,7 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import flodl
+from benchmarks.shared import conditions
 from benchmarks.trips import port_unproved
 from flodl import Flow, FlowModule
 
@@ -217,30 +213,23 @@ def main(words: list[str]) -> int:
     options = parser.parse_args(words)
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    rows = []
+    rows, before = [], conditions.measured("torch")
     print(*HEAD, sep="\n")
     with tempfile.TemporaryDirectory() as folder:
         for case in (*examples(Path(folder)), *ways()):
             rows.append(measure(case))
             print(line(rows[-1]), flush=True)
     if options.json is not None:
-        whole = {"measured": _circumstances(), "bar": BAR, "rows": [asdict(row) for row in rows]}
+        whole = {
+            "measured": conditions.ended(before),
+            "bar": BAR,
+            "rows": [asdict(row) for row in rows],
+        }
         options.json.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     low = [row.model for row in rows if row.flow < BAR]
     if low:
         print(f"below {BAR:.0%}: {', '.join(low)}")
     return int(bool(low))
-
-
-def _circumstances() -> dict[str, Any]:
-    git = ["git", "-C", os.fspath(ROOT), "rev-parse", "HEAD"]
-    done = subprocess.run(git, capture_output=True, check=False, text=True)
-    return {
-        "commit": done.stdout.strip(),
-        "date": time.strftime("%Y-%m-%d"),
-        "python": platform.python_version(),
-        "versions": {"torch": version("torch")},
-    }
 
 
 if __name__ == "__main__":

@@ -22,17 +22,19 @@ import ast
 import importlib.util
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.shared import conditions  # noqa: E402
+
 FAMILIES = ("bert", "t5", "llama", "detr")
 SHARE = 0.9
 SECONDS = 120.0
@@ -193,31 +195,18 @@ def main(words: list[str]) -> int:
     options = parser.parse_args(words)
     print(*HEAD, sep="\n", flush=True)
     results = []
+    before = conditions.measured("torch", "transformers", timeout_s=options.timeout)
     for family in options.families:
-        before = os.getloadavg()[0]
-        found = {**measure(family, options.timeout), "load_before": round(before, 1)}
+        found = {"load_before": conditions.load(), **measure(family, options.timeout)}
         results.append(found)
         print(row(found), flush=True)
         for text in found["rest"]:
             print(f"  {text}", file=sys.stderr)
         if options.json is not None:
-            whole = {"measured": _circumstances(options.timeout), "families": results}
+            whole = {"measured": conditions.ended(before), "families": results}
             options.json.parent.mkdir(parents=True, exist_ok=True)
             options.json.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     return int(not all(map(holds, results)))
-
-
-def _circumstances(timeout_s: float) -> dict[str, Any]:
-    git = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
-    done = subprocess.run(git, capture_output=True, check=False, text=True)
-    return {
-        "commit": done.stdout.strip(),
-        "date": time.strftime("%Y-%m-%d"),
-        "python": platform.python_version(),
-        "versions": {each: version(each) for each in ("torch", "transformers")},
-        "cores": os.cpu_count(),
-        "timeout_s": timeout_s,
-    }
 
 
 if __name__ == "__main__":

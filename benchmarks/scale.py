@@ -15,14 +15,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, final
 
@@ -31,6 +28,7 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.shared import conditions
 from flodl import Trainer
 from flodl.distributed import ApplyPolicy, ElChe, divide
 from flodl.distributed.team import Team, launch
@@ -329,20 +327,6 @@ def lines(rows: list[Row], found: dict[str, float]) -> list[str]:
     return [*HEAD, *shown, "", *COSTS, *told]
 
 
-def _measured() -> dict[str, Any]:
-    done = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return {
-        "commit": done.stdout.strip(),
-        "date": time.strftime("%Y-%m-%d"),
-        "python": platform.python_version(),
-        "versions": {"torch": version("torch")},
-        "load": round(os.getloadavg()[0], 2),
-        "cpus": os.cpu_count(),
-    }
-
-
 def main() -> None:
     """Measure, print, and write the result if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -352,7 +336,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
-    measured = _measured()
+    before = conditions.measured("torch")
     rows = [ddp_row(4 * options.updates), ddp_row(4 * options.updates, is_local=True)]
     rows += [sync_row(each, options.updates) for each in UPDATES]
     rows += [
@@ -364,7 +348,11 @@ def main() -> None:
     found = costs(20 * options.updates)
     print("\n".join(lines(rows, found)))
     if options.json:
-        result = {"measured": measured, "rows": [asdict(row) for row in rows], "costs": found}
+        result = {
+            "measured": conditions.ended(before),
+            "rows": [asdict(row) for row in rows],
+            "costs": found,
+        }
         options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 

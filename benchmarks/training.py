@@ -15,6 +15,7 @@ import math
 import statistics
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.models.suite import CASES, Case
+from benchmarks.shared.conditions import ended, is_idle, measured, together, told
 from flodl import make_step
 
 COMPARED_STEPS = 20
@@ -93,6 +95,7 @@ def block(step: Callable[[], Any], repeats: int, device: str) -> float:
 
 def measure(case: Case, size: str, device: str, rounds: int) -> dict[str, Any]:
     notes: dict[str, Any] = {}
+    before = measured("torch")
     steps = {**baselines(case, size, device), **ours(case, size, device, notes)}
     losses, prepared = {}, {}
     for name, step in steps.items():
@@ -109,6 +112,7 @@ def measure(case: Case, size: str, device: str, rounds: int) -> dict[str, Any]:
             times[name].append(block(step, repeats[name], device))
     expected = losses["eager"]
     return {
+        "measured": ended(before),
         "times": times,
         "prepared": prepared,
         "loss": {
@@ -116,7 +120,6 @@ def measure(case: Case, size: str, device: str, rounds: int) -> dict[str, Any]:
             for name, found in losses.items()
         },
         "decision": notes["flodl captured"](),
-        "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
     }
@@ -145,38 +148,64 @@ def cell(times: dict[str, list[float]], slow: str, fast: str) -> str:
     return f"{middle:.2f} ± {spread:.2f}"
 
 
-def report(folder: Path, size: str) -> None:
+def lines(folder: Path, size: str) -> list[str]:
+    """Return the tables of a size as Markdown: one of idle, and one of loaded measurements."""
     found = {
         case.name: json.loads(path.read_text())
         for case in CASES
         if (path := folder / f"{case.name}-{size}.json").exists()
     }
-    if not found:
-        return
+    parts = []
+    for load, title in ((True, size), (False, f"{size}, beside other programs")):
+        rows = {
+            name: result for name, result in found.items() if is_idle(result["measured"]) is load
+        }
+        if rows:
+            parts += [
+                f"### {title}: how many times as fast a step is with `flodl`",
+                "",
+                *table(rows),
+            ]
+    return parts
+
+
+def table(found: dict[str, Any]) -> list[str]:
+    """Return the conditions, the rows and the means of results that were measured alike."""
     rivals = [
         name for name in BASELINES if any(name in result["times"] for result in found.values())
     ]
-    print(f"\n### {size}: how many times as fast a step is with `flodl`\n")
-    print(f"| model | ours, ms | kept | {' | '.join(rivals)} | flodl eager | loss |")
-    print(f"|---|---:|---|{'---:|' * len(rivals)}---:|---:|")
-    gains: dict[str, list[float]] = {name: [] for name in rivals if name != "sdpa"}
+    rows = [
+        *textwrap.wrap(told(together([each["measured"] for each in found.values()])), 118),
+        "",
+        f"| model | ours, ms | kept | {' | '.join(rivals)} | flodl eager | loss |",
+        f"|---|---:|---|{'---:|' * len(rivals)}---:|---:|",
+    ]
     for name, result in found.items():
         times = result["times"]
         kept = auto(times)
-        for other, values in gains.items():
-            values.append(ratio(times, other, kept)[0])
         cells = [cell(times, other, kept) for other in rivals]
         own = statistics.median(times[kept]) * 1e3
-        print(
+        rows.append(
             f"| {name} | {own:.3f} | {kept.removeprefix('flodl ')} | {' | '.join(cells)} | "
             f"{cell(times, 'flodl eager', kept)} | {result['loss'][kept]:.0e} |"
         )
-    means = {
-        name: math.exp(sum(map(math.log, values)) / len(values)) for name, values in gains.items()
+    for name, (mean, least) in means(found).items():
+        rows += ["", f"{name}: geometric mean {mean:.2f}, least {least:.2f}"]
+    return [*rows, ""]
+
+
+def means(found: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return the geometric mean and the least of the ratios to each rival that all models have."""
+    gains: dict[str, list[float]] = {}
+    for result in found.values():
+        times = result["times"]
+        for name in set(BASELINES) & set(times):
+            gains.setdefault(name, []).append(ratio(times, name, auto(times))[0])
+    return {
+        name: (math.exp(sum(map(math.log, gains[name])) / len(found)), min(gains[name]))
+        for name in BASELINES
+        if len(gains.get(name, ())) == len(found)
     }
-    least = {name: min(values) for name, values in gains.items()}
-    for name in gains:
-        print(f"\n{name}: geometric mean {means[name]:.2f}, least {least[name]:.2f}")
 
 
 # ---- running ------------------------------------------------------------------------------------
@@ -227,7 +256,8 @@ def main() -> None:
             for name in options.model or names:
                 one(name, size, options)
     for size in ("tiny", "cpu", "published"):
-        report(options.results, size)
+        if text := "\n".join(lines(options.results, size)):
+            print(f"\n{text}", end="")
 
 
 if __name__ == "__main__":

@@ -26,20 +26,18 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
-import platform
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import torch
 from torch import nn
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.shared import conditions
 from fdl_cli.porter.port_tree import port_tree
 from fdl_cli.porter.tree_request import TreeRequest
 from flodl import Flow, FlowModule
@@ -268,21 +266,10 @@ def main(words: list[str]) -> int:
                 print(f"{calls:>6}  {file}")
     if options.json is not None:
         trips = {name: counter.numbers for name, counter in found.items()}
-        whole = {"measured": _circumstances(), "trips": trips}
+        whole = {"measured": conditions.measured("torch"), "trips": trips}
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     return 0
-
-
-def _circumstances() -> dict[str, Any]:
-    git = ["git", "-C", os.fspath(ROOT), "rev-parse", "HEAD"]
-    done = subprocess.run(git, capture_output=True, check=False, text=True)
-    return {
-        "commit": done.stdout.strip(),
-        "date": time.strftime("%Y-%m-%d"),
-        "python": platform.python_version(),
-        "versions": {"torch": version("torch")},
-    }
 
 
 if __name__ == "__main__":

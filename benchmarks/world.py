@@ -18,22 +18,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from fnmatch import fnmatchcase
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.shared import conditions  # noqa: E402
 from benchmarks.world_mutation import table  # noqa: E402
 from benchmarks.world_mutation.families import FAMILIES  # noqa: E402
 
+LIBRARIES = ("torch", "transformers", "timm", "torchvision")
 # The last full result: the bars hold for it, and a class that is a graph there stays one.
 RESULT = ROOT / "benchmarks" / "results" / "world.json"
 QUIET = {
@@ -76,6 +76,7 @@ def main(words: list[str]) -> int:
     if options.list or not names:
         print("\n".join(names) or f"no family is called {options.families}; see --list")
         return 0 if names else 2
+    before = conditions.measured(*LIBRARIES, budget_s=options.budget_s)
     results = run_all(names, options)
     print(table.text(results, details=options.details))
     known = (
@@ -86,7 +87,7 @@ def main(words: list[str]) -> int:
         print(f"no graph any more: {each}")
     if options.json is not None:
         found = {
-            "measured": _circumstances(options),
+            "measured": conditions.ended(before),
             **table.summary(results),
             "families": [table.compact(each) for each in results],
         }
@@ -168,17 +169,6 @@ def commit() -> str:
     """Return the commit that is checked out."""
     git = ["git", "-C", str(ROOT), "rev-parse", "--short=10", "HEAD"]
     return subprocess.run(git, capture_output=True, check=False, text=True).stdout.strip()
-
-
-def _circumstances(options: Any) -> dict[str, Any]:
-    libraries = ("torch", "transformers", "timm", "torchvision")
-    return {
-        "commit": commit(),
-        "date": time.strftime("%Y-%m-%d"),
-        "python": platform.python_version(),
-        "versions": {each: version(each) for each in libraries},
-        "budget_s": options.budget_s,
-    }
 
 
 if __name__ == "__main__":

@@ -14,15 +14,13 @@ of the code that is covered and of the campaign; when one of them changes, a fas
 
 import ast
 import json
-import platform
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self, final
 
+from benchmarks.shared import conditions
 from tests.code_digest import digest
 
 ROOT = Path(__file__).parents[1]
@@ -68,10 +66,8 @@ class Campaign:
             "campaign": self.name,
             "test": self.test,
             "measured": {
+                **conditions.measured("torch"),
                 "commit": _commit(self.root, (*self.covers, self.test.partition("::")[0])),
-                "date": time.strftime("%Y-%m-%d"),
-                "python": platform.python_version(),
-                "versions": {"torch": version("torch")},
             },
             "covers": list(self.covers),
             "digest": self.digest(),

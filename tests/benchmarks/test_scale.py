@@ -21,7 +21,7 @@ def test_result_names_its_commit_date_and_versions(result):
     assert re.fullmatch(r"[0-9a-f]{40}", measured["commit"])
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", measured["date"])
     assert measured["versions"]["torch"]
-    assert measured["load"] < measured["cpus"]  # more makes sleeping ranks late
+    assert max(measured["load"]) < 2  # more makes sleeping ranks late
 
 
 def test_result_has_rivals_that_wait_for_the_slowest(result):

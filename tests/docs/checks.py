@@ -49,12 +49,13 @@ CHECKS = {
     "index": figures.wrong_index,
     "benchmarks": figures.wrong_benchmarks,
     "steps": figures.wrong_step_times,
-    "means": figures.wrong_means,
+    "tables": figures.wrong_step_tables,
     "windows": figures.wrong_anchors_of_windows,
     "counts": figures.wrong_counts,
     "pictures": figures.stale_pictures,
     "alternatives": figures.without_text,
     "sentences": sentences.long_sentences,
+    "wording": sentences.discouraged_words,
 }
 PAGE_CHECKS = {
     "blocks": running.wrong_page,

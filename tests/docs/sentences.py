@@ -1,11 +1,19 @@
-"""Check of the length of sentences in documents: none has more than 40 words."""
+"""Checks of the sentences in documents by the rules of `vale`: their length, and words to write otherwise.
+
+`vale README.md CHANGELOG.md docs` reads the same rules, by `.vale.ini`; here they hold without that program.
+"""
 
 import re
 
-from tests.docs.reading import documents, name_of, read
+import yaml
 
-LONGEST = 40
-ADVISED = 25
+from tests.docs.reading import ROOT, documents, name_of, read
+
+RULES = ROOT / "docs" / "_build" / "vale" / "flodl"
+LONGEST, ADVISED = (
+    yaml.safe_load(read(RULES / f"{name}.yml"))["max"] for name in ("Longest", "Advised")
+)
+BETTER = yaml.safe_load(read(RULES / "Words.yml"))["swap"]
 BLOCKS = re.compile(r"(?s)```.*?```|<!--.*?-->")
 # A paragraph ends at an empty line, a new point of a list, a row of a table, or a heading.
 ENDS = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )|\n(?=\|)|\n(?=#)")
@@ -34,6 +42,17 @@ def long_sentences(root):
         for path in documents(root)
         for sentence in sentences(read(path))
         if len(sentence.split()) > LONGEST
+    ]
+
+
+def discouraged_words(root):
+    """Find words for which the rules have better ones."""
+    return [
+        f"{name_of(root, path)}: write '{better}' instead of '{word}': {sentence[:80]}"
+        for path in documents(root)
+        for sentence in sentences(read(path))
+        for word, better in BETTER.items()
+        if re.search(rf"\b{word}\b", sentence, re.IGNORECASE)
     ]
 
 
