@@ -254,7 +254,9 @@ def test_first_start_without_the_tools_of_the_system_names_path(checkout, path):
     assert done.stderr.startswith(
         f"error[tools-missing]: there is no `cat` on PATH, which is '{path}'\n  hint: "
     )
-    assert done.stderr.count("\n") == 2
+    page = "  page: https://flodl.github.io/flodl/reference/errors/tools-missing.html\n"
+    assert done.stderr.endswith(page)
+    assert done.stderr.count("\n") == 3
     assert checkout.leftovers() == []
 
 

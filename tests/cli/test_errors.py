@@ -7,7 +7,10 @@ import pytest
 
 from fdl_cli import errors
 
-SHAPE = re.compile(r"error\[[a-z0-9-]+\]: \S.*[^.\n]\n(  cause: .*\n)*  hint: \S.*\n")
+SHAPE = re.compile(
+    r"error\[(?P<id>[a-z0-9-]+)\]: \S.*[^.\n]\n(  cause: .*\n)*  hint: \S.*\n"
+    r"  page: https://flodl\.github\.io/flodl/reference/errors/(?P=id)\.html\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +101,7 @@ def test_place_and_causes_are_shown(capsys):
         "error[key-unknown]: fdl.yml:7: unknown key `discription`\n"
         "  cause: it stands under `commands.test`\n"
         "  hint: did you mean `description`?\n"
+        "  page: https://flodl.github.io/flodl/reference/errors/key-unknown.html\n"
     )
 
 
