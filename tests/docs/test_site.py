@@ -116,15 +116,19 @@ def address(site):
         thread.join()
 
 
+def pages_made_alike(site):
+    """Yield the pages of each kind that a program writes: one of the API, of a code, an error, a schema."""
+    for folder in ("api", "codes", "errors", "schemas"):
+        pages = sorted((site / "reference" / folder).glob("*.html"))
+        yield [path for path in pages if path.name != "index.html"]
+
+
 def names_of_pages(site):
     """Return the pages to look at; of those that are made alike, the list and the longest stand for all."""
     pages = [path for path in read_site(site) if path.name != "404.html"]
-    for folder in ("api", "codes", "errors", "schemas"):
-        alike = {
-            path for path in pages if path.parent.name == folder and path.name != "index.html"
-        }
+    for alike in pages_made_alike(site):
         longest = max(alike, key=lambda path: path.stat().st_size)
-        pages = [path for path in pages if path not in alike - {longest}]
+        pages = [path for path in pages if path == longest or path not in alike]
     return [path.relative_to(site).as_posix() for path in pages]
 
 
@@ -167,6 +171,30 @@ def test_pages_in_a_browser_fit_both_widths_and_themes_and_report_no_error(
         assert browser.problems == []
         assert len(grounds) == len({ground for _, ground in grounds}) == len(SCHEMES)
         assert {url for url in browser.requests if not url.startswith((address, "data:"))} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.browser
+@pytest.mark.skipif(BROWSER is None, reason="there is no browser")
+def test_every_page_that_is_made_like_others_fits_a_phone(site, address, tmp_path):
+    names = [
+        each.relative_to(site).as_posix() for alike in pages_made_alike(site) for each in alike
+    ]
+    assert len(names) > 250
+    wide = []
+    with Chromium(tmp_path / "profile") as browser:
+        # Their scripts are those of the longest page; without them a page takes a tenth of a second.
+        browser.call("Emulation.setScriptExecutionDisabled", value=True)
+        for name in names:
+            browser.open(address + name)
+            ready = f"location.href === {address + name!r} && document.readyState === 'complete'"
+            while not browser.evaluate(ready):
+                time.sleep(0.005)
+            if overflow(browser, 390) > 0:
+                wide.append(name)
+        assert wide == []
+        assert browser.problems == []
 
 
 @pytest.mark.slow
