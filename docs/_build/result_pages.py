@@ -283,7 +283,7 @@ def chart(title: str, bars: Iterable[Bar]) -> str:
 
 
 def _speeds(seconds: Iterable[float]) -> str:
-    return f"{', '.join(f'{1000 * each:g}' for each in seconds)} ms a batch"
+    return f"{', '.join(f'{1000 * each:.3g}' for each in seconds)} ms a batch"
 
 
 def _read(stem: str) -> dict[str, Any]:
