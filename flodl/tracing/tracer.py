@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
@@ -288,9 +289,17 @@ class Tracer(TorchFunctionMode):
         plain = plain_results(frame.f_code)
         if plain and value is UNKNOWN and not self.valued:
             raise NeedsValueError
-        if type(value) in plain:
-            return self.guards.ask(flow, lambda known: known, "the value")
-        return flow
+        if tuple in plain and isinstance(value, (tuple, list)) and type(value) is not torch.Size:
+            return _taken_apart(flow)
+        if dict in plain and isinstance(value, Mapping):
+            message = (
+                f"{site_of(frame)}: a pattern such as {{'key': value}} cannot match the result of a step; "
+                "take the items from it by their keys"
+            )
+            raise FlowError(message)
+        if type(value) not in plain:
+            return flow
+        return self.guards.ask(flow, lambda known: known, "the value")
 
     def _compute(
         self,
@@ -433,6 +442,19 @@ def _without_mode(mode: Tracer) -> Iterator[None]:
     finally:
         if is_on_top:
             _MODES._push_mode(mode)
+
+
+def _taken_apart(flow: Flow) -> Any:
+    """Return a tuple or list of proxies in the place of the proxy of one; inner ones as well."""
+    kind = type(flow_value(flow))
+    parts = [
+        _taken_apart(each)
+        if type(each) is Flow and isinstance(flow_value(each), (tuple, list))
+        else each
+        for each in flow
+    ]
+    is_named = issubclass(kind, tuple) and "_make" in dir(kind)
+    return kind._make(parts) if is_named else kind(parts)
 
 
 def _gives_value(node: NodeSpec) -> bool:

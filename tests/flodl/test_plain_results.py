@@ -52,6 +52,23 @@ BODIES["pattern of a size"] = """match x.shape:
             case (2, columns):
                 return x * columns
         return x * 3"""
+BODIES["pattern of a tuple"] = """match x.unbind(0):
+            case [row]:
+                return row * 2
+            case [row, other_row] if other is None:
+                return row - other_row
+            case [row, *others]:
+                return row * len(others) + sum(others)
+        return x * 3"""
+BODIES["pattern in a pattern"] = """match torch.split(x, 1), x.aminmax():
+            case [[row, *_], (least, most)]:
+                return row + least * most
+        return x * 3"""
+BODIES["pattern of a named tuple"] = """largest = x.max(1)
+        match largest:
+            case (values, indices):
+                return values * indices + largest.values
+        return x * 3"""
 
 
 def made(base, method, body, before="pass"):
@@ -94,3 +111,13 @@ def test_class_of_a_proxy_is_refused_where_the_answer_would_be_wrong(sign, befor
         flow(torch.ones(2))
     flow = made("FlowModule", "flow", f"return x * (2 if type(x) {sign} tuple else 3)", before)
     assert flow(torch.ones(2)).tolist() == [3.0, 3.0]
+
+
+def test_pattern_of_a_mapping_from_a_step_is_refused_with_its_line():
+    body = """match x.through(lambda value: {"sum": value.sum()}):
+            case {"sum": total}:
+                return total
+        return x"""
+    flow = made("FlowModule", "flow", body)
+    with pytest.raises(FlowError, match=r":5: a pattern such as .* take the items from it"):
+        flow(torch.ones(2))

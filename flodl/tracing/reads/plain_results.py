@@ -3,9 +3,12 @@
     x.dtype is torch.float32        `is` never asks the object
     match x.shape:                  neither does a pattern of a sequence, before it knows that it is one
         case (2, n): ...
+    match x.unbind():               the proxy of a tuple is none: `case [a, b]` would not match
+        case [a, b]: ...
 
 In a function with such a comparison, a step whose result is of these kinds gives the result itself, with a
-guard on it. A description without values, where the results are unknown, ends there.
+guard on it. A list or tuple with other values is given as one of proxies, with a guard on its length. A
+description without values, where the results are unknown, ends there.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ if TYPE_CHECKING:
     from types import CodeType
 
 _SINGLETONS: Final = frozenset({bool, torch.dtype, torch.layout, torch.memory_format})
-_SEQUENCES: Final = frozenset({torch.Size})
+_SEQUENCES: Final = frozenset({torch.Size, tuple, list})
+_MAPPINGS: Final = frozenset({dict})
 
 
 def compares_identity(code: CodeType) -> bool:
@@ -43,5 +47,7 @@ def plain_results(code: CodeType) -> frozenset[type]:
             found |= _SINGLETONS
         elif step.kind is Kind.MATCH_SEQUENCE:
             found |= _SEQUENCES
+        elif step.kind is Kind.MATCH_MAPPING:
+            found |= _MAPPINGS
         before = step
     return found
