@@ -71,6 +71,8 @@ class BlockReader:
 
     def _rare(self, node: ast.stmt) -> Stmt:
         match node:
+            case ast.Match():
+                return self._match(node)
             case ast.FunctionDef():
                 return self._define(node)
             case ast.Assert():
@@ -87,10 +89,8 @@ class BlockReader:
                 return replace(made, name="variables") if plain else made
             case ast.Nonlocal():
                 return self._nonlocal(node)
-            case ast.Pass():
-                return self._make(node, "pass")
-            case ast.Break() | ast.Continue():
-                return self._make(node, "break" if isinstance(node, ast.Break) else "continue")
+            case ast.Pass() | ast.Break() | ast.Continue():
+                return self._make(node, _BARE[type(node)])
             case ast.Import() | ast.ImportFrom():
                 add_import(node, self.env.names.aliases, set())
                 return self._make(node, "other")
@@ -278,6 +278,44 @@ class BlockReader:
         span = self.env.source.span(node)
         return Stmt(op="if", exprs=(test,), body=body, orelse=orelse, sources=(span,))
 
+    def _match(self, node: ast.Match) -> Stmt:
+        """Read a `match` as the branches of an `if`; its patterns stay as they are."""
+        subject = self.expressions.read(node.subject)
+        if subject.kind in FLOWING and subject.op not in {"tuple", "list", "dict"}:
+            self.env.refuse(node.lineno, "FDL318", "a `match` on the value of a tensor")
+            return self._verbatim(node, "other")
+        return self._case(node, (subject,), node.cases)
+
+    def _case(
+        self, node: ast.Match, before: tuple[Expr, ...], cases: list[ast.match_case]
+    ) -> Stmt:
+        """Read a case and, as what happens otherwise, those after it."""
+        case, *others = cases
+        kinds = dict(self.env.kinds)
+        targets = tuple(
+            Expr(op="name", name=name, kind="maybe") for name in _captured(case.pattern)
+        )
+        for target in targets:
+            self.env.bind(target.name, "maybe")
+        guard = () if case.guard is None else (self.expressions.test(case.guard),)
+        whole = self.env.source.span(node)
+        start = whole if before else self.env.source.span(case.pattern)
+        span = replace(start, end=whole.end)
+        # Nothing that is known of a condition holds for a pattern, so its kind is `maybe`.
+        parts = (*before, *guard)
+        test = Expr(op="tuple", parts=parts, kind="maybe", span=span, holes=places(parts))
+        body = self.read(case.body)
+        after_body = self.env.kinds
+        self.env.kinds = kinds
+        orelse: Block = ()
+        if others:
+            rest = self.read(others[0].body) if _takes_all(others[0]) else None
+            orelse = (self._case(node, (), others),) if rest is None else rest
+        self._join(after_body, body, orelse)
+        return Stmt(
+            op="if", exprs=(test,), targets=targets, body=body, orelse=orelse, sources=(span,)
+        )
+
     def _join(self, after_body: dict[str, Kind], body: Block, orelse: Block) -> None:
         if _leaves(body):
             return
@@ -411,10 +449,35 @@ def _operations(block: Block) -> int:
     return sum(1 for expr in expressions(block) if expr.op == "call" and expr.role != "python")
 
 
+def _takes_all(case: ast.match_case) -> bool:
+    """Return True for `case _`."""
+    match case:
+        case ast.match_case(pattern=ast.MatchAs(pattern=None, name=None), guard=None):
+            return True
+        case _:
+            return False
+
+
+def _captured(pattern: ast.pattern) -> list[str]:
+    """Return the variables that a pattern binds."""
+    found = []
+    for each in ast.walk(pattern):
+        if isinstance(each, ast.MatchAs | ast.MatchStar) and each.name is not None:
+            found.append(each.name)
+        elif isinstance(each, ast.MatchMapping) and each.rest is not None:
+            found.append(each.rest)
+    return found
+
+
 def _leaves(block: Block) -> bool:
     return bool(block) and block[-1].op in _ENDS
 
 
+_BARE: dict[type[ast.stmt], StmtOp] = {
+    ast.Pass: "pass",
+    ast.Break: "break",
+    ast.Continue: "continue",
+}
 _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
     ast.AsyncWith: ("FDL305", "an `async with` block"),
     ast.AsyncFor: ("FDL305", "an `async for` loop"),
@@ -423,5 +486,4 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
     ast.Global: ("FDL311", "a `global` statement"),
     ast.AsyncFunctionDef: ("FDL305", "an async function defined inside"),
     ast.ClassDef: ("FDL318", "a class defined inside"),
-    ast.Match: ("FDL318", "a `match` statement"),
 }

@@ -81,7 +81,9 @@ class SourceFile:
         """Return the line number of an offset."""
         return bisect_right(self._line_starts, offset)
 
-    def span(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias) -> Span:
+    def span(
+        self, node: ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias | ast.pattern
+    ) -> Span:
         """Return the place of a node; decorators are not part of it."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None

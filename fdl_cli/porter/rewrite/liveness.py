@@ -32,6 +32,9 @@ def live_before(stmt: Stmt, live: Names, around: Names) -> Names:
     if stmt.op == "if":
         ways = _block_before(stmt.body, live, around) | _block_before(stmt.orelse, live, around)
         return ways | read_names(stmt)
+    if stmt.op == "with":
+        # Its body runs once, or up to an error that the manager ends.
+        return live | _block_before(stmt.body, live, around) | read_names(stmt)
     kept = live - bound_names(stmt) if stmt.op == "assign" else live
     return kept | read_names(stmt)
 

@@ -15,7 +15,7 @@ class Net(nn.Module):
         self.steps = 0
 
     def forward(self, x):
-        match x.dim():
-            case 2:
-                return self.a(x)
+        match self.a(x):
+            case [row, other]:
+                return row + other
         return x
