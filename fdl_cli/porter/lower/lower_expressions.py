@@ -386,6 +386,9 @@ class ExpressionReader:
             self.env.refusals = refusals
             self.env.opaque[node.lineno] = sum(1 for part in inner if part.op == "call")
         made = self.verbatim(node, "other")
+        made = replace(
+            made, parts=tuple(each for each in made.parts if each.name not in arguments)
+        )
         return replace(made, role="function") if has_steps(body) else made
 
     def _comprehension(

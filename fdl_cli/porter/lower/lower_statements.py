@@ -387,7 +387,7 @@ class BlockReader:
             env.refusals, env.opaque = refusals, opaque
             env.opaque[node.lineno] = _operations(body)
             env.handed[node.name] = result if result in FLOWING else "maybe"
-            return self._make(node, "other", exprs=(captured,))
+            return self._make(node, "other", name=node.name, exprs=(captured,))
         env.local_functions[node.name] = result or "none"
         span = env.source.span(node)
         return Stmt(op="define", name=node.name, exprs=(captured,), body=body, sources=(span,))

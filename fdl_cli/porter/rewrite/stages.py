@@ -57,8 +57,14 @@ def is_choice(stage: Expr) -> bool:
 
 
 def is_setting(test: Expr) -> bool:
-    """Return True if a condition needs no tensor: a setting, or whether there is a submodule."""
-    return test.kind in _SETTINGS and not any(node.asked for node in walk(test))
+    """Return True if a condition needs no tensor: a setting, or whether there is a submodule.
+
+    One that binds a variable, `(h := f(x)).size(0) > 1`, has to come first: a chosen stage is read after
+    the value that it is for.
+    """
+    return test.kind in _SETTINGS and not any(
+        node.asked or node.op == "assignment" for node in walk(test)
+    )
 
 
 def is_pure(expr: Expr) -> bool:

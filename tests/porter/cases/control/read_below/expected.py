@@ -2,7 +2,7 @@
 
 import torch
 from torch import nn
-from flodl import FlowModule
+from flodl import FlowModule, call
 
 
 class Net(FlowModule):
@@ -37,5 +37,39 @@ class Chosen(FlowModule):
         return y + z
 
 
+class Late(FlowModule):
+    """Functions that read a variable when they are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 4)
+
+    def flow(self, x):
+        def shifted(v):
+            return v + h
+
+        scaled = lambda v: v * g  # noqa: E731
+        h = x.through(self.a)
+        g = h.through(self.b)
+        return call(scaled, g.through(self.a).through(shifted))
+
+
+class First(FlowModule):
+    """A condition that binds what its branches take."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 4)
+
+    def flow(self, x):
+        if (h := x.through(self.a)).shape[0] > 1:
+            y = h.through(self.b)
+        else:
+            y = h
+        return y + h
+
+
 def check():
-    return [net(torch.ones(2, 4)) for net in (Net(), Chosen(), Chosen("once"))]
+    return [net(torch.ones(2, 4)) for net in (Net(), Chosen(), Chosen("once"), Late(), First())]

@@ -36,5 +36,40 @@ class Chosen(nn.Module):
         return y + z
 
 
+class Late(nn.Module):
+    """Functions that read a variable when they are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 4)
+
+    def forward(self, x):
+        def shifted(v):
+            return v + h
+
+        scaled = lambda v: v * g  # noqa: E731
+        h = self.a(x)
+        g = self.b(h)
+        y = self.a(g)
+        return scaled(shifted(y))
+
+
+class First(nn.Module):
+    """A condition that binds what its branches take."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 4)
+
+    def forward(self, x):
+        if (h := self.a(x)).shape[0] > 1:
+            y = self.b(h)
+        else:
+            y = h
+        return y + h
+
+
 def check():
-    return [net(torch.ones(2, 4)) for net in (Net(), Chosen(), Chosen("once"))]
+    return [net(torch.ones(2, 4)) for net in (Net(), Chosen(), Chosen("once"), Late(), First())]
