@@ -42,7 +42,8 @@ def record(folder, shared, pause):
         if step % STRIDE == 0:
             struct.pack_into("d", shared, TIMES + 8 * (step // STRIDE), time.monotonic())
         monitor.record(step, {"loss": float(step)})
-        struct.pack_into("q", shared, RECORDED, step + 1)
+        # `pack_into` clears the place first, and a kill may come between the two.
+        shared[RECORDED : RECORDED + 8] = struct.pack("q", step + 1)
         if pause:
             time.sleep(pause)
 
