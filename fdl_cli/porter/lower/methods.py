@@ -6,6 +6,7 @@ from typing import TypeGuard, final
 
 from fdl_cli.porter.ir.expressions import Kind
 from fdl_cli.porter.ir.source import Span
+from fdl_cli.porter.ir.statements import Block
 from fdl_cli.porter.ir.symbols import MethodIR
 from fdl_cli.porter.knowledge import torch_names as torch
 from fdl_cli.porter.knowledge.python_names import CONTAINER_ANNOTATIONS, PYTHON_ANNOTATIONS
@@ -26,6 +27,9 @@ _NO_WRAPPERS = frozenset({
     "typing.overload", "functools.cached_property", "functools.singledispatchmethod",
     "contextlib.contextmanager", "contextlib.asynccontextmanager",
 })  # fmt: skip
+
+
+_FORWARDS = frozenset({"forward", "__call__"})
 
 
 @final
@@ -89,7 +93,7 @@ class MethodReader:
             for name in env.parameters
             if env.kinds.get(name) == "maybe" and given.get(name, "flow") in {"flow", "none"}
         }
-        body = BlockReader(env).read(node.body)
+        body = _body(env, node)
         self.given += (
             OwnCall(owner=owner, name=name, above=above, arguments=arguments)
             for owner, name, above, arguments in env.given
@@ -166,6 +170,31 @@ class MethodReader:
         inner = [found for note in notes for found in _nodes_of(note)]
         tensors = [item for item in inner if self.names.dotted(item) == "torch.Tensor"]
         return tuple(sorted(self.source.span(item) for item in tensors))
+
+
+def _body(env: Environment, node: FunctionNode) -> Block:
+    refusals = list(env.refusals)
+    body = BlockReader(env).read(node.body)
+    if _is_helper_generator(node):
+        # Python runs it while the flow is traced, and its layers and operations are recorded as they are.
+        body, env.refusals, env.returns = (), refusals, ["maybe"]
+    return body
+
+
+def _is_helper_generator(node: FunctionNode) -> bool:
+    """Return True for a function with `yield` that is no forward."""
+    if node.name in _FORWARDS or isinstance(node, ast.AsyncFunctionDef):
+        return False
+    todo: list[ast.AST] = list(node.body)
+    while todo:
+        found = todo.pop()
+        if isinstance(found, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(
+            found, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+        ):
+            todo += ast.iter_child_nodes(found)
+    return False
 
 
 def _nodes_of(note: ast.expr) -> list[ast.expr]:

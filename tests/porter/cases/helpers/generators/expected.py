@@ -1,0 +1,54 @@
+"""Helpers with `yield` stay as they are; Python runs them while the flow is traced."""
+
+import torch
+from torch import nn
+from flodl import FlowModule, subflow
+
+
+class Gen(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+        self.drop = nn.Dropout(0.3)
+
+    @subflow
+    def block(self, x):
+        return x.through(torch.relu).through(self.drop)
+
+    def parts(self, x, times=1):
+        for i, layer in enumerate(self.layers):
+            x = self.block(layer(x)) * times
+            if i % 2 or x.size(0) > 2:
+                yield x
+        yield from (x + k for k in range(2))
+
+    def pairs(self, x):
+        got = yield x
+        while got is not None:
+            got = yield got * 2
+
+    def flow(self, x):
+        total = 0
+        for i, part in enumerate(self.parts(x, times=2)):
+            total = total + part * i
+        g = self.pairs(x)
+        second = g.send(next(g) + 1)
+        g.close()
+        a, *rest = self.parts(x)
+        return total + sum(rest) + a + second
+
+
+class Top(FlowModule):
+    def __init__(self):
+        super().__init__()
+        self.gen = Gen()
+
+    def flow(self, x):
+        return torch.stack(list(x.through(self.gen.parts))) + x.through(self.gen)
+
+
+def check():
+    net = Top()
+    found = [net(torch.ones(rows, 4)) for rows in (2, 3, 2)]
+    net.eval()
+    return [*found, net(torch.ones(2, 4)), *net.gen.parts(torch.ones(1, 4))]
