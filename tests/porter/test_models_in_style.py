@@ -15,7 +15,7 @@ pytestmark = [
 ]  # torch warns once in a process
 
 # Kept for reasons that their reports name: an original that stays is right.
-KEPT = {"decorated", "matching", "try_except"}
+KEPT = {"decorated", "try_except"}
 QUICK = {
     "closures",
     "early_returns",
