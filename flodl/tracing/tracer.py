@@ -289,8 +289,8 @@ class Tracer(TorchFunctionMode):
         plain = plain_results(frame.f_code)
         if plain and value is UNKNOWN and not self.valued:
             raise NeedsValueError
-        if tuple in plain and isinstance(value, (tuple, list)) and type(value) is not torch.Size:
-            return _taken_apart(flow)
+        if tuple in plain and _comes_apart(value):
+            return self._taken_apart(flow)
         if dict in plain and isinstance(value, Mapping):
             message = (
                 f"{site_of(frame)}: a pattern such as {{'key': value}} cannot match the result of a step; "
@@ -300,6 +300,17 @@ class Tracer(TorchFunctionMode):
         if type(value) not in plain:
             return flow
         return self.guards.ask(flow, lambda known: known, "the value")
+
+    def _taken_apart(self, flow: Flow) -> Any:
+        """Return a tuple or list of proxies in the place of the proxy of one; inner ones as well."""
+        kind, parts = type(flow_value(flow)), []
+        for each in flow:
+            inner = flow_value(each) if type(each) is Flow else None
+            if type(inner) is torch.Size:
+                parts.append(self.guards.ask(each, lambda known: known, "the value"))
+            else:
+                parts.append(self._taken_apart(each) if _comes_apart(inner) else each)
+        return kind._make(parts) if "_make" in dir(kind) else kind(parts)
 
     def _compute(
         self,
@@ -444,17 +455,12 @@ def _without_mode(mode: Tracer) -> Iterator[None]:
             _MODES._push_mode(mode)
 
 
-def _taken_apart(flow: Flow) -> Any:
-    """Return a tuple or list of proxies in the place of the proxy of one; inner ones as well."""
-    kind = type(flow_value(flow))
-    parts = [
-        _taken_apart(each)
-        if type(each) is Flow and isinstance(flow_value(each), (tuple, list))
-        else each
-        for each in flow
-    ]
-    is_named = issubclass(kind, tuple) and "_make" in dir(kind)
-    return kind._make(parts) if is_named else kind(parts)
+def _comes_apart(value: Any) -> bool:
+    """Return True for a list, a tuple or a tuple with names for its items, of Python or of torch."""
+    kind = type(value)
+    return kind in (tuple, list) or (
+        issubclass(kind, tuple) and not {"_make", "n_sequence_fields"}.isdisjoint(dir(kind))
+    )
 
 
 def _gives_value(node: NodeSpec) -> bool:

@@ -121,3 +121,16 @@ def test_pattern_of_a_mapping_from_a_step_is_refused_with_its_line():
     flow = made("FlowModule", "flow", body)
     with pytest.raises(FlowError, match=r":5: a pattern such as .* take the items from it"):
         flow(torch.ones(2))
+
+
+def test_pattern_of_a_tuple_with_a_size_in_it_matches_as_in_plain_python():
+    body = """match x.through(lambda value: (value * 2, value.shape)):
+            case [doubled, [2, columns]]:
+                return doubled * columns
+            case [doubled, size]:
+                return doubled * size[0]
+        return x"""
+    flow = made("FlowModule", "flow", body)
+    for rows, factor in ((2, 4), (3, 3), (2, 4)):
+        x = torch.randn(rows, 4)
+        assert torch.equal(flow(x), x * 2 * factor)
