@@ -17,7 +17,6 @@ from fdl_cli.porter.ir.statements import Block, Stmt, bound_names, read_names, s
 
 Names = frozenset[str]
 NOTHING: Names = frozenset()
-# After these the next statement is not the one that follows, or a variable is read later.
 # A generator that one of these gets is at its end when they return, and a function has been called.
 _TAKES_ALL = frozenset(
     {
@@ -25,6 +24,7 @@ _TAKES_ALL = frozenset(
         "sorted", "stack", "sum", "tuple",
     }
 )  # fmt: skip
+# After these the next statement is not the one that follows, or a variable is read later.
 _ELSEWHERE = frozenset({"break", "continue", "define"})
 
 
@@ -35,7 +35,6 @@ class Liveness:
 
     Attributes:
         late: variable -> variables that the functions or generators in it read when they run.
-        fixed: all variables that are read so; what they hold stays a statement.
     """
 
     late: Mapping[str, Names]
