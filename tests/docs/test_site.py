@@ -177,24 +177,28 @@ def test_pages_in_a_browser_fit_both_widths_and_themes_and_report_no_error(
 @pytest.mark.torch
 @pytest.mark.browser
 @pytest.mark.skipif(BROWSER is None, reason="there is no browser")
-def test_every_page_that_is_made_like_others_fits_a_phone(site, address, tmp_path):
+def test_every_page_that_is_made_like_others_fits_both_widths_in_both_themes(
+    site, address, tmp_path
+):
     names = [
         each.relative_to(site).as_posix() for alike in pages_made_alike(site) for each in alike
     ]
     assert len(names) > 250
-    wide = []
+    wide, looks = [], [("light", 1280), ("dark", 390)]
     with Chromium(tmp_path / "profile") as browser:
-        # Their scripts are those of the longest page; without them a page takes a tenth of a second.
-        browser.call("Emulation.setScriptExecutionDisabled", value=True)
         for name in names:
             browser.open(address + name)
             ready = f"location.href === {address + name!r} && document.readyState === 'complete'"
             while not browser.evaluate(ready):
                 time.sleep(0.005)
-            if overflow(browser, 390) > 0:
-                wide.append(name)
+            for theme, width in looks:
+                choose_theme(browser, theme)
+                if overflow(browser, width) > 0:
+                    wide.append(f"{name}, {theme}, {width}")
+            looks.reverse()
         assert wide == []
         assert browser.problems == []
+        assert {url for url in browser.requests if not url.startswith((address, "data:"))} == set()
 
 
 @pytest.mark.slow
