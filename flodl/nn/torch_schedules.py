@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
@@ -11,6 +11,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch.optim import Optimizer
+
+
+# Rates in a group of an optimizer; the last two are those of `OneCycleLR`.
+_RATES: Final = ("lr", "initial_lr", "max_lr", "min_lr")
+
+
+def scale_rates(optimizer: Optimizer, factor: float) -> None:
+    """Multiply the rates of all groups, those from which schedules compute included."""
+    for group in optimizer.param_groups:
+        for name in _RATES:
+            held = group.get(name)
+            if isinstance(held, Tensor):
+                held.mul_(factor)
+            elif held is not None:
+                group[name] = held * factor
 
 
 def apply_rate(optimizer: Optimizer, rate: float) -> None:

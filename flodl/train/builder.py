@@ -91,6 +91,7 @@ class TrainerBuilder:
         self._policy = ""
         self._exact: Exactness = "sum"
         self._cadence: dict[str, Any] = {}
+        self._lr_scale_ratio = 0.0
         self._team: dict[str, Any] = {}
         self._metrics_fns: list[Callable[[Any], object]] = []
 
@@ -271,6 +272,26 @@ class TrainerBuilder:
         self._cadence["el_che"] = el_che
         return self
 
+    def lr_scale_ratio(self, ratio: float) -> Self:
+        """Raise learning rates with the number of devices, for policies Cadence and Async.
+
+        All rates, those of schedules included, are multiplied by `1 + (devices - 1) * ratio`. The devices
+        are those that begin; the factor stays if some die or join. A resume has the factor of its devices.
+
+        Args:
+            ratio: 0 for rates as on one device (as without a choice), 1 for the linear scaling rule
+                (https://arxiv.org/abs/1706.02677).
+
+        Raises:
+            TrainingError: the ratio is negative or not finite.
+        """
+        if not 0.0 <= ratio < float("inf"):
+            raise TrainingError(
+                f"the ratio is {ratio}; it is at least 0, and 1 is the linear rule"
+            )
+        self._lr_scale_ratio = ratio
+        return self
+
     def outer(self, lr: float, momentum: float = 0.9) -> Self:
         """Let an optimizer of averages (DiLoCo) move the weights of policy Cadence or Async, not their mean.
 
@@ -435,6 +456,11 @@ class TrainerBuilder:
             raise TrainingError(
                 f"{', '.join(sorted(self._cadence))}: settings of policy cadence, and the policy is sync"
             )
+        if self._lr_scale_ratio and self._policy == "sync":
+            raise TrainingError(
+                "lr_scale_ratio: with policy sync, updates have the batches of `accumulate` for any number "
+                "of devices, so the rates of one device fit; leave it out, or use policy cadence"
+            )
         place = None if self._asked is None else started_place()
         if place is not None:
             return self._run_joined(place)
@@ -494,6 +520,7 @@ class TrainerBuilder:
         optimizer = optimizer_of(self._optim_factory, model)
         hooks = self._hooks
         is_first = None if sharing is None else sharing.is_first
+        others = 0 if sharing is None else sharing.summer.world_size - 1
         if self._checkpoint_fn is not None:
             hook = CheckpointHook(self._checkpoint_fn, self._checkpoint_every, is_first)
             hooks.add("on_epoch", hook)
@@ -505,6 +532,7 @@ class TrainerBuilder:
             hooks=hooks,
             device=device,
             sharing=sharing,
+            rank_scale=1.0 + others * self._lr_scale_ratio,
             **self._parts,
             **self._settings,
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias, final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal, Protocol, TypeAlias, final
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -14,6 +14,8 @@ from flodl.nn.schedulers import AbstractScheduler, PlateauScheduler
 from flodl.nn.torch_schedules import apply_rate
 
 Every = Literal["step", "epoch"]
+# Lists of rates in schedules of torch; those of `CyclicLR` and `OneCycleLR` are also in the groups.
+_RATES: Final = {"base_lrs", "max_lrs", "_last_lr"}
 Wanted: TypeAlias = (
     "AbstractScheduler | PlateauScheduler | LRScheduler | Callable[[Optimizer], Any]"
 )
@@ -38,6 +40,10 @@ class Schedule(Protocol):
 
     def after_epoch(self, epoch: int, scale: float, metrics: Mapping[str, float], /) -> None:
         """Move on after an epoch."""
+        ...
+
+    def scale_for_ranks(self, factor: float, ratio: float, /) -> None:
+        """Let the rates that follow be `factor` times those of one device, `ratio` times those so far."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -98,6 +104,9 @@ class Constant:
     def after_epoch(self, epoch: int, scale: float, metrics: Mapping[str, float]) -> None:
         """Do nothing."""
 
+    def scale_for_ranks(self, factor: float, ratio: float) -> None:
+        """Do nothing: the rates are those of the optimizer."""
+
     def state_dict(self) -> dict[str, Any]:
         """Return nothing."""
         return {}
@@ -113,13 +122,14 @@ class Pure:
     def __init__(self, schedule: AbstractScheduler, optimizer: Optimizer, every: Every) -> None:
         self._rate = schedule.lr
         self._optimizer = optimizer
+        self._factor = 1.0  # for the number of ranks
         self.per_update = every == "step"
         if not self.per_update:
             apply_rate(optimizer, self._rate(0))
 
     def before_update(self, update: int, scale: float) -> None:
         """Set the rates of an update."""
-        apply_rate(self._optimizer, self._rate(update) * scale)
+        apply_rate(self._optimizer, self._rate(update) * self._factor * scale)
 
     def after_update(self) -> None:
         """Do nothing."""
@@ -128,7 +138,12 @@ class Pure:
         """Set the rates of the next epoch."""
         del metrics
         if not self.per_update:
-            apply_rate(self._optimizer, self._rate(epoch + 1) * scale)
+            apply_rate(self._optimizer, self._rate(epoch + 1) * self._factor * scale)
+
+    def scale_for_ranks(self, factor: float, ratio: float) -> None:
+        """Set the factor on the rates."""
+        del ratio
+        self._factor = factor
 
     def state_dict(self) -> dict[str, Any]:
         """Return nothing: the position is that of the training."""
@@ -148,6 +163,7 @@ class Plateau:
         self._schedule = schedule
         self._optimizer = optimizer
         self._metric = metric
+        self._factor = 1.0  # for the number of ranks
         apply_rate(optimizer, schedule.lr())
 
     def before_update(self, update: int, scale: float) -> None:
@@ -160,7 +176,12 @@ class Plateau:
         """Observe the metric."""
         del epoch
         rate = self._schedule.observe(observed(metrics, self._metric))
-        apply_rate(self._optimizer, rate * scale)
+        apply_rate(self._optimizer, rate * self._factor * scale)
+
+    def scale_for_ranks(self, factor: float, ratio: float) -> None:
+        """Set the factor on the rates."""
+        del ratio
+        self._factor = factor
 
     def state_dict(self) -> dict[str, Any]:
         """Return the observed values."""
@@ -196,6 +217,16 @@ class Torch:
         elif not self.per_update:
             self._advance()
 
+    def scale_for_ranks(self, factor: float, ratio: float) -> None:
+        """Multiply the rates from which it computes; a lowest rate (`eta_min`, `min_lr`) stays."""
+        del factor
+        if ratio == 1.0:
+            return
+        for each in _with_parts(self._schedule):
+            held = vars(each)
+            for name in _RATES & held.keys():
+                held[name] = [rate * ratio for rate in held[name]]
+
     def _advance(self, *metric: float) -> None:
         # Torch warns when it has not seen optimizer.step(); a captured step does not call it.
         vars(self._schedule.optimizer)["_opt_called"] = True
@@ -213,6 +244,13 @@ class Torch:
         """Continue."""
         check_schedule_state(state, self._schedule)
         self._schedule.load_state_dict(state)
+
+
+def _with_parts(schedule: Any) -> Iterator[Any]:
+    """Yield a schedule of torch, and those of which it is made (`SequentialLR`, `ChainedScheduler`)."""
+    yield schedule
+    for each in vars(schedule).get("_schedulers", ()):
+        yield from _with_parts(each)
 
 
 def observed(metrics: Mapping[str, float], name: str) -> float:

@@ -79,11 +79,13 @@ class Trainer:
         run_dir: RunDirectory | str | Path | None = None,
         device: str | torch.device | None = None,
         sharing: Sharing | Averaging | None = None,
+        rank_scale: float = 1.0,
         **settings: Any,
     ) -> None:
         """Take the parts; `settings` are the fields of `Settings`.
 
         `sharing` divides the batches over ranks; `devices` of a builder makes one for each process.
+        `rank_scale` is a factor on all learning rates, for the number of ranks.
 
         Raises:
             TrainingError: a setting is out of range.
@@ -114,6 +116,7 @@ class Trainer:
         self._training.schedule = schedule_of(
             scheduler, optimizer, every=scheduler_every, metric=scheduler_metric
         )
+        self._training.scale_for_ranks(rank_scale)
 
     # ---- the tiers ---------------------------------------------------------------------------
 
@@ -300,7 +303,11 @@ class Trainer:
         if self._sharing is not None and joins:
             loop.enter(self._sharing.summer.enter())
         elif resume is not None:
+            scale = training.rank_scale
             checkpointing.resume(resume, notices.report("resume"), loop.restore)
+            training.scale_for_ranks(scale)  # other ranks may have written it
+        if training.rank_scale != 1.0:
+            notices.add("step", f"learning rates times {training.rank_scale:g} (lr_scale_ratio)")
         if not self.model.training:
             self.model.train()
         if self.monitor is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, final
 
-from flodl.nn.torch_schedules import apply_rate
+from flodl.nn.torch_schedules import apply_rate, scale_rates
 from flodl.observe.metrics import MetricLog
 from flodl.observe.stored_values import require_count, require_number
-from flodl.train.schedules import Constant, Schedule, schedule_of
+from flodl.train.schedules import Constant, Plateau, Pure, Schedule, schedule_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +37,7 @@ class Training:
         stopping: why the training ends before its last epoch; empty if it does not.
         ended: whether that is final, so that a resumed training ends as well.
         lr_scale: the factor on what the schedule says.
+        rank_scale: the factor on all rates for the number of ranks (`lr_scale_ratio`).
         rank: the rank of this process, 0 if it trains alone.
         world_size: the number of processes that began to train together.
     """
@@ -53,6 +55,7 @@ class Training:
         self.stopping = ""
         self.ended = False
         self.lr_scale = 1.0
+        self.rank_scale = 1.0
         self.rank = 0
         self.world_size = 1
         self.schedule: Schedule = Constant()
@@ -90,6 +93,20 @@ class Training:
     def set_scheduler(self, scheduler: Any) -> None:
         """Let another schedule set the rates from here on."""
         self.schedule = schedule_of(scheduler, self.optimizer, every=None, metric="loss")
+        # One of torch has read the rates of the optimizer, which are scaled.
+        if isinstance(self.schedule, Pure | Plateau):
+            self.schedule.scale_for_ranks(self.rank_scale, self.rank_scale)
+        if isinstance(self.schedule, Plateau):
+            scale_rates(self.optimizer, self.rank_scale)
+
+    def scale_for_ranks(self, factor: float) -> None:
+        """Let all rates be `factor` times those of one device, those that the schedule will set included."""
+        if factor == self.rank_scale:
+            return
+        ratio = factor / self.rank_scale
+        scale_rates(self.optimizer, ratio)
+        self.schedule.scale_for_ranks(factor, ratio)
+        self.rank_scale = factor
 
     def trend(self, metric: str, mode: Mode | None = None) -> Trend:
         """Return the course of a metric over the epochs.
@@ -120,6 +137,7 @@ class Training:
             "update": self.update,
             "phase": self.phase,
             "lr_scale": self.lr_scale,
+            "rank_scale": self.rank_scale,
             "log": self.log.state_dict(),
             "ended": self.stopping if self.ended else "",
             "schedule": [type(self.schedule).__name__, self.schedule.state_dict()],
@@ -127,7 +145,7 @@ class Training:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a position.
+        """Continue from a position, with the rates of the ranks that were there (`rank_scale`).
 
         Raises:
             ValueError: a field has another type.
@@ -136,6 +154,10 @@ class Training:
         for name in ("epoch", "position", "step", "update"):
             require_count(name, state[name])
         require_number("lr_scale", state["lr_scale"])
+        rank_scale = state.get("rank_scale", 1.0)  # older checkpoints have none
+        require_number("rank_scale", rank_scale)
+        if not 0.0 < rank_scale < math.inf:
+            raise ValueError(f"rank_scale is {rank_scale}, no factor on a rate")
         if state["phase"] not in ("train", "evaluate") or not isinstance(state["ended"], str):
             raise ValueError(f"no training is in the phase {state['phase']!r}")
         self.epoch, self.position = state["epoch"], state["position"]
@@ -146,8 +168,12 @@ class Training:
         self.stopping = state["ended"] if self.rules else ""
         self.ended = bool(self.stopping)
         kind, held = state["schedule"]
+        ratio = rank_scale / self.rank_scale
         if kind == type(self.schedule).__name__:
             self.schedule.load_state_dict(held)
+            ratio = 1.0  # rates in it are scaled already
+        self.schedule.scale_for_ranks(rank_scale, ratio)
+        self.rank_scale = rank_scale
         for rule, (kind, held) in zip(self.rules, state["rules"], strict=False):
             if kind == type(rule).__name__:
                 rule.load_state_dict(held)

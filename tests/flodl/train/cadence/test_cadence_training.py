@@ -228,6 +228,27 @@ def falling(optimizer):
     return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.99)
 
 
+def test_rates_grow_with_the_ranks_and_follow_their_number_after_a_resume(tmp_path):
+    run, schedule = tmp_path / "run", CosineScheduler(0.1, 0.1, 1)
+
+    def trained(ranks, epochs, **options):
+        folder = tmp_path / f"{ranks}-{epochs}"
+        folder.mkdir()
+        made = builder(tmp_path, ranks, epochs=epochs).run_dir(run).resume("auto")
+        made.on("step", window_jobs.Rates(folder)).lr_scale_ratio(0.5)
+        if options:
+            made.scheduler(**options)
+        made.run().join()
+        lines = [each.read_text().split() for each in folder.glob("rates-*")]
+        assert len(lines) == (ranks or 1)
+        return sorted({round(float(each), 6) for rates in lines for each in rates[1::2]})
+
+    assert trained(2, 1) == [1.5e-2]
+    assert trained(3, 2) == [2e-2]
+    assert trained(2, 3, scheduler=schedule) == [0.15]
+    assert trained(None, 4, scheduler=schedule) == [0.1]
+
+
 def test_averages_evaluation_outer_optimizer_and_mixed_precision_work_together(tmp_path):
     made = builder(tmp_path, 2, epochs=3).ema(0.9).precision("bf16").max_grad_norm(1.0)
     made = made.outer(0.7, 0.5).evaluate(window_jobs.data(), evaluation).guard(0.2)

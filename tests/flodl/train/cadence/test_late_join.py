@@ -45,6 +45,16 @@ def test_added_rank_joins_and_each_batch_is_there_once(tmp_path, policy):
     require_whole_history(state)
 
 
+def test_added_rank_has_the_rates_of_the_ranks_that_began(tmp_path):
+    made = begun(tmp_path, "cadence").lr_scale_ratio(1.0)
+    handle = made.on("step", window_jobs.Rates(tmp_path)).run()
+    handle.next_metrics()
+    handle.add_rank("cpu")
+    handle.join()
+    lines = [(tmp_path / f"rates-{rank}").read_text().split()[1::2] for rank in range(3)]
+    assert {round(float(each), 6) for rates in lines for each in rates} == {2e-2}
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_respawned_rank_trains_in_place_of_a_killed_one(tmp_path, policy):
     made = begun(tmp_path, policy, acts={1: (9, signal.SIGKILL)}).respawn(1)
