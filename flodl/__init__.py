@@ -69,6 +69,7 @@ from flodl.module.flow_module import subflow as subflow
 from flodl.monitor.alerts import AlertRules as AlertRules
 from flodl.monitor.monitor import Monitor as Monitor
 from flodl.monitor.store.records import EpochRecord as EpochRecord
+from flodl.monitor.timeline.timeline import Timeline as Timeline
 from flodl.nn.blur import GaussianBlur as GaussianBlur
 from flodl.nn.blur import gaussian_blur_2d as gaussian_blur_2d
 from flodl.nn.cuda_graphs import CapturedStep as CapturedStep

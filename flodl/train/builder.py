@@ -14,6 +14,7 @@ from torch import nn
 from flodl import log
 from flodl.data.loader import DataLoader
 from flodl.errors import TrainingError
+from flodl.monitor.timeline.adapter import TimedMonitor
 from flodl.nn.optimizers import optimizer_of
 from flodl.nn.rng import seed_all
 from flodl.observe.trend import Mode, Trend
@@ -36,6 +37,7 @@ from flodl.train.stopping import NoBetter, StopRule, TrendRule
 if TYPE_CHECKING:
     from flodl.distributed import ElChe
     from flodl.distributed.team.place import Place
+    from flodl.monitor.timeline import Timeline
     from flodl.runs.directory import RunDirectory
     from flodl.step.recipe import Precision, TrainFn
     from flodl.step.step import Mode as StepMode
@@ -93,6 +95,7 @@ class TrainerBuilder:
         self._cadence: dict[str, Any] = {}
         self._lr_scale_ratio = 0.0
         self._team: dict[str, Any] = {}
+        self._timeline: Timeline | None = None
         self._metrics_fns: list[Callable[[Any], object]] = []
 
     # ---- data --------------------------------------------------------------------------------
@@ -408,6 +411,15 @@ class TrainerBuilder:
         self._parts["monitor"] = monitor
         return self
 
+    def timeline(self, timeline: Timeline) -> Self:
+        """Record when this machine worked and when it waited, with the events of the training.
+
+        Sampling begins with `run()` and ends with the training. With several devices, events of their
+        windows and epochs arrive up to 0.2 s late.
+        """
+        self._timeline = timeline
+        return self
+
     def progress(self, wanted: bool) -> Self:
         """Show progress on standard error (yes by default, unless a monitor shows it)."""
         return self._set(progress=wanted)
@@ -446,6 +458,14 @@ class TrainerBuilder:
         self._checkpoint_every = epochs
         return self
 
+    def _watch_the_machine(self, timeline: Timeline) -> None:
+        """Let the timeline sample, and get the events of the training as a monitor does."""
+        monitor = self._parts.get("monitor")
+        if monitor is None:  # else a timeline alone would hide the progress
+            self._settings.setdefault("progress", True)
+        self._parts["monitor"] = TimedMonitor(timeline, monitor)
+        timeline.start(process=len(self._devices) < 2)
+
     # ---- the run -----------------------------------------------------------------------------
 
     def run(self) -> RunHandle:
@@ -461,6 +481,9 @@ class TrainerBuilder:
                 "lr_scale_ratio: with policy sync, updates have the batches of `accumulate` for any number "
                 "of devices, so the rates of one device fit; leave it out, or use policy cadence"
             )
+        if self._timeline is not None:
+            timeline, self._timeline = self._timeline, None  # it cannot travel to other processes
+            self._watch_the_machine(timeline)
         place = None if self._asked is None else started_place()
         if place is not None:
             return self._run_joined(place)

@@ -81,7 +81,7 @@ class WindowReport:
     def numbers(self) -> dict[str, float]:
         """Return the values that a monitor shows, by name."""
         found = {"loss": self.loss, "team/size": float(len(self.per_rank))}
-        found["team/share"] = self.share_of_ideal
+        found |= {"team/share": self.share_of_ideal, "team/sync": self.sync}
         if self.anchor:
             found |= {"team/anchor": float(self.anchor), "team/drift": self.drift}
         for each in self.per_rank:
