@@ -42,16 +42,25 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 UNPINNED = {"torch", "torchvision"}
 NATIVE = "test_train_after_yes_sets_the_project_up_and_trains"
 CONTAINED = "test_wheel_in_a_fresh_container_trains_and_tests_a_new_project"
-# Their slow tests run under one Python: regions made by the C++ compiler, trainings of several processes,
-# of 8 s each, mutants of real classes, the texts of ports of whole packages, and pages in a browser. Slow
-# tests of the team and of the prover, and proofs of models of the same packages, which run under each,
-# take the same ways.
+# Their slow tests run under one Python, because no version changes what they look at: steps and regions made
+# by the C++ compiler, trainings of several processes, trainings of 20,000 steps, removed features, mutants
+# of real classes, the texts of ports of whole packages, and pages in a browser. Their fast tests run under
+# each, and so do slow tests of tracing, guards and the prover.
 ONCE = (
+    "tests/flodl/distributed/team",
+    "tests/flodl/hf/test_steps.py",
+    "tests/flodl/migration/test_feature_removals.py",
     "tests/flodl/step/regions/test_compiled_regions.py",
+    "tests/flodl/step/test_compiled.py",
+    "tests/flodl/test_first_caller.py",
+    "tests/flodl/test_soak.py",
     "tests/flodl/train/cadence",
     "tests/flodl/train/own_loop",
     "tests/flodl/train/sync",
+    "tests/flodl/train/test_casualties.py",
+    "tests/flodl/train/test_clip_order.py",
     "tests/flodl/visual/test_page_values.py",
+    "tests/flodl_verify/test_stubs.py",
     "tests/porter/test_laws.py",
     "tests/porter/test_measures.py",
     "tests/porter/verify/test_mutations.py",
