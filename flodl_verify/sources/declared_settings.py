@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flodl_verify.sources.project_files import project_files, texts_with
 from flodl_verify.sources.shown_commands import shown_settings
+from flodl_verify.sources.written_settings import written_settings
 
 _UNKNOWN = object()
 
@@ -26,6 +27,17 @@ def program_settings(
         if any(values[name] != declared[name] for name in wanted & values.keys())
     ]
     return (*shown, declared)
+
+
+def known_settings(
+    file: Path, folders: tuple[Path, ...], wanted: frozenset[str]
+) -> tuple[dict[str, object], ...]:
+    """Return settings of the program and of files of the project, first those that know most names."""
+    found = (
+        *program_settings(file, folders, wanted),
+        *written_settings(file, folders, wanted),
+    )
+    return tuple(sorted(found, key=lambda each: -len(wanted & each.keys())))
 
 
 @functools.lru_cache(maxsize=64)

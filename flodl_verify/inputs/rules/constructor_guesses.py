@@ -9,7 +9,7 @@ import keyword
 import linecache
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -24,13 +24,14 @@ from flodl_verify.inputs.rules.refused_conditions import accepted
 from flodl_verify.inputs.rules.settings_classes import SettingsMemory
 from flodl_verify.inputs.rules.settings_guesses import (
     Declared,
-    Settings,
     guess_settings,
     settings_read,
+    smaller,
 )
 from flodl_verify.sandbox.attempt import Failure, attempt
 from flodl_verify.sources.class_sources import class_node, module_node
 from flodl_verify.sources.text_options import Option, options_compared
+from flodl_verify.sources.written_settings import Settings
 
 _BY_NAME: tuple[tuple[tuple[str, ...], object], ...] = (
     (("num_classes", "n_classes", "nclass", "num_outputs", "out_dim", "output_size"), 5),
@@ -80,24 +81,29 @@ _NUMBER_OF_LAYERS = re.compile(
 _WEIGHTS = re.compile(r"(^|_)(pretrained|weights|checkpoint)(_|$)")
 # Without a projection, a block returns as many channels as it takes.
 _NARROW = frozenset({"planes", "out_planes", "mid_planes", "width"})
+Written = Callable[[frozenset[str], frozenset[str]], Sequence[dict[str, object]]]
 # A layer that takes a layer that takes a layer.
 _MAX_DEPTH = 3
 _FLAG_PREFIXES = ("use_", "with_", "is_", "has_", "return_")
 
 
 def guess_constructor_arguments(
-    made: type, declared: Declared = lambda _: (), memory: SettingsMemory | None = None
+    made: type,
+    declared: Declared = lambda _: (),
+    memory: SettingsMemory | None = None,
+    written: Written = lambda _required, _known: (),
 ) -> Iterator[dict[str, object]]:
     """Yield keyword arguments with which a class might be constructed, likeliest first.
 
-    `declared` returns the values of names in command lines of the program, `memory` knows the settings of
-    other classes of the file.
+    `declared` returns the values of names in command lines and files of the program, `written` the arguments
+    in files that have all required ones, and `memory` knows the settings of other classes of the file.
     """
     try:
         required = _required(made)
         offline = _offline(made)
     except (TypeError, ValueError):
         return
+    yield from _written(made, required, offline, written)
     for given in (offline, {}) if offline else ({},):
         lighter: dict[str, object] | None = None
         for each in _guesses(made, required, declared, memory):
@@ -106,6 +112,21 @@ def guess_constructor_arguments(
             if lighter:
                 yield {**given, **lighter, **each}
             yield {**given, **each}
+
+
+def _written(
+    made: type,
+    required: list[inspect.Parameter],
+    offline: dict[str, object],
+    written: Written,
+) -> Iterator[dict[str, object]]:
+    """Yield arguments from files of the project, a small version of them first."""
+    names = frozenset(item.name for item in required)
+    known = frozenset(item.name for item in own_parameters(made))
+    for found in written(names, known):
+        values = {**found, **offline}
+        small = {name: smaller(value) for name, value in values.items()}
+        yield from (small, values) if small != values else (values,)
 
 
 def _guesses(

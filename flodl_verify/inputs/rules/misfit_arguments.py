@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from torch import nn
 
 from flodl_verify.inputs.rules.named_modules import items_of
-from flodl_verify.inputs.rules.settings_guesses import Settings
 from flodl_verify.sources.class_sources import class_node
+from flodl_verify.sources.written_settings import Settings
 
 Make = Callable[[type], object]
 Guess = Callable[[str], object]

@@ -14,9 +14,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from flodl_verify.inputs.rules.asked_arguments import own_parameters
-from flodl_verify.inputs.rules.settings_guesses import Settings
 from flodl_verify.sandbox.attempt import Failure, attempt
 from flodl_verify.sources.class_sources import module_node
+from flodl_verify.sources.written_settings import Settings
 
 _NOTHING = object()
 _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {

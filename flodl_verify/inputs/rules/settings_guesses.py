@@ -11,13 +11,14 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 from torch import nn
 
 from flodl_verify.inputs.rules.settings_classes import SettingsMemory, own_settings
 from flodl_verify.sandbox.attempt import Failure, attempt
 from flodl_verify.sources.class_sources import class_node, constructor_node, module_node
+from flodl_verify.sources.written_settings import Settings
 
 NAMES = frozenset({
     "args", "cfg", "conf", "config", "configs", "configuration", "hp", "hparams", "hps",
@@ -37,17 +38,6 @@ Guess = Callable[[str], object]
 Declared = Callable[[frozenset[str]], Sequence[dict[str, object]]]
 
 
-@final
-class Settings(dict[str, Any]):
-    """Values by key and by attribute, as both kinds of settings are read."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-
 def guess_settings(
     made: type,
     parameter: inspect.Parameter,
@@ -57,7 +47,8 @@ def guess_settings(
 ) -> Iterator[object]:
     """Yield possible settings for one parameter, if it looks like settings.
 
-    `declared` returns the values that command lines of the program give to names, the likeliest first.
+    `declared` returns the values that command lines and files of the program give to names, the likeliest
+    first.
     """
     kind = _data_class(made, parameter)
     if kind is not None:
@@ -66,14 +57,22 @@ def guess_settings(
         names = _names_read(made)
         yield from own_settings(made, parameter, names, memory)
         yield from _made_by_default(made, guess)
-        for known in declared(names) if names else ():
-            others = {name: guess(name) for name in sorted(names - known.keys())}
-            values = known | others
-            small = {name: _smaller(value) for name, value in values.items()}
-            for found in (small, values) if small != values else (values,):
-                yield Namespace(**found)
+        yield from _declared(names, guess, declared)
         if names:
             yield Settings({name: guess(name) for name in sorted(names)})
+    else:
+        yield from _declared(settings_read(made, parameter), guess, declared)
+
+
+def _declared(names: frozenset[str], guess: Guess, declared: Declared) -> Iterator[object]:
+    """Yield settings with the values that the program declares, a small version of them first."""
+    for known in declared(names) if names else ():
+        others = {name: guess(name) for name in sorted(names - known.keys())}
+        values = {**known, **others}
+        small = {name: smaller(value) for name, value in values.items()}
+        for found in (small, values) if small != values else (values,):
+            # Options of a command line are read by attribute, values of a file also by key.
+            yield Settings(found) if isinstance(known, Settings) else Namespace(**found)
 
 
 def settings_read(made: type, parameter: inspect.Parameter) -> frozenset[str]:
@@ -155,7 +154,7 @@ def _filled(kind: type, guess: Guess) -> Iterator[object]:
             yield made
 
 
-def _smaller(value: object) -> object:
+def smaller(value: object) -> object:
     """Return a sixteenth of a large size: one that heads and groups still divide."""
     if type(value) is int and value >= _LARGE and value % _PARTS == 0:
         return value // _PARTS
