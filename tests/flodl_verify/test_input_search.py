@@ -282,8 +282,26 @@ class Hidden(nn.Module):
         return scores.softmax(-1) @ x
 
 
+class Calendar(nn.Module):
+    """Marks beside both parts of a sequence, of which it makes whole numbers: month and hour."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Conv1d(5, 12, 3, padding=1)
+        self.month, self.hour = nn.Embedding(13, 12), nn.Embedding(24, 12)
+
+    def embedded(self, x, mark):
+        mark = mark.long()
+        times = self.month(mark[:, :, 0]) + self.hour(mark[:, :, 1])
+        return self.tokens(x.permute(0, 2, 1)).transpose(1, 2) + times
+
+    def forward(self, x_enc, x_mark_enc, x_dec, x_mark_dec):
+        memory = self.embedded(x_enc, x_mark_enc)
+        return self.embedded(x_dec, x_mark_dec) @ memory.transpose(1, 2)
+
+
 MODELS = (
-    Ahead, Hidden, Forecast, Patches, Positions, Edges, Attention, Pixels, Skip, Keyword,
+    Ahead, Calendar, Hidden, Forecast, Patches, Positions, Edges, Attention, Pixels, Skip, Keyword,
     Conditioned, Around, Frozen, Likelihood, Targets, Shifted,
 )  # fmt: skip
 

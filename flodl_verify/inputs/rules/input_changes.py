@@ -84,6 +84,7 @@ def _said_changes(state: State, text: str, numbers: Sequence[int]) -> Iterator[S
         yield from _with_lengths(state)
     if any(word in text for word in _RANGE_WORDS):
         yield from _with_smaller_numbers(state)
+        yield from _of_kind(state, "float", "int")  # the model makes whole numbers of it
     if any(word in text for word in _PLAIN_WORDS):
         yield from _with_plain_values(state, start=min(1, len(state) - 1))
     if any(word in text for word in _SMALLER_WORDS):
