@@ -44,10 +44,9 @@ from flodl_verify.inputs.watched_calls import (
 from flodl_verify.sandbox.attempt import Failure, OutOfTimeError, attempt
 from flodl_verify.sandbox.isolated_import import Side, locate
 from flodl_verify.sandbox.seeds import seed_all
-from flodl_verify.sources.declared_settings import known_settings, program_settings
 from flodl_verify.sources.literals import model_expressions, parse_example
+from flodl_verify.sources.project_values import ProjectValues
 from flodl_verify.sources.users import classes_in, test_calls, user_files
-from flodl_verify.sources.written_settings import written_arguments
 from flodl_verify.values.precision import numbers_in, wants_double
 from flodl_verify.values.recipes import (
     Arguments,
@@ -82,9 +81,7 @@ class CaseFinder:
         self._original = original
         with original.active():  # texts of classes are found through their modules
             self._wanted = tuple(name for name in wanted if self._can_be_called(name))
-        self._declared = partial(program_settings, original.file, original.folders)
-        self._known = partial(known_settings, original.file, original.folders)
-        self._written = partial(written_arguments, original.file, original.folders)
+        self._project = ProjectValues(original.file, original.folders)
         self._time = SearchTime(budget_s)
         self._found = FoundCases(original)
         self._settings = SettingsMemory()
@@ -251,7 +248,7 @@ class CaseFinder:
     def _drive(self, module: ModuleType, names: list[str], seen: str) -> None:
         """Call what makes models without being one."""
         with self._original.active():
-            calls = list(drivers(module, names, self._declared, self._time.part_left_s))
+            calls = list(drivers(module, names, self._project, self._time.part_left_s))
         for call in calls:
             if not self.missing or self._time.is_over():
                 return
@@ -332,7 +329,7 @@ class CaseFinder:
     def _guessed(
         self, made: type[nn.Module], recorder: Recorder
     ) -> Iterator[tuple[dict[str, object], Construction]]:
-        guesses = guess_constructor_arguments(made, self._known, self._settings, self._written)
+        guesses = guess_constructor_arguments(made, self._project, self._settings)
         known: set[bytes] = set()
         while True:
             # One at a time: a guess may construct whole models, and the first one mostly fits.

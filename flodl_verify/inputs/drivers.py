@@ -19,11 +19,11 @@ from flodl_verify.inputs.rules.constructor_guesses import (
     guess_constructor_arguments,
     other_options,
 )
-from flodl_verify.inputs.rules.settings_guesses import Declared
 from flodl_verify.sandbox.attempt import OutOfTimeError, attempt, time_limit
 from flodl_verify.sandbox.containment import StopRunError, stop_at_first_backward
 from flodl_verify.sandbox.isolated_import import Place
 from flodl_verify.sandbox.main_module import run_main
+from flodl_verify.sources.project_values import ProjectValues
 from flodl_verify.sources.users import names_any
 
 Call = Callable[..., object]
@@ -50,7 +50,7 @@ def carriers(module: ModuleType, names: Sequence[str], *, models: bool = False) 
 
 
 def drivers(
-    module: ModuleType, names: Sequence[str], declared: Declared, left_s: Time
+    module: ModuleType, names: Sequence[str], project: ProjectValues, left_s: Time
 ) -> Iterator[Call]:
     """Yield calls that make models of some names: of functions without arguments, then of objects.
 
@@ -62,7 +62,7 @@ def drivers(
             yield partial(_bounded, value, left_s)
     for value in own:
         if isinstance(value, type):
-            yield partial(_drive, value, declared, left_s)
+            yield partial(_drive, value, project, left_s)
 
 
 def is_script(file: Path) -> bool:
@@ -80,9 +80,9 @@ def run_script(file: Path, place: Place, left_s: float) -> None:
         sys.modules["__main__"], sys.argv = main, argv
 
 
-def _drive(made: type, declared: Declared, left_s: Time) -> None:
+def _drive(made: type, project: ProjectValues, left_s: Time) -> None:
     """Make an object of the first arguments that it takes, and let it do what it is for."""
-    first = next(guess_constructor_arguments(made, declared), {})
+    first = next(guess_constructor_arguments(made, project), {})
     choices = itertools.chain([first], other_options(made, first))
     for arguments in itertools.islice(choices, MAX_OBJECTS):
         built = _bounded(partial(made, **arguments), left_s)

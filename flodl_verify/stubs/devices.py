@@ -25,8 +25,13 @@ _ANSWERS: Mapping[str, object] = {
 }
 
 
+# Types of tensors as old programs name them: `torch.cuda.LongTensor(4)`, `x.type("torch.cuda.FloatTensor")`.
+_TYPES = ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool")
+_TYPE_PREFIX = "torch.cuda."
+
+
 def keep_on_cpu(script: Path, note: Callable[[str], None]) -> None:
-    """Let `.cuda()`, `.to("cuda")` and `device="cuda"` mean the CPU, from now on."""
+    """Let `.cuda()`, `.to("cuda")`, `device="cuda"` and types of `torch.cuda` mean the CPU, from now on."""
 
     def stay(value: Any, *_: object, **__: object) -> Any:
         note("the GPU")
@@ -34,9 +39,45 @@ def keep_on_cpu(script: Path, note: Callable[[str], None]) -> None:
 
     torch.nn.Module.cuda = stay  # type: ignore[method-assign,assignment]
     torch.Tensor.cuda = stay  # type: ignore[method-assign,assignment]
+    _replace_types(note)
     if _asks_for_gpu(script):
         _answer_questions()
         OnCpu(note).__enter__()  # type: ignore[no-untyped-call]
+
+
+@final
+class _NoInstances(type):
+    """The class of types that make tensors of the CPU, which none of `torch.cuda` is."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return False
+
+
+def _replace_types(note: Callable[[str], None]) -> None:
+    for kind in _TYPES:
+        name = f"{kind}Tensor"
+
+        def make(_: type, *values: Any, _name: str = name, **named: Any) -> Any:
+            note("the GPU")
+            return getattr(torch, _name)(*values, **named)
+
+        # `x.type(...)` reads the name of the class.
+        replaced = _NoInstances(name, (), {"__new__": make, "__module__": "torch"})
+        setattr(torch.cuda, name, replaced)
+    change, default = torch.Tensor.type, torch.set_default_tensor_type
+
+    def changed(tensor: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
+        return change(tensor, _of_cpu(dtype), *rest, **named)
+
+    torch.Tensor.type = changed  # type: ignore[method-assign,assignment]
+    torch.set_default_tensor_type = lambda kind: default(_of_cpu(kind))
+
+
+def _of_cpu(kind: object) -> Any:
+    """Return the name of a type of the GPU as that of the CPU; another value as it is."""
+    if isinstance(kind, str) and kind.startswith(_TYPE_PREFIX):
+        return f"torch.{kind.removeprefix(_TYPE_PREFIX)}"
+    return getattr(torch, kind.__name__) if isinstance(kind, _NoInstances) else kind
 
 
 def _asks_for_gpu(script: Path) -> bool:

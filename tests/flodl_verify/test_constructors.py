@@ -10,6 +10,7 @@ from torch import nn
 from flodl_verify.inputs.case_finder import CaseFinder
 from flodl_verify.inputs.rules.asked_arguments import asked_for
 from flodl_verify.inputs.rules.constructor_guesses import guess_constructor_arguments
+from flodl_verify.inputs.rules.lighter_sizes import smaller_settings
 from flodl_verify.sources.class_sources import class_node, constructor_node
 from tests.flodl_verify.opened import opened
 
@@ -222,6 +223,20 @@ def test_a_class_that_is_large_by_default_is_made_smaller() -> None:
     first, second, *_ = guess_constructor_arguments(Large)  # 12 million parameters
     assert first == {**second, "hidden": 64, "n_layers": 2}
     assert all(guess.keys() == {"words"} for guess in guess_constructor_arguments(Small))
+
+
+@pytest.mark.parametrize(
+    ("name", "heads", "width", "wanted"),
+    [
+        ("num_heads", 16, 1152, 128),  # a sixteenth is 72, which 16 heads do not divide
+        ("nhead", 12, 768, 48),
+        ("n_head", 4, 1024, 64),
+        ("heads", 3, 1024, 64),  # three heads do not divide the width either
+    ],
+)
+def test_smaller_sizes_are_divided_by_the_heads_that_divide_the_whole(name, heads, width, wanted):
+    found = smaller_settings({"hidden": width, name: heads, "rate": 0.1, "depth": 28})
+    assert found == {"hidden": wanted, name: heads, "rate": 0.1, "depth": 2}
 
 
 STAGES = """

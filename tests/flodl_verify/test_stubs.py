@@ -195,6 +195,11 @@ torch.cuda.manual_seed_all(0)
 net = nn.Linear(2, 3).to(device).to("cuda", torch.float64)
 x = torch.ones(2, 2, device=device, dtype=torch.float64).pin_memory().to(device="cuda", non_blocking=True)
 y = net(x) + torch.zeros_like(x, device="cuda").sum()
+old = torch.arange(0, 3, out=torch.cuda.LongTensor(3)).type(torch.cuda.FloatTensor)
+old = old.type("torch.cuda.HalfTensor")
+assert (old.dtype, old.device.type, isinstance(old, torch.cuda.HalfTensor)) == (torch.float16, "cpu", False)
+torch.set_default_tensor_type("torch.cuda.DoubleTensor")
+assert torch.zeros(1).dtype is torch.float64
 torch.cuda.synchronize()
 print(y.device, torch.tensor([1.0], device=device).device, torch.arange(3, device="cuda").sum().item())
 """

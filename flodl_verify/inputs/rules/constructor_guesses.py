@@ -9,7 +9,7 @@ import keyword
 import linecache
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import torch
 from flodl_verify.inputs.rules.annotated_guesses import UNKNOWN, guess_value, module_wanted
 from flodl_verify.inputs.rules.asked_arguments import MAX_QUESTIONS, asked_for, own_parameters
 from flodl_verify.inputs.rules.handed_arguments import handed_on, of_other_length
-from flodl_verify.inputs.rules.lighter_sizes import lighter_defaults
+from flodl_verify.inputs.rules.lighter_sizes import lighter_defaults, smaller_settings
 from flodl_verify.inputs.rules.misfit_arguments import fitting
 from flodl_verify.inputs.rules.refused_conditions import accepted
 from flodl_verify.inputs.rules.settings_classes import SettingsMemory
@@ -26,10 +26,10 @@ from flodl_verify.inputs.rules.settings_guesses import (
     Declared,
     guess_settings,
     settings_read,
-    smaller,
 )
 from flodl_verify.sandbox.attempt import Failure, attempt
 from flodl_verify.sources.class_sources import class_node, module_node
+from flodl_verify.sources.project_values import ProjectValues
 from flodl_verify.sources.text_options import Option, options_compared
 from flodl_verify.sources.written_settings import Settings
 
@@ -81,32 +81,29 @@ _NUMBER_OF_LAYERS = re.compile(
 _WEIGHTS = re.compile(r"(^|_)(pretrained|weights|checkpoint)(_|$)")
 # Without a projection, a block returns as many channels as it takes.
 _NARROW = frozenset({"planes", "out_planes", "mid_planes", "width"})
-Written = Callable[[frozenset[str], frozenset[str]], Sequence[dict[str, object]]]
+_NO_PROJECT = ProjectValues()
 # A layer that takes a layer that takes a layer.
 _MAX_DEPTH = 3
 _FLAG_PREFIXES = ("use_", "with_", "is_", "has_", "return_")
 
 
 def guess_constructor_arguments(
-    made: type,
-    declared: Declared = lambda _: (),
-    memory: SettingsMemory | None = None,
-    written: Written = lambda _required, _known: (),
+    made: type, project: ProjectValues = _NO_PROJECT, memory: SettingsMemory | None = None
 ) -> Iterator[dict[str, object]]:
     """Yield keyword arguments with which a class might be constructed, likeliest first.
 
-    `declared` returns the values of names in command lines and files of the program, `written` the arguments
-    in files that have all required ones, and `memory` knows the settings of other classes of the file.
+    `project` has the values of its command lines, files and calls, `memory` knows the settings of other
+    classes of the file.
     """
     try:
         required = _required(made)
         offline = _offline(made)
     except (TypeError, ValueError):
         return
-    yield from _written(made, required, offline, written)
+    yield from _of_project(made, required, offline, project)
     for given in (offline, {}) if offline else ({},):
         lighter: dict[str, object] | None = None
-        for each in _guesses(made, required, declared, memory):
+        for each in _guesses(made, required, project.settings, memory):
             if lighter is None:  # a model that is large is so for every guess
                 lighter = lighter_defaults(made, {**given, **each})
             if lighter:
@@ -114,18 +111,27 @@ def guess_constructor_arguments(
             yield {**given, **each}
 
 
-def _written(
+def _of_project(
     made: type,
     required: list[inspect.Parameter],
     offline: dict[str, object],
-    written: Written,
+    project: ProjectValues,
 ) -> Iterator[dict[str, object]]:
-    """Yield arguments from files of the project, a small version of them first."""
-    names = frozenset(item.name for item in required)
-    known = frozenset(item.name for item in own_parameters(made))
-    for found in written(names, known):
-        values = {**found, **offline}
-        small = {name: smaller(value) for name, value in values.items()}
+    """Yield arguments from calls and files of the project, a small version of them first."""
+    names = [
+        item.name
+        for item in own_parameters(made)
+        if item.kind in {item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD, item.KEYWORD_ONLY}
+    ]
+    guess = _guesser(made)
+    needed = frozenset(item.name for item in required)
+    for found in (
+        *project.called(made.__name__, names),
+        *project.arguments(needed, frozenset(names)),
+    ):
+        others = {item.name: guess(item, 16) for item in required if item.name not in found}
+        values = {**found, **offline, **others}
+        small = smaller_settings(values)
         yield from (small, values) if small != values else (values,)
 
 

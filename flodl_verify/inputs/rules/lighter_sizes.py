@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, final
 
@@ -20,6 +21,8 @@ _LARGE = 256
 # Heads and groups still divide what is left.
 _PARTS = 16
 FEW = 2
+_HEADS = re.compile(r"head(s|_num|_count)?$|^n_?heads?$", re.IGNORECASE)
+_WIDTH_OF_HEAD = 8
 REPEATED = re.compile(
     r"depth|(n|num|number)_?(of_)?\w*(layers?|blocks?|stages?)|layers|repeats?(_num)?|\w+_(depth|layers)"
 )
@@ -30,15 +33,38 @@ def lighter_defaults(made: type, given: Mapping[str, object]) -> dict[str, objec
 
     A sixteenth of a large size, two of many layers; nothing if the model is not large.
     """
-    smaller: dict[str, object] = {}
-    for item in own_parameters(made):
-        default = item.default
-        if item.name in given or type(default) is not int:
-            continue
-        less = smaller_setting(item.name, default)
-        if less != default:
-            smaller[item.name] = less
+    defaults = {
+        item.name: item.default
+        for item in own_parameters(made)
+        if item.name not in given and type(item.default) is int
+    }
+    less = smaller_settings({**given, **defaults})
+    smaller = {name: less[name] for name, default in defaults.items() if less[name] != default}
     return smaller if smaller and _is_heavy(made, given) else {}
+
+
+def smaller_settings(values: Mapping[str, object]) -> dict[str, object]:
+    """Return values with a sixteenth of large sizes, which heads still divide, and two of many layers.
+
+    Example:
+        >>> smaller_settings({"hidden_size": 1152, "num_heads": 16, "depth": 28, "rate": 0.1})
+        {'hidden_size': 128, 'num_heads': 16, 'depth': 2, 'rate': 0.1}
+    """
+    heads = [value for name, value in values.items() if type(value) is int and _HEADS.search(name)]
+    return {
+        name: _divided(value, smaller_setting(name, value), heads)
+        for name, value in values.items()
+    }
+
+
+def _divided(size: Any, less: Any, heads: Sequence[int]) -> Any:
+    """Return a smaller size as a multiple of the heads that divide the size."""
+    if type(less) is not int or less == size or less <= FEW:
+        return less
+    for each in heads:
+        if each > 1 and size % each == 0 and less % each:
+            return each * math.gcd(size // each, _WIDTH_OF_HEAD)
+    return less
 
 
 def smaller_setting(name: str, value: Any) -> Any:

@@ -69,7 +69,7 @@ def _declared(names: frozenset[str], guess: Guess, declared: Declared) -> Iterat
     for known in declared(names) if names else ():
         others = {name: guess(name) for name in sorted(names - known.keys())}
         values = {**known, **others}
-        small = {name: smaller(value) for name, value in values.items()}
+        small = {name: _smaller(value) for name, value in values.items()}
         for found in (small, values) if small != values else (values,):
             # Options of a command line are read by attribute, values of a file also by key.
             yield Settings(found) if isinstance(known, Settings) else Namespace(**found)
@@ -154,7 +154,7 @@ def _filled(kind: type, guess: Guess) -> Iterator[object]:
             yield made
 
 
-def smaller(value: object) -> object:
+def _smaller(value: object) -> object:
     """Return a sixteenth of a large size: one that heads and groups still divide."""
     if type(value) is int and value >= _LARGE and value % _PARTS == 0:
         return value // _PARTS
