@@ -1,0 +1,82 @@
+"""Faults of the network between ranks: whatever it does, each batch is in the weights once per epoch."""
+
+import time
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from flodl.distributed import ElChe
+from tests.flodl.distributed.team.network_proxy import (
+    RANKS,
+    STORE,
+    Proxy,
+    Tunnel,
+    Weather,
+    regroups,
+)
+from tests.flodl.train.cadence import window_jobs
+from tests.flodl.train.cadence.test_cadence_training import (
+    require_each_batch_once,
+    require_equal_ends,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.torch]
+
+
+class Tunnelled(window_jobs.Acting):
+    """A train function whose rank reaches the others through a proxy, and may stall at a batch."""
+
+    def __init__(self, folder, tunnel, stalls=(), seconds=0.002):
+        super().__init__(folder, (), seconds)
+        self.tunnel, self.stalls = tunnel, dict(stalls)
+
+    def __call__(self, model, batch):
+        if self.calls + 1 == self.stalls.get(self.rank):
+            (Path(self.folder) / f"stalls-{self.rank}").touch()
+            time.sleep(60)
+        return super().__call__(model, batch)
+
+
+def through(folder, proxy, *, ranks=2, store=False, stalls=(), seconds=0.002, epochs=2):
+    train = Tunnelled(folder, Tunnel(proxy, folder, store=store), stalls, seconds)
+    return window_jobs.builder(folder, ranks, train=train, epochs=epochs)
+
+
+def anchors(folder, delay):
+    """Return the anchors of a training after its first window; the store is slow too."""
+    folder.mkdir()
+    windows = window_jobs.Windows(folder)
+    with Proxy(ranks=Weather(delay=delay), store=Weather(delay=delay / 2)) as proxy:
+        made = through(folder, proxy, store=True, seconds=0.005).el_che(ElChe(overhead_target=0.2))
+        state = made.on("window", windows).run().join()
+    assert proxy.chunks[RANKS]
+    assert proxy.chunks[STORE]
+    assert not regroups(folder)
+    require_each_batch_once(state, 2)
+    require_equal_ends(folder, range(2))
+    return [each.anchor for each in windows.read()[1:]]
+
+
+def test_slow_network_makes_windows_longer(tmp_path):
+    fast, slow = anchors(tmp_path / "fast", 0.0), anchors(tmp_path / "slow", 0.05)
+    assert max(slow) > 2 * median(fast), (slow, fast)
+
+
+def test_held_chunks_cost_a_regroup_and_no_batch(tmp_path):
+    # Longer than the patience, so that the sum fails; the signs of life go elsewhere.
+    with Proxy(ranks=Weather(holds=(60, 150))) as proxy:
+        state = through(tmp_path, proxy, ranks=3).patience(2.0).run().join()
+    assert proxy.held[RANKS] == 2
+    assert regroups(tmp_path)
+    require_each_batch_once(state, 2)
+    require_equal_ends(tmp_path, range(3))
+
+
+def test_broken_connections_lose_no_rank_and_no_batch(tmp_path):
+    with Proxy(ranks=Weather(breaks=(45, 90))) as proxy:
+        state = through(tmp_path, proxy, ranks=3).run().join()
+    assert len(proxy.broken) == 2
+    assert {tuple(each) for each in regroups(tmp_path).values()} == {(0, 1, 2)}
+    require_each_batch_once(state, 2)
+    require_equal_ends(tmp_path, range(3))
