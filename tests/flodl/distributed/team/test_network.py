@@ -7,6 +7,7 @@ from statistics import median
 import pytest
 
 from flodl.distributed import ElChe
+from flodl.distributed.team import WorkerError
 from tests.flodl.distributed.team.network_proxy import (
     RANKS,
     STORE,
@@ -80,3 +81,28 @@ def test_broken_connections_lose_no_rank_and_no_batch(tmp_path):
     assert {tuple(each) for each in regroups(tmp_path).values()} == {(0, 1, 2)}
     require_each_batch_once(state, 2)
     require_equal_ends(tmp_path, range(3))
+
+
+def test_lost_store_ends_the_ranks_with_a_sentence_and_a_resume_continues(tmp_path):
+    run = tmp_path / "run"
+    with Proxy() as proxy:
+        # Rank 0 waits for rank 1, and asks the store meanwhile whether that makes sense.
+        made = through(tmp_path, proxy, store=True, stalls={1: 50}, seconds=0.005)
+        handle = made.run_dir(run).checkpoints(steps=20).run()
+        while not (tmp_path / "stalls-1").exists():
+            time.sleep(0.01)
+        time.sleep(0.5)
+        proxy.break_all(STORE)
+        with pytest.raises(WorkerError) as found:
+            handle.join()
+    assert str(found.value).startswith(
+        "no rank is left: rank 0 died (it lost the store of the ranks), "
+        "rank 1 died (it lost the store of the ranks); the logs are beside"
+    )
+    for rank in range(2):
+        log = (run / f"rank-{rank}.log").read_text()
+        assert "the process with the store of the ranks is gone; this one ends" in log
+        assert "Traceback" not in log
+    resumed = window_jobs.builder(tmp_path, 2).run_dir(run).resume("auto").run().join()
+    assert any("resumed from" in line for line in resumed.notices)
+    require_each_batch_once(resumed, 2)
