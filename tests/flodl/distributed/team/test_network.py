@@ -16,16 +16,12 @@ from tests.flodl.distributed.team.network_proxy import (
     Weather,
     regroups,
 )
-from tests.flodl.train.cadence import window_jobs
-from tests.flodl.train.cadence.test_cadence_training import (
-    require_each_batch_once,
-    require_equal_ends,
-)
+from tests.flodl.train.cadence.window_jobs import BATCHES, Acting, Windows, builder, ends
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
 
 
-class Tunnelled(window_jobs.Acting):
+class Tunnelled(Acting):
     """A train function whose rank reaches the others through a proxy, and may stall at a batch."""
 
     def __init__(self, folder, tunnel, stalls=(), seconds=0.002):
@@ -41,21 +37,28 @@ class Tunnelled(window_jobs.Acting):
 
 def through(folder, proxy, *, ranks=2, store=False, stalls=(), seconds=0.002, epochs=2):
     train = Tunnelled(folder, Tunnel(proxy, folder, store=store), stalls, seconds)
-    return window_jobs.builder(folder, ranks, train=train, epochs=epochs)
+    return builder(folder, ranks, train=train, epochs=epochs)
+
+
+def require_equal_ends(state, folder, ranks, epochs=2):
+    """Require that each batch is in the weights once per epoch, and that all ranks have these."""
+    assert state.buffers["seen"].tolist() == [epochs] * BATCHES
+    assert state.steps == epochs * BATCHES
+    assert sorted(ends(folder)) == [f"end-{rank}" for rank in range(ranks)]
+    assert len(set(ends(folder).values())) == 1
 
 
 def anchors(folder, delay):
     """Return the anchors of a training after its first window; the store is slow too."""
     folder.mkdir()
-    windows = window_jobs.Windows(folder)
+    windows = Windows(folder)
     with Proxy(ranks=Weather(delay=delay), store=Weather(delay=delay / 2)) as proxy:
         made = through(folder, proxy, store=True, seconds=0.005).el_che(ElChe(overhead_target=0.2))
         state = made.on("window", windows).run().join()
     assert proxy.chunks[RANKS]
     assert proxy.chunks[STORE]
     assert not regroups(folder)
-    require_each_batch_once(state, 2)
-    require_equal_ends(folder, range(2))
+    require_equal_ends(state, folder, 2)
     return [each.anchor for each in windows.read()[1:]]
 
 
@@ -70,8 +73,7 @@ def test_held_chunks_cost_a_regroup_and_no_batch(tmp_path):
         state = through(tmp_path, proxy, ranks=3).patience(2.0).run().join()
     assert proxy.held[RANKS] == 2
     assert regroups(tmp_path)
-    require_each_batch_once(state, 2)
-    require_equal_ends(tmp_path, range(3))
+    require_equal_ends(state, tmp_path, 3)
 
 
 def test_broken_connections_lose_no_rank_and_no_batch(tmp_path):
@@ -79,8 +81,7 @@ def test_broken_connections_lose_no_rank_and_no_batch(tmp_path):
         state = through(tmp_path, proxy, ranks=3).run().join()
     assert len(proxy.broken) == 2
     assert {tuple(each) for each in regroups(tmp_path).values()} == {(0, 1, 2)}
-    require_each_batch_once(state, 2)
-    require_equal_ends(tmp_path, range(3))
+    require_equal_ends(state, tmp_path, 3)
 
 
 def test_lost_store_ends_the_ranks_with_a_sentence_and_a_resume_continues(tmp_path):
@@ -103,6 +104,6 @@ def test_lost_store_ends_the_ranks_with_a_sentence_and_a_resume_continues(tmp_pa
         log = (run / f"rank-{rank}.log").read_text()
         assert "the process with the store of the ranks is gone; this one ends" in log
         assert "Traceback" not in log
-    resumed = window_jobs.builder(tmp_path, 2).run_dir(run).resume("auto").run().join()
+    resumed = builder(tmp_path, 2).run_dir(run).resume("auto").run().join()
     assert any("resumed from" in line for line in resumed.notices)
-    require_each_batch_once(resumed, 2)
+    require_equal_ends(resumed, tmp_path, 2)
