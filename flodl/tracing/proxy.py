@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import operator
 import sys
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, KeysView, Mapping, Sized
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -35,6 +35,7 @@ _TENSOR_ATTRIBUTES = METADATA_ATTRIBUTES | {
     "T", "mT", "H", "mH", "data", "grad", "real", "imag", "grad_fn",
 }  # fmt: skip
 # Both a method of sparse tensors and a field of `torch.max(x, dim)`: only a value can tell.
+_PLAIN_KEYS = frozenset({str, int, bool})
 _AMBIGUOUS = frozenset({"values", "indices", "names"})
 
 
@@ -278,8 +279,13 @@ class Flow(FlowValueMixin):
         tracer = self._tracer
         frame = user_frame(1)
         count = unpack_size(frame)
-        if isinstance(object.__getattribute__(self, "_value"), Iterator):
+        value = object.__getattribute__(self, "_value")
+        if isinstance(value, Iterator):
             return _items_of(self)
+        if isinstance(value, Mapping | KeysView) and {type(key) for key in value} <= _PLAIN_KEYS:
+            # Python wants texts for `f(**table)`, and `table[key]` is another step for each of them.
+            keys = tracer.step("function", "tuple", (self,), compute=tuple)
+            return iter(tracer.guards.ask(keys, tuple, "the keys"))
         if count is None:
             length = tracer.step("method", "__len__", (self,), compute=len)
             count = tracer.guards.ask(length, int, "the length")
