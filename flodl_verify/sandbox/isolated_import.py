@@ -80,12 +80,14 @@ class Side:
         folders: Sequence[Path],
         home: Path,
         text: bytes | None = None,
+        neighbours: Sequence[Path] = (),
     ) -> None:
         self.label = label
         self.file = file
         self.name = _free_name(place)
         self._place = place
         self._folders = tuple(dict.fromkeys(folders))
+        self._neighbours = tuple(dict.fromkeys(neighbours))
         self._modules: dict[str, ModuleType] = {}
         self._finder = _MainFinder(self.name, file, home, text)
         self.module = ModuleType(self.name)
@@ -168,6 +170,8 @@ class Side:
         path = list(sys.path)
         sys.modules.update(self._modules)
         sys.path[:0] = [str(folder) for folder in self._folders]
+        # A package may have a `random.py`: that of Python comes first.
+        sys.path += [str(folder) for folder in self._neighbours]
         sys.meta_path.insert(0, self._finder)
         try:
             yield
@@ -241,13 +245,41 @@ def open_sides(
     """
     place = locate(original).above(levels)
     own = [place.root, *search_path]
-    first = Side("original", file=original, place=place, folders=own, home=original, text=text)
+    near = _packages_around(original)
+    first = Side(
+        "original",
+        file=original,
+        place=place,
+        folders=own,
+        home=original,
+        text=text,
+        neighbours=near,
+    )
     twin = locate(ported).above(levels)
     # A port that sits in a whole ported tree brings its own neighbours; one that was written
     # alone finds the original's.
     alone = place.package is not None and twin.name != place.name
     folders = own if alone else [twin.root, *ported_search_path, *own]
-    return first, Side("port", file=ported, place=place, folders=folders, home=original, text=text)
+    near = (*_packages_around(ported), *near)
+    return first, Side(
+        "port",
+        file=ported,
+        place=place,
+        folders=folders,
+        home=original,
+        text=text,
+        neighbours=near,
+    )
+
+
+def _packages_around(file: Path) -> tuple[Path, ...]:
+    """Return the packages that a file is in, from which it imports neighbours when it is run as a script."""
+    found = []
+    for folder in file.parents:
+        if not (folder / "__init__.py").is_file():
+            break
+        found.append(folder)
+    return tuple(found)
 
 
 @final
