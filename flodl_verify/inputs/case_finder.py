@@ -44,8 +44,9 @@ from flodl_verify.inputs.watched_calls import (
 from flodl_verify.sandbox.attempt import Failure, OutOfTimeError, attempt
 from flodl_verify.sandbox.isolated_import import Side, locate
 from flodl_verify.sandbox.seeds import seed_all
-from flodl_verify.sources.literals import model_expressions, parse_example
+from flodl_verify.sources.literals import Example, model_expressions, parse_example
 from flodl_verify.sources.project_values import ProjectValues
+from flodl_verify.sources.shown_examples import shown_examples
 from flodl_verify.sources.users import classes_in, test_calls, user_files
 from flodl_verify.values.precision import numbers_in, wants_double
 from flodl_verify.values.recipes import (
@@ -172,6 +173,22 @@ class CaseFinder:
             if not self.cases.get(made):
                 share = left / self._time.left_s() / min(len(texts) - number, 3)
                 self._within(share, made, partial(self._express, made, text), 0.0)
+
+    def add_shown(self) -> None:
+        """Try the examples in the documents of the project, for classes without a case."""
+        classes = tuple(name for name in self.missing if self._class_named(name) is not None)
+        file, folders = self._original.file, self._original.folders
+        found = attempt(lambda: shown_examples(file, folders, classes))
+        for name, examples in () if isinstance(found, Failure) else found.items():
+            for example in examples:
+                if not self.cases.get(name) and not self._time.is_over():
+                    self._within(USER_SHARE, name, partial(self._show, name, example))
+
+    def _show(self, name: str, example: Example) -> None:
+        origin = f"`{example.model}` of the project's documents"
+        failure = self._explore(of_expression(example.model), origin, example.inputs)
+        if failure is not None:
+            self._note_failure(name, failure)
 
     def _express(self, made: str, text: str) -> None:
         failure = self._explore(of_expression(text), f"`{text}` with inputs from its layers", None)

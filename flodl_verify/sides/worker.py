@@ -189,6 +189,7 @@ class Worker:
                 book.add_values()
                 book.add_expressions()
                 book.add_guesses()
+                book.add_shown()
                 book.add_users()
                 book.add_guesses(LAST_ROUND)
         except OutOfTimeError:
@@ -204,6 +205,7 @@ class Worker:
         try:
             with time_limit(question["budget_s"]):
                 again.add_guesses()
+                again.add_shown()
                 again.add_users()
                 again.add_guesses(LAST_ROUND)
         except OutOfTimeError:

@@ -69,6 +69,11 @@ def model_expressions(file: Path, class_names: tuple[str, ...]) -> tuple[str, ..
     return (*found, *_factories(tree, class_names))
 
 
+def names_known(file: Path) -> set[str]:
+    """Return the names that an expression may use in a file: its global ones, and those of torch."""
+    return _global_names(ast.parse(file.read_bytes())) | _BUILTIN_NAMES
+
+
 def _factories(tree: ast.Module, class_names: tuple[str, ...]) -> tuple[str, ...]:
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     makers = set(class_names)
