@@ -150,3 +150,35 @@ def test_models_are_made_from_the_files_of_their_project(tmp_path):
     assert generator.first.out_channels == WIDE["width"] // 16, "a small version is enough"
     assert [part.in_features for part in built.parts] == [6, 8]
     assert built.parts[0].bias is None
+
+
+SEVERAL = """
+from torch import nn
+
+
+class Adaptor(nn.Module):
+    def __init__(self, preprocess_config, model_config):
+        super().__init__()
+        assert preprocess_config["pitch"]["normalize"] is True, "as the file has it"
+        self.width = model_config["transformer"]["hidden"]
+        self.fc = nn.Linear(self.width, self.width)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+
+
+def test_model_of_several_settings_gets_the_values_of_several_files(tmp_path):
+    written(
+        tmp_path, pre_json={"pitch": {"normalize": True}}, net_json={"transformer": {"hidden": 24}}
+    )
+    file = tmp_path / "models.py"
+    file.write_text(SEVERAL, encoding="utf-8")
+    original, _ = open_sides(file, file, (tmp_path,))
+    original.load()
+    book = CaseFinder(original, ("Adaptor",), budget_s=60.0)
+    book.add_guesses()
+    assert book.missing == (), book.reasons
+    with original.active():
+        model = book.cases["Adaptor"][0].construction.build(original)
+    assert model.width == 24

@@ -25,6 +25,7 @@ from flodl_verify.inputs.rules.settings_classes import SettingsMemory
 from flodl_verify.inputs.rules.settings_guesses import (
     Declared,
     guess_settings,
+    settings_declared,
     settings_read,
 )
 from flodl_verify.sandbox.attempt import Failure, attempt
@@ -331,8 +332,12 @@ def _with_settings(
     for item in required:
         if module_wanted(made, item) is not None:
             continue
+        others: dict[str, object] = {}
+        for other in (each for each in required if each != item):
+            # Several may be settings: `Model(preprocess_config, model_config)`.
+            known = settings_declared(made, other, guess, declared)
+            others[other.name] = next(known, None) or guess_one(other, size)
         for settings in guess_settings(made, item, guess, declared, memory):
-            others = {other.name: guess_one(other, size) for other in required if other != item}
             yield {**others, item.name: settings}
 
 

@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import functools
 import inspect
+import keyword
 import re
 import sys
 from argparse import Namespace
@@ -61,14 +62,29 @@ def guess_settings(
         if names:
             yield Settings({name: guess(name) for name in sorted(names)})
     else:
-        yield from _declared(settings_read(made, parameter), guess, declared)
+        yield from settings_declared(made, parameter, guess, declared)
+
+
+def settings_declared(
+    made: type, parameter: inspect.Parameter, guess: Guess, declared: Declared
+) -> Iterator[object]:
+    """Yield the settings for a parameter that the program declares, if it looks like settings."""
+    is_named = parameter.name.lower() in NAMES
+    names = _names_read(made) if is_named else settings_read(made, parameter)
+    constructor = constructor_node(made)
+    if not names and constructor is not None and _keys_read(constructor, parameter.name):
+        names = _keys_read(module_node(made), parameter.name)
+    yield from _declared(names, guess, declared)
 
 
 def _declared(names: frozenset[str], guess: Guess, declared: Declared) -> Iterator[object]:
     """Yield settings with the values that the program declares, a small version of them first."""
     for known in declared(names) if names else ():
-        others = {name: guess(name) for name in sorted(names - known.keys())}
-        values = {**known, **others}
+        missing = (name for name in sorted(names - known.keys()) if name.isidentifier())
+        values = {
+            **known,
+            **{name: guess(name) for name in missing if not keyword.iskeyword(name)},
+        }
         small = {name: _smaller(value) for name, value in values.items()}
         for found in (small, values) if small != values else (values,):
             # Options of a command line are read by attribute, values of a file also by key.
@@ -177,6 +193,20 @@ def _attributes_read(tree: ast.AST, owner: str) -> frozenset[str]:
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name | ast.Attribute)
         and ast.unparse(node.value) in {owner, *stored}
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _keys_read(tree: ast.AST, owner: str) -> frozenset[str]:
+    """Return the texts by which code reads from what it calls `owner`: `owner["width"]`."""
+    return frozenset(
+        node.slice.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == owner
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
     )
 
 

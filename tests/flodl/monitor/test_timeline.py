@@ -91,8 +91,8 @@ def test_process_that_sleeps_is_idle_and_one_that_computes_is_not():
             pass
         timeline.event("sleep")
         time.sleep(0.8)
-    (gap, *_) = timeline.idle_gaps(min_ms=300, threshold_pct=20)
-    assert "sleep" in gap.causes
+    found = timeline.idle_gaps(min_ms=300, threshold_pct=20)
+    assert any("sleep" in gap.causes for gap in found)
     assert timeline.summary().events == {"sleep": 1}
     assert 0.0 < timeline.summary().idle["process"] < 1.0
 
