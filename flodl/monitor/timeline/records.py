@@ -29,6 +29,11 @@ class TimelineSample:
         at: seconds since the timeline began.
         values: percentages (`cpu`, `process`, `gpu` or `gpu0.gpu`), bytes (`ram_used`, `vram_used`), and
             what else the machine tells.
+
+    Example:
+        >>> from flodl.monitor.timeline import TimelineSample
+        >>> TimelineSample(at=0.1, values={"cpu": 12.0}).values["cpu"]
+        12.0
     """
 
     at: float
@@ -45,6 +50,11 @@ class TimelineEvent:
         kind: `epoch_start`, `epoch_end`, `sync_start`, `sync_end`, `anchor`, `throttle`, a kind of notice
             such as `checkpoint`, or a word of your own.
         detail: numbers and texts about it, by name.
+
+    Example:
+        >>> from flodl.monitor.timeline import TimelineEvent
+        >>> TimelineEvent(at=1.5, kind="sync_end", detail={"seconds": 0.002}).kind
+        'sync_end'
     """
 
     at: float
@@ -55,7 +65,18 @@ class TimelineEvent:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineBatch:
-    """The samples and events since the last batch."""
+    """The samples and events since the last batch.
+
+    Attributes:
+        samples: samples in order.
+        events: events as they were told.
+
+    Example:
+        >>> from flodl.monitor.timeline import TimelineBatch, TimelineEvent
+        >>> batch = TimelineBatch(samples=(), events=(TimelineEvent(at=0.0, kind="loading"),))
+        >>> [event.kind for event in batch.events]
+        ['loading']
+    """
 
     samples: tuple[TimelineSample, ...]
     events: tuple[TimelineEvent, ...]
@@ -71,6 +92,12 @@ class IdleGap:
         start: seconds since the timeline began.
         end: when the device was busy again, or the last sample.
         causes: kinds of the events in that time, each one once.
+
+    Example:
+        >>> from flodl.monitor.timeline import IdleGap
+        >>> gap = IdleGap(device="cuda:0", start=2.0, end=3.5, causes=("checkpoint",))
+        >>> gap.seconds, gap.causes
+        (1.5, ('checkpoint',))
     """
 
     device: str
@@ -96,6 +123,14 @@ class TimelineSummary:
         busy: mean percentage of each device.
         idle: part of the time, from 0 to 1, in which a device was below 5 %.
         mean_sync: mean seconds of a sum over several devices; 0 without one.
+
+    Example:
+        >>> from flodl.monitor.timeline import TimelineSummary
+        >>> print(TimelineSummary(
+        ...     seconds=60.0, samples=600, events={"checkpoint": 2}, busy={"cuda:0": 91.0},
+        ...     idle={"cuda:0": 0.04}, mean_sync=0.0,
+        ... ))
+        60.0 s: cuda:0 91 % busy, idle 4 % of the time; 2 checkpoint
     """
 
     seconds: float
