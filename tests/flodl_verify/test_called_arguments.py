@@ -110,3 +110,34 @@ def test_model_is_made_as_its_program_calls_it(tmp_path):
         torch.manual_seed(0)
         model = book.cases["Critic"][0].construction.build(original)
     assert model.parts[0].out_channels == 16
+
+
+LARGE = """
+from torch import nn
+
+
+class Large(nn.Module):
+    def __init__(self, classes, hidden=2048, depth=4):
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Linear(hidden, hidden) for _ in range(depth)))
+        self.head = nn.Linear(hidden, classes)
+
+    def forward(self, x):
+        return self.head(self.layers(x))
+"""
+
+
+def test_defaults_that_a_call_leaves_out_are_made_smaller(tmp_path):
+    file = tmp_path / "models.py"
+    file.write_text(LARGE, encoding="utf-8")
+    (tmp_path / "train.py").write_text(
+        "from models import Large\nnet = Large(7)\n", encoding="utf-8"
+    )
+    original, _ = open_sides(file, file, (tmp_path,))
+    original.load()
+    book = CaseFinder(original, ("Large",), budget_s=60.0)
+    book.add_guesses()
+    assert book.missing == (), book.reasons
+    with original.active():
+        model = book.cases["Large"][0].construction.build(original)
+    assert (model.head.in_features, model.head.out_features) == (128, 7)

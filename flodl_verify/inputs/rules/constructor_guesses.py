@@ -126,6 +126,7 @@ def _of_project(
     ]
     guess = _guesser(made)
     needed = frozenset(item.name for item in required)
+    lighter: dict[str, object] | None = None
     for found in (
         *project.called(made.__name__, names),
         *project.arguments(needed, frozenset(names)),
@@ -133,6 +134,10 @@ def _of_project(
         others = {item.name: guess(item, 16) for item in required if item.name not in found}
         values = {**found, **offline, **others}
         small = smaller_settings(values)
+        if lighter is None:  # what a call leaves out may be large too
+            lighter = lighter_defaults(made, small)
+        if lighter:
+            yield {**lighter, **small}
         yield from (small, values) if small != values else (values,)
 
 
