@@ -153,8 +153,7 @@ def test_cases_come_from_what_makes_models_without_being_one(tmp_path: Path) -> 
     original.load()
     book = CaseFinder(original, NAMES, budget_s=60.0)
     main, argv, path = sys.modules["__main__"], list(sys.argv), list(sys.path)
-    book.add_guesses()
-    assert book.missing == NAMES
+    # Without guesses, which know the arguments of the calls in these files: the code has to run.
     book.add_users()
     assert book.missing == ("Fleeting", "Unused"), book.reasons
     origins = {name: book.cases[name][0].origin for name in NAMES[:-2]}
