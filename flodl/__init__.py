@@ -69,7 +69,6 @@ from flodl.module.flow_module import subflow as subflow
 from flodl.monitor.alerts import AlertRules as AlertRules
 from flodl.monitor.monitor import Monitor as Monitor
 from flodl.monitor.store.records import EpochRecord as EpochRecord
-from flodl.monitor.timeline.timeline import Timeline as Timeline
 from flodl.nn.blur import GaussianBlur as GaussianBlur
 from flodl.nn.blur import gaussian_blur_2d as gaussian_blur_2d
 from flodl.nn.cuda_graphs import CapturedStep as CapturedStep
@@ -321,6 +320,7 @@ from flodl.train.state import EvaluationReport as EvaluationReport
 from flodl.train.state import RankShare as RankShare
 from flodl.train.state import TrainedState as TrainedState
 from flodl.train.state import WindowReport as WindowReport
+from flodl.train.timeline.timeline import Timeline as Timeline
 from flodl.train.trainer import Trainer as Trainer
 
 # Without the rooms: `from flodl import *` is not to hide a variable called `data` or `step`.

@@ -7,4 +7,3 @@ from flodl.monitor.alerts import AlertRules as AlertRules
 from flodl.monitor.monitor import Monitor as Monitor
 from flodl.monitor.store.record_log import RecordLog as RecordLog
 from flodl.monitor.store.records import EpochRecord as EpochRecord
-from flodl.monitor.timeline.timeline import Timeline as Timeline

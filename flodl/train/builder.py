@@ -14,7 +14,6 @@ from torch import nn
 from flodl import log
 from flodl.data.loader import DataLoader
 from flodl.errors import TrainingError
-from flodl.monitor.timeline.adapter import TimedMonitor
 from flodl.nn.optimizers import optimizer_of
 from flodl.nn.rng import seed_all
 from flodl.observe.trend import Mode, Trend
@@ -33,11 +32,11 @@ from flodl.train.settings import (
     started_place,
 )
 from flodl.train.stopping import NoBetter, StopRule, TrendRule
+from flodl.train.timeline.adapter import TimedMonitor
 
 if TYPE_CHECKING:
     from flodl.distributed import ElChe
     from flodl.distributed.team.place import Place
-    from flodl.monitor.timeline import Timeline
     from flodl.runs.directory import RunDirectory
     from flodl.step.recipe import Precision, TrainFn
     from flodl.step.step import Mode as StepMode
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from flodl.train.checkpointing import ResumeFrom
     from flodl.train.evaluation import EvalFn
     from flodl.train.sync.sharing import Sharing
+    from flodl.train.timeline import Timeline
     from flodl.train.trainer import Trainer
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from flodl.monitor.timeline.timeline import Timeline
+    from flodl.train.timeline.timeline import Timeline
 
 
 class _Inner(Protocol):

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, final
 
 from flodl.errors import UnknownNameError
 from flodl.monitor.resources import MachineProbe
-from flodl.monitor.timeline.page import timeline_page
-from flodl.monitor.timeline.records import (
+from flodl.observe.export import write_text
+from flodl.train.timeline.page import timeline_page
+from flodl.train.timeline.records import (
     IdleGap,
     TimelineBatch,
     TimelineEvent,
@@ -35,7 +36,6 @@ from flodl.monitor.timeline.records import (
     load_names,
     merged,
 )
-from flodl.observe.export import write_text
 
 if TYPE_CHECKING:
     from types import TracebackType

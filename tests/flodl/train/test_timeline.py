@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from flodl import Monitor, Timeline, Trainer, UnknownNameError
-from flodl.monitor.timeline import TimelineEvent, TimelineSample
-from flodl.monitor.timeline.adapter import TimedMonitor
-from flodl.monitor.timeline.page import timeline_page
-from flodl.monitor.timeline.records import find_gaps, load_names
+from flodl.train.timeline import TimelineEvent, TimelineSample
+from flodl.train.timeline.adapter import TimedMonitor
+from flodl.train.timeline.page import timeline_page
+from flodl.train.timeline.records import find_gaps, load_names
 
 WAIT = 20.0  # seconds until a thread counts as hung
 

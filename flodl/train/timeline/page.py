@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
-from flodl.monitor.timeline.records import (
+from flodl.train.timeline.records import (
     IdleGap,
     TimelineEvent,
     TimelineSample,

@@ -31,7 +31,7 @@ class TimelineSample:
             what else the machine tells.
 
     Example:
-        >>> from flodl.monitor.timeline import TimelineSample
+        >>> from flodl.train.timeline import TimelineSample
         >>> TimelineSample(at=0.1, values={"cpu": 12.0}).values["cpu"]
         12.0
     """
@@ -52,7 +52,7 @@ class TimelineEvent:
         detail: numbers and texts about it, by name.
 
     Example:
-        >>> from flodl.monitor.timeline import TimelineEvent
+        >>> from flodl.train.timeline import TimelineEvent
         >>> TimelineEvent(at=1.5, kind="sync_end", detail={"seconds": 0.002}).kind
         'sync_end'
     """
@@ -72,7 +72,7 @@ class TimelineBatch:
         events: events as they were told.
 
     Example:
-        >>> from flodl.monitor.timeline import TimelineBatch, TimelineEvent
+        >>> from flodl.train.timeline import TimelineBatch, TimelineEvent
         >>> batch = TimelineBatch(samples=(), events=(TimelineEvent(at=0.0, kind="loading"),))
         >>> [event.kind for event in batch.events]
         ['loading']
@@ -94,7 +94,7 @@ class IdleGap:
         causes: kinds of the events in that time, each one once.
 
     Example:
-        >>> from flodl.monitor.timeline import IdleGap
+        >>> from flodl.train.timeline import IdleGap
         >>> gap = IdleGap(device="cuda:0", start=2.0, end=3.5, causes=("checkpoint",))
         >>> gap.seconds, gap.causes
         (1.5, ('checkpoint',))
@@ -125,7 +125,7 @@ class TimelineSummary:
         mean_sync: mean seconds of a sum over several devices; 0 without one.
 
     Example:
-        >>> from flodl.monitor.timeline import TimelineSummary
+        >>> from flodl.train.timeline import TimelineSummary
         >>> print(TimelineSummary(
         ...     seconds=60.0, samples=600, events={"checkpoint": 2}, busy={"cuda:0": 91.0},
         ...     idle={"cuda:0": 0.04}, mean_sync=0.0,
