@@ -51,7 +51,6 @@ CHECKS = {
     "steps": figures.wrong_step_times,
     "tables": figures.wrong_step_tables,
     "windows": figures.wrong_anchors_of_windows,
-    "network": figures.wrong_network_faults,
     "counts": figures.wrong_counts,
     "pictures": figures.stale_pictures,
     "alternatives": figures.without_text,

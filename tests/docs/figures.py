@@ -165,28 +165,6 @@ def wrong_anchors_of_windows(root):
     return found
 
 
-def wrong_network_faults(root):
-    """Find figures about faults of the network that are not those of the campaign."""
-    page = "docs/how-to/many-devices.md"
-    text = " ".join(read(root / page).partition("## When the network fails")[2].split())
-    campaign = result("campaigns/network")
-    worst = campaign["worst"]
-    counted = (
-        (r"(\d+) random trainings", campaign["cases"]),
-        (r"(\d+) messages held", worst["held"]),
-        (r"(\d+) breaks", worst["breaks"]),
-        (r"In (\d+) regroups", worst["regroups_after_breaks"]),
-        (r"at most ([\d.]+) s", round(worst["regroup_seconds"], 2)),
-        (r"(\d+) batches of the slowest", worst["anchor_at_50_ms"]),
-        (r"in place of (\d+)", worst["anchor"]),
-    )
-    return [
-        f"{page}: {pattern}: {found} for {number}"
-        for pattern, number in counted
-        if (found := numbers("".join(re.findall(pattern, text)[:1]))) != [number]
-    ]
-
-
 def wrong_counts(root):
     """Find counts in words that differ from what they count: rows of a table, names, or campaigns."""
     page = "docs/benchmarks/performance.md"

@@ -37,7 +37,7 @@ import torch
 from torch._C._distributed_c10d import TCPStore
 
 from flodl.distributed.team.failures import TeamError, WorkerError
-from flodl.distributed.team.heartbeat import STORE_LOST, Heartbeat
+from flodl.distributed.team.heartbeat import Heartbeat
 from flodl.distributed.team.joining import require_possible
 from flodl.distributed.team.parcel import LEFT_OUT, PARCEL, SETTINGS, TOO_LATE, pack
 from flodl.distributed.team.store_list import append
@@ -508,6 +508,4 @@ def signal_session(pid: int, number: signal.Signals) -> None:
 def _described(status: int) -> str:
     if status < 0:
         return f"signal {-status}"
-    if status == STORE_LOST:
-        return "it lost the store of the ranks"
     return f"status {status}"

@@ -56,8 +56,6 @@ LOST: Final = "lost"  # keys of the ranks without which the others went on
 JOINED: Final = "joined"  # keys of the ranks that joined a running team
 _INVITED: Final = "invited"  # keys of the ranks that ask: the generation that they may join
 _CONNECT: Final = 2.0  # seconds for the first try to connect a generation; doubled by each failure
-_CONNECT_WAITS: Final = 5  # a rank that listens waits so many times as long, as Gloo wants it
-_CONNECT_LONGEST: Final = 8.0  # seconds that a try may have, if the patience is not much longer
 
 
 @final
@@ -331,30 +329,16 @@ class Team:
     def _require_group(self) -> Group:
         if self._left_out is not None:
             raise self._left_out  # it must not form a team of its own
-        since = time.perf_counter()
         while self._group is None:
-            start, before = time.perf_counter(), self.members
+            start = time.perf_counter()
             try:
                 self._group = self._regroup()
-            except PeerLostError as error:
+            except PeerLostError:
                 self._connect *= 2
-                longest = max(self.patience / _CONNECT_WAITS, _CONNECT_LONGEST)
-                if self.members == before and self._connect > longest:
-                    raise self._disconnected(error, time.perf_counter() - since) from None
             else:
                 self._connect = _CONNECT
                 self.regroup_seconds = time.perf_counter() - start
         return self._group
-
-    def _disconnected(self, error: PeerLostError, seconds: float) -> TeamError:
-        """Return the error of members that give signs of life, and cannot connect to each other."""
-        others = ", ".join(str(rank) for rank in self.members if rank != self.rank)
-        why = str(error).splitlines()[0]
-        return TeamError(
-            f"rank {self.rank} reaches the store, and could not connect to ranks {others} within "
-            f"{seconds:.0f} s ({why}); let their hosts connect to each other on all ports, or name the "
-            "interface between them with GLOO_SOCKET_IFNAME, and start again"
-        )
 
     def _drop_group(self) -> None:
         if self._group is not None:

@@ -2,7 +2,7 @@
 
 The folder holds `team.json` (address of the store, devices, settings) and the parcel with the job. The rank
 leaves `rank-<i>.result` or `rank-<i>.error` there, and its status: 0 done, 1 error, 75 left out, 76 the
-parent or its store is gone, 77 the others ended before it joined them.
+parent is gone, 77 the others ended before it joined them.
 It never outlives the parent: Linux kills it then, and elsewhere the heartbeat ends it.
 """
 
@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from torch.distributed import DistError
 
 from flodl.distributed.team.failures import LeftOutError, TooLateError
-from flodl.distributed.team.heartbeat import STORE_LOST
 from flodl.distributed.team.parcel import LEFT_OUT, PARCEL, SETTINGS, TOO_LATE, unpack
 from flodl.distributed.team.team import Team
 
@@ -39,10 +37,6 @@ def main(folder: Path, rank: int) -> int:
     except (LeftOutError, TooLateError) as error:
         print(error, file=sys.stderr)  # noqa: T201
         return LEFT_OUT if isinstance(error, LeftOutError) else TOO_LATE
-    except DistError as error:  # the heartbeat would have found the same a moment later
-        told = f"the process with the store of the ranks is gone; this one ends: {error}"
-        print(told, file=sys.stderr)  # noqa: T201
-        return STORE_LOST
     except Exception as error:
         traceback.print_exc()
         _write(
