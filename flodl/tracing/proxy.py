@@ -35,7 +35,6 @@ _TENSOR_ATTRIBUTES = METADATA_ATTRIBUTES | {
     "T", "mT", "H", "mH", "data", "grad", "real", "imag", "grad_fn",
 }  # fmt: skip
 # Both a method of sparse tensors and a field of `torch.max(x, dim)`: only a value can tell.
-_PLAIN_KEYS = frozenset({str, int, bool})
 _AMBIGUOUS = frozenset({"values", "indices", "names"})
 
 
@@ -282,7 +281,7 @@ class Flow(FlowValueMixin):
         value = object.__getattribute__(self, "_value")
         if isinstance(value, Iterator):
             return _items_of(self)
-        if isinstance(value, Mapping | KeysView) and {type(key) for key in value} <= _PLAIN_KEYS:
+        if isinstance(value, Mapping | KeysView) and all(type(key) is str for key in value):
             # Python wants texts for `f(**table)`, and `table[key]` is another step for each of them.
             keys = tracer.step("function", "tuple", (self,), compute=tuple)
             return iter(tracer.guards.ask(keys, tuple, "the keys"))
