@@ -86,7 +86,8 @@ class TimedMonitor:
             self._inner.watch(model)
 
     def flush(self) -> None:
-        """Put what was taken where it is safe."""
+        """Know that the training ended before its last epoch: the timeline ends too."""
+        self._timeline.stop()
         if self._inner is not None:
             self._inner.flush()
 

@@ -144,7 +144,8 @@ class Timeline:
                 later.append(self._events.pop())
             self._events.extend((event, *reversed(later)))
             self._counts[kind] += 1
-            self._fresh[1].append(event)
+            if self._readers:
+                self._fresh[1].append(event)
             if kind == "sync_end":
                 self._syncs += 1
                 self._sync_seconds += float(detail.get("seconds", 0.0))
@@ -324,7 +325,8 @@ class Timeline:
         self._throttled = throttled
         with self._lock:
             self._taken += 1
-            self._fresh[0].append(sample)
+            if self._readers:
+                self._fresh[0].append(sample)
             self._open.append(sample)
             if len(self._open) < self._looks:
                 return

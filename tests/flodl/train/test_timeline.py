@@ -255,6 +255,15 @@ def test_training_tells_its_epochs_and_checkpoints(tmp_path):
     assert timeline.sample_count() == count, "it samples after the end"
 
 
+def test_timeline_ends_with_a_training_that_stops_early():
+    timeline = Timeline(poll_ms=5)
+    stop = builder().timeline(timeline).on("step", lambda training, loss: training.stop("enough"))
+    assert stop.run().join().stopped_by == "enough"
+    count = timeline.sample_count()
+    time.sleep(0.03)
+    assert timeline.sample_count() == count
+
+
 def test_training_with_a_monitor_and_a_timeline_tells_both(tmp_path):
     monitor, timeline = Monitor(2, quiet=True, resources=False), Timeline()
     builder().timeline(timeline).monitor(monitor).run().join()
