@@ -15,18 +15,17 @@ from __future__ import annotations
 import ast
 import functools
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, final
 
 import torch
 
-from flodl_verify.sources.declared_settings import known_settings
-from flodl_verify.sources.project_files import project_files, texts_with
+from flodl_verify.sources.declared_settings import UNKNOWN, known_settings, literal_of
+from flodl_verify.sources.project_files import texts_with, with_own
 
 _CHOICES: Final = 3
 _MOST_FILES: Final = 20  # that have such a call
-_UNKNOWN: Final = object()
 _MODULES: Final[Mapping[str, object]] = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional}
 _OPERATORS: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,
@@ -49,7 +48,7 @@ def called_arguments(
         parameters: its parameters in order.
     """
     found: list[tuple[int, dict[str, object]]] = []
-    files = _with_own(file, folders)
+    files = with_own(file, folders)
     for count, (path, text) in enumerate(texts_with(name.encode() + b"(", files)):
         if count == _MOST_FILES:
             break
@@ -57,15 +56,10 @@ def called_arguments(
             scope = _Scope(path, folders, around)
             given = _bound(call, parameters)
             values = {key: scope.value(node) for key, node in given.items()}
-            known = {key: each for key, each in values.items() if each is not _UNKNOWN}
+            known = {key: each for key, each in values.items() if each is not UNKNOWN}
             if known and 2 * len(known) >= len(given) and known not in [each for _, each in found]:
                 found.append((len(given) - len(known), known))
     return [known for _, known in sorted(found, key=lambda each: each[0])[:_CHOICES]]
-
-
-def _with_own(file: Path, folders: Sequence[Path]) -> Iterator[Path]:
-    yield file
-    yield from project_files(file, folders)
 
 
 @functools.lru_cache(maxsize=64)
@@ -120,20 +114,20 @@ class _Scope:
                 return node.value
             case ast.Name(id=name):
                 bound = self._literals.get(name)
-                return _UNKNOWN if bound is None else _literal(bound)
+                return UNKNOWN if bound is None else literal_of(bound)
             case ast.Attribute(value=owner, attr=name):
                 return self._attribute(owner, name)
             case ast.Subscript(value=ast.Name() as owner, slice=ast.Constant(value=str(name))):
                 return self._setting(ast.unparse(owner), name)
             case ast.Tuple() | ast.List():
                 inner = [self.value(each) for each in node.elts]
-                known = all(each is not _UNKNOWN for each in inner)
+                known = all(each is not UNKNOWN for each in inner)
                 made = tuple(inner) if isinstance(node, ast.Tuple) else inner
-                return made if known else _UNKNOWN
+                return made if known else UNKNOWN
             case ast.BinOp(left=left, op=kind, right=right):
                 return _combined(_OPERATORS.get(type(kind)), self.value(left), self.value(right))
             case _:
-                return _literal(node)
+                return literal_of(node)
 
     def _attribute(self, owner: ast.expr, name: str) -> object:
         path = ast.unparse(owner)
@@ -141,7 +135,7 @@ class _Scope:
         if first in _MODULES and all(each.isidentifier() for each in rest):
             found: Any = _MODULES[first]
             for each in (*rest, name):
-                found = getattr(found, each, _UNKNOWN)
+                found = getattr(found, each, UNKNOWN)
             return found
         return self._setting(path, name)
 
@@ -149,8 +143,8 @@ class _Scope:
         names = frozenset(self._read.get(owner, {name}))
         for settings in known_settings(self._file, self._folders, names)[:1]:
             value = settings.get(name)
-            return _UNKNOWN if value is None else value
-        return _UNKNOWN
+            return UNKNOWN if value is None else value
+        return UNKNOWN
 
 
 def _assigned(around: ast.AST) -> dict[str, ast.expr | None]:
@@ -178,18 +172,11 @@ def _names_by_owner(around: ast.AST) -> dict[str, set[str]]:
     return found
 
 
-def _literal(node: ast.expr) -> object:
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return _UNKNOWN
-
-
 def _combined(act: Callable[[Any, Any], Any] | None, left: object, right: object) -> object:
     is_number = all(type(each) in (int, float) for each in (left, right))
     if act is None or not is_number:
-        return _UNKNOWN
+        return UNKNOWN
     try:
         return act(left, right)
     except (ArithmeticError, ValueError):
-        return _UNKNOWN
+        return UNKNOWN

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from flodl_verify.sources.project_files import project_files, texts_with
+from flodl_verify.sources.project_files import texts_with, with_own
 from flodl_verify.sources.shown_commands import shown_settings
 from flodl_verify.sources.written_settings import written_settings
 
-_UNKNOWN = object()
+UNKNOWN = object()  # a value that only a run could tell
 
 
 def program_settings(
@@ -49,17 +48,12 @@ def declared_settings(
     One that knows less than half of them is that of another program: nothing is returned then.
     """
     best: dict[str, object] = {}
-    files = _with_own(file, folders)
+    files = with_own(file, folders)
     for _, text in texts_with(b"add_argument(", files):
         found = _defaults(text)
         if len(wanted & found.keys()) > len(wanted & best.keys()):
             best = found
     return best if 2 * len(wanted & best.keys()) >= len(wanted) else {}
-
-
-def _with_own(file: Path, folders: Sequence[Path]) -> Iterator[Path]:
-    yield file
-    yield from project_files(file, folders)
 
 
 def _defaults(text: bytes) -> dict[str, object]:
@@ -73,7 +67,7 @@ def _defaults(text: bytes) -> dict[str, object]:
             case ast.Call(func=ast.Attribute(attr="add_argument")):
                 name = _name(node)
                 value = _default(node)
-                if name and value is not _UNKNOWN:
+                if name and value is not UNKNOWN:
                     found.setdefault(name, value)
             case _:
                 pass
@@ -87,7 +81,7 @@ def _name(call: ast.Call) -> str:
         for item in call.args
         if isinstance(item, ast.Constant) and isinstance(item.value, str)
     ]
-    dest = _literal(_keyword(call, "dest"))
+    dest = literal_of(_keyword(call, "dest"))
     if isinstance(dest, str):
         return dest
     long = [item for item in names if item.startswith("--")]
@@ -95,26 +89,27 @@ def _name(call: ast.Call) -> str:
 
 
 def _default(call: ast.Call) -> object:
-    action = _literal(_keyword(call, "action"))
+    action = literal_of(_keyword(call, "action"))
     given = _keyword(call, "default")
     if given is not None:
-        return _literal(given)
+        return literal_of(given)
     if action in {"store_true", "store_false"}:
         return action == "store_false"
-    choices = _literal(_keyword(call, "choices"))
+    choices = literal_of(_keyword(call, "choices"))
     if isinstance(choices, list | tuple) and choices:
         return choices[0]
-    return _UNKNOWN
+    return UNKNOWN
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
     return next((item.value for item in call.keywords if item.arg == name), None)
 
 
-def _literal(node: ast.expr | None) -> object:
+def literal_of(node: ast.expr | None) -> object:
+    """Return the value of a literal, or that it is not known."""
     if node is None:
-        return _UNKNOWN
+        return UNKNOWN
     try:
         return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError):
-        return _UNKNOWN
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return UNKNOWN

@@ -64,7 +64,7 @@ def model_expressions(file: Path, class_names: tuple[str, ...]) -> tuple[str, ..
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
             continue
-        if node.func.id in class_names and _free_names(node) <= known:
+        if node.func.id in class_names and free_names(node) <= known:
             found.setdefault(ast.unparse(node))
     return (*found, *_factories(tree, class_names))
 
@@ -78,7 +78,7 @@ def _factories(tree: ast.Module, class_names: tuple[str, ...]) -> tuple[str, ...
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     makers = set(class_names)
     for _ in functions:
-        grown = {item.name for item in functions if makers & _free_names(item)}
+        grown = {item.name for item in functions if makers & free_names(item)}
         if grown <= makers:
             break
         makers |= grown
@@ -107,7 +107,8 @@ def _global_names(tree: ast.Module) -> set[str]:
     return names
 
 
-def _free_names(node: ast.AST) -> set[str]:
+def free_names(node: ast.AST) -> set[str]:
+    """Return the names that code reads or assigns."""
     return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
 
 

@@ -32,6 +32,12 @@ def project_files(
                 yield item
 
 
+def with_own(file: Path, folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield a file, then the other Python files of its project."""
+    yield file
+    yield from project_files(file, folders)
+
+
 def texts_with(words: bytes, files: Iterator[Path]) -> Iterator[tuple[Path, bytes]]:
     """Yield the files that hold some words, with what is in them."""
     for item in files:

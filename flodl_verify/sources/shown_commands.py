@@ -41,7 +41,7 @@ def shown_settings(
         for place, options in _commands(folders)
         if _is_about(file.stem.lower(), place, options)
     ]
-    found.sort(key=lambda values: _weight(values, wanted))
+    found.sort(key=lambda values: weight_of(values, wanted))
     middle = found[len(found) // 2 :][:1]
     return found[:1] + [values for values in middle if values != found[0]]
 
@@ -114,6 +114,7 @@ def _value(words: tuple[str, ...], default: object) -> object:
         return words[0]
 
 
-def _weight(values: Mapping[str, object], wanted: frozenset[str]) -> float:
+def weight_of(values: Mapping[str, object], wanted: frozenset[str]) -> float:
+    """Return the sum of the numbers under some names: models of small numbers are light."""
     numbers = (value for name, value in values.items() if name in wanted)
     return sum(abs(value) for value in numbers if isinstance(value, int | float))

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, final
 
-from flodl_verify.sources.literals import Example, names_known
+from flodl_verify.sources.literals import Example, free_names, names_known
 from flodl_verify.sources.project_files import project_files, texts_with
 
 _ENDINGS: Final = (".md", ".rst")
@@ -74,7 +74,7 @@ def _examples_in(
                 made[target] = inlined = _Inlined(made).visit(copy.deepcopy(value))
                 models.pop(target, None)
                 kind = _class_of(inlined, class_names)
-                if kind and _free_names(inlined) <= known:
+                if kind and free_names(inlined) <= known:
                     models[target] = kind, ast.unparse(inlined)
             case _:
                 pass
@@ -93,7 +93,7 @@ def _arguments(call: ast.Call, made: Mapping[str, ast.expr], known: set[str]) ->
     """Return the arguments of a call as text, if the names of the file are enough for them."""
     whole = _Inlined(made).visit(copy.deepcopy(call))
     whole.func = ast.Name(id="call", ctx=ast.Load())
-    if not _free_names(whole) <= known | {"call"}:
+    if not free_names(whole) <= known | {"call"}:
         return None
     return ast.unparse(whole).removeprefix("call(").removesuffix(")")
 
@@ -105,10 +105,6 @@ def _class_of(value: ast.expr, class_names: Sequence[str]) -> str | None:
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
         return value.func.id if value.func.id in class_names else None
     return None
-
-
-def _free_names(node: ast.AST) -> set[str]:
-    return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
 
 
 @final

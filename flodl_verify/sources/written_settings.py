@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from flodl_verify.sources.project_files import project_files
+from flodl_verify.sources.shown_commands import weight_of
 
 _MOST_FILES: Final = 300
 _MOST_BYTES: Final = 1 << 16  # files with data are larger
@@ -54,7 +55,7 @@ def written_settings(
     ]
     most = max((count for count, _ in found), default=0)
     best = [each for count, each in found if count == most]
-    return tuple(sorted(best, key=lambda each: _weight(each, wanted))[:_CHOICES])
+    return tuple(sorted(best, key=lambda each: weight_of(each, wanted))[:_CHOICES])
 
 
 def written_arguments(
@@ -71,7 +72,7 @@ def written_arguments(
     if len(required) < _LEAST:
         return ()
     found = [each for each in _mappings(file.parent, folders) if required <= each.keys()]
-    found.sort(key=lambda each: _weight(each, known))
+    found.sort(key=lambda each: weight_of(each, known))
     return tuple({name: each[name] for name in known & each.keys()} for each in found[:_CHOICES])
 
 
@@ -111,7 +112,7 @@ def _inside(value: object, depth: int) -> Iterator[Settings]:
     if depth == 0:
         return
     if isinstance(value, dict):
-        yield _opened(value)
+        yield _opened(value, depth)
         for each in value.values():
             yield from _inside(each, depth - 1)
     elif isinstance(value, list):
@@ -119,15 +120,11 @@ def _inside(value: object, depth: int) -> Iterator[Settings]:
             yield from _inside(each, depth - 1)
 
 
-def _opened(value: Mapping[object, object]) -> Settings:
+def _opened(value: Mapping[object, object], depth: int) -> Settings:
+    # A mapping of YAML may be inside itself.
     return Settings(
         {
-            str(name): _opened(each) if isinstance(each, dict) else each
+            str(name): _opened(each, depth - 1) if isinstance(each, dict) and depth else each
             for name, each in value.items()
         }
     )
-
-
-def _weight(values: Mapping[str, object], wanted: frozenset[str]) -> float:
-    numbers = (value for name, value in values.items() if name in wanted)
-    return sum(abs(value) for value in numbers if isinstance(value, int | float))

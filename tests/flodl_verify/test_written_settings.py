@@ -76,6 +76,12 @@ def test_files_that_cannot_be_read_are_passed_over(tmp_path, ending, text):
     assert found(file, "width") == [{"width": 3}]
 
 
+def test_mapping_that_is_inside_itself_ends(tmp_path):
+    pytest.importorskip("yaml")
+    file = written(tmp_path, a_yaml="model: &m\n  width: 8\n  inner: *m\n")
+    assert found(file, "width")[0].inner.inner.width == 8
+
+
 def test_arguments_of_a_file_have_every_required_parameter_and_no_others(tmp_path):
     whole = {"type": "Net", "wide": 6, "deep": 2, "bias": False}
     file = written(tmp_path, a_json={"net": whole, "other": {"wide": 3}})
