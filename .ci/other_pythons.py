@@ -43,9 +43,9 @@ UNPINNED = {"torch", "torchvision"}
 NATIVE = "test_train_after_yes_sets_the_project_up_and_trains"
 CONTAINED = "test_wheel_in_a_fresh_container_trains_and_tests_a_new_project"
 # Their slow tests run under one Python, because no version changes what they look at: steps and regions made
-# by the C++ compiler, trainings of several processes, trainings of 20,000 steps, removed features, mutants
-# of real classes, the texts of ports of whole packages, and pages in a browser. Their fast tests run under
-# each, and so do slow tests of tracing, guards and the prover.
+# by the C++ compiler, trainings of several processes, trainings of 20,000 steps, removed features,
+# stand-ins, mutants of real classes, texts of ports of whole packages, torch.compile as the first caller, and
+# pages in a browser. Their fast tests run under each, and so do slow tests of tracing, guards and the prover.
 ONCE = (
     "tests/flodl/distributed/team",
     "tests/flodl/hf/test_steps.py",
