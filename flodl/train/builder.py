@@ -414,8 +414,8 @@ class TrainerBuilder:
     def timeline(self, timeline: Timeline) -> Self:
         """Record when this machine worked and when it waited, with the events of the training.
 
-        Sampling begins with `run()` and ends with the training. With several devices, events of their
-        windows and epochs arrive up to 0.2 s late.
+        Sampling begins with `run()` and ends with the training. With several devices, events of windows and
+        epochs are known up to 0.2 s late, those of epochs after their callbacks.
         """
         self._timeline = timeline
         return self
@@ -463,8 +463,13 @@ class TrainerBuilder:
         monitor = self._parts.get("monitor")
         if monitor is None:  # else a timeline alone would hide the progress
             self._settings.setdefault("progress", True)
-        self._parts["monitor"] = TimedMonitor(timeline, monitor)
-        timeline.start(process=len(self._devices) < 2)
+        trains_here = len(self._devices) < 2
+        timed = TimedMonitor(timeline, monitor, hears_epochs=trains_here)
+        if trains_here:  # the first callbacks: others may take long
+            self._hooks.on_epoch_start.insert(0, timed.begin_epoch)
+            self._hooks.on_epoch.insert(0, timed.end_epoch)
+        self._parts["monitor"] = timed
+        timeline.start(process=trains_here)
 
     # ---- the run -----------------------------------------------------------------------------
 

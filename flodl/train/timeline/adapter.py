@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from flodl.train.state import EpochMetrics
     from flodl.train.timeline.timeline import Timeline
 
 
@@ -38,11 +39,16 @@ class TimedMonitor:
     Args:
         timeline: gets the events.
         inner: the monitor that the training has besides, if any.
+        hears_epochs: whether `begin_epoch` and `end_epoch` are called, so that `log` need not tell when an
+            epoch was.
     """
 
-    def __init__(self, timeline: Timeline, inner: _Inner | None) -> None:
+    def __init__(
+        self, timeline: Timeline, inner: _Inner | None, *, hears_epochs: bool = False
+    ) -> None:
         self._timeline = timeline
         self._inner = inner
+        self._hears_epochs = hears_epochs
         self._anchor = 0.0
         self._ended = time.monotonic()  # when the last epoch ended
 
@@ -66,13 +72,27 @@ class TimedMonitor:
     def log(self, epoch: int, elapsed: float, metrics: Mapping[str, float]) -> None:
         """Take the values of an epoch, whose beginning is its end without its seconds."""
         now = time.monotonic()
-        self._timeline.event("epoch_start", ago=min(elapsed, now - self._ended), epoch=epoch)
-        loss = metrics.get("loss")
-        detail = {} if loss is None else {"loss": loss}
-        self._timeline.event("epoch_end", epoch=epoch, **detail)
+        if not self._hears_epochs:
+            self._timeline.event("epoch_start", ago=min(elapsed, now - self._ended), epoch=epoch)
+            self._end(epoch, metrics)
         self._ended = now
         if self._inner is not None:
             self._inner.log(epoch, elapsed, metrics)
+
+    def begin_epoch(self, epoch: int, training: object) -> None:
+        """Know that an epoch begins; a callback of the trainer."""
+        del training
+        self._timeline.event("epoch_start", epoch=epoch)
+
+    def end_epoch(self, training: object, metrics: EpochMetrics) -> None:
+        """Know that an epoch is over, before other callbacks take their time; a callback of the trainer."""
+        del training
+        self._end(metrics.epoch, metrics.scalars)
+
+    def _end(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        loss = metrics.get("loss")
+        detail = {} if loss is None else {"loss": loss}
+        self._timeline.event("epoch_end", epoch=epoch, **detail)
 
     def event(self, kind: str, message: str) -> None:
         """Take a notice: a checkpoint, an evaluation, a rank that died."""

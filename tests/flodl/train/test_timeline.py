@@ -255,6 +255,14 @@ def test_training_tells_its_epochs_and_checkpoints(tmp_path):
     assert timeline.sample_count() == count, "it samples after the end"
 
 
+def test_epoch_ends_before_its_callbacks_take_their_time():
+    timeline = Timeline(poll_ms=5)
+    made = builder().timeline(timeline)
+    made.on("epoch", lambda training, metrics: timeline.event("slow")).run().join()
+    kinds = [each.kind for each in timeline.events() if each.kind.startswith(("epoch", "slow"))]
+    assert kinds == ["epoch_start", "epoch_end", "slow"] * 2
+
+
 def test_timeline_ends_with_a_training_that_stops_early():
     timeline = Timeline(poll_ms=5)
     stop = builder().timeline(timeline).on("step", lambda training, loss: training.stop("enough"))
