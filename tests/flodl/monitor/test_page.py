@@ -186,7 +186,8 @@ def test_ranks_of_a_training_share_a_chart_for_each_number(page, monitor):
         monitor.record(report.step, report.numbers())
     monitor.flush()
     shown(page, monitor)
-    wanted = ["loss", "team size", "team share", "ranks batches", "ranks busy", "ranks wait"]
+    team = ["team size", "team share", "team sync"]
+    wanted = ["loss", *team, "ranks batches", "ranks busy", "ranks wait"]
     assert page.evaluate(TITLES) == wanted
     assert page.evaluate("fm.charts.get('metrics:ranks busy').plot.series.length") >= 1 + 3
 
