@@ -8,7 +8,9 @@ A patch opens with the tests that have to notice it:
 The folders are the classes of faults that made ports wrong without a message.
 """
 
+import compileall
 import os
+import py_compile
 import shlex
 import shutil
 import subprocess
@@ -47,11 +49,17 @@ def test_mutant_applies_to_the_sources(patch):
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """Return a checkout whose sources are copies and whose other files are links."""
+    """Return a checkout whose sources are copies and whose other files are links.
+
+    The bytecode beside the copies is valid by the hash of a source, not by its time and size, which a patch
+    may leave as they are.
+    """
     folder = tmp_path_factory.mktemp("mutants")
     for path in ROOT.iterdir():
         if path.name in COPIED:
             shutil.copytree(path, folder / path.name, ignore=shutil.ignore_patterns("__pycache__"))
+            mode = py_compile.PycInvalidationMode.CHECKED_HASH
+            compileall.compile_dir(folder / path.name, quiet=1, invalidation_mode=mode)
         elif path.name not in {".git", ".hypothesis", ".mypy_cache", ".ruff_cache"}:
             (folder / path.name).symlink_to(path)
     return folder
