@@ -1,11 +1,13 @@
 """Run `fdl` in a fork of a process that has already imported it: a process of its own, without the start.
 
+The same for pytest, with torch imported and nothing of this project.
 Streams, environment, working folder, exit code and `exec` are those of a real process; what Python
 itself reads when it starts (see AT_START) is not, so a change of it gets a real start.
 """
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import signal
@@ -28,10 +30,11 @@ def at_start(environ):
 class ForkServer:
     """The tests' end: one process that waits, and forks for each run."""
 
-    def __init__(self, environ):
+    def __init__(self, environ, program="fdl"):
         self.environ = at_start(environ)
+        self.program = program
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-P", __file__, str(theirs.fileno())]
+        command = [sys.executable, "-P", __file__, str(theirs.fileno()), program]
         self.process = subprocess.Popen(
             command, env=environ, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
         )
@@ -39,7 +42,7 @@ class ForkServer:
         self.connection = ours
 
     def run(self, words, cwd, environ, timeout):
-        """Run `fdl WORDS` and return what `subprocess.run` would."""
+        """Run `fdl WORDS` or `pytest WORDS`, and return what `subprocess.run` would."""
         request = json.dumps({"words": words, "cwd": str(cwd), "environ": environ}).encode()
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
             # The length first: a message may come in pieces.
@@ -58,7 +61,7 @@ class ForkServer:
             self.connection.settimeout(None)
             code = os.waitstatus_to_exitcode(status)
             texts = [file.seek(0) or file.read().decode() for file in (output, errors)]
-        return subprocess.CompletedProcess(["fdl", *words], code, *texts)
+        return subprocess.CompletedProcess([self.program, *words], code, *texts)
 
     def answer(self):
         return int(self.connection.recv(ANSWER, socket.MSG_WAITALL))
@@ -69,7 +72,7 @@ class ForkServer:
         self.process.wait(30)
 
 
-def serve(connection):
+def serve(connection, run):
     """Answer each request with the number of a child, and then with how it ended."""
     while True:
         head, streams, _, _ = socket.recv_fds(connection, 8, 2)
@@ -80,15 +83,15 @@ def serve(connection):
         child = os.fork()
         if child == 0:
             connection.close()
-            become_fdl(json.loads(request), output, errors)
+            become(run, json.loads(request), output, errors)
         os.close(output)
         os.close(errors)
         connection.sendall(str(child).encode().ljust(ANSWER))
         connection.sendall(str(os.waitpid(child, 0)[1]).encode().ljust(ANSWER))
 
 
-def become_fdl(request, output, errors):
-    """Be `python -P -m fdl_cli` from here on; does not return."""
+def become(run, request, output, errors):
+    """Be `python -P -m fdl_cli` or `python -m pytest` from here on; does not return."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for stream, number in ((output, 1), (errors, 2)):
         os.dup2(stream, number)
@@ -96,12 +99,9 @@ def become_fdl(request, output, errors):
     os.environ.clear()
     os.environ.update(request["environ"])
     os.chdir(request["cwd"])
-    from fdl_cli import app
-
-    sys.argv = [str(Path(app.__file__).with_name("__main__.py")), *request["words"]]
     code = 1
     try:
-        app.entry()
+        run(request["words"])
     except SystemExit as ended:
         code = ended.code
     except BaseException:
@@ -111,6 +111,22 @@ def become_fdl(request, output, errors):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
         os._exit(code)
+
+
+def run_fdl(words):
+    """Run a command line of this checkout."""
+    from fdl_cli import app
+
+    sys.argv = [str(Path(app.__file__).with_name("__main__.py")), *words]
+    app.entry()
+
+
+def run_pytest(words):
+    """Run tests of the working folder, with its sources."""
+    import pytest
+
+    sys.path.insert(0, str(Path.cwd()))
+    sys.exit(int(pytest.main(words)))
 
 
 def import_all():
@@ -126,7 +142,15 @@ if __name__ == "__main__":
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # a Ctrl-C is for the tests; they end this process
-    sys.path.insert(0, str(Path(__file__).parents[2]))  # this checkout, wherever `.venv` points
-    import_all()
+    if sys.argv[2] == "pytest":
+        for name in ("libcst", "numpy", "torch"):  # pytest itself wants to import its plugins
+            importlib.import_module(name)
+        run = run_pytest
+    else:
+        sys.path.insert(
+            0, str(Path(__file__).parents[2])
+        )  # this checkout, wherever `.venv` points
+        import_all()
+        run = run_fdl
     gc.freeze()  # or the first collection in each fork copies every page
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), run)

@@ -14,10 +14,11 @@ import py_compile
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.cli.fork_server import ForkServer
 
 ROOT = Path(__file__).parents[2]
 PATCHES = sorted(Path(__file__).parent.rglob("*.patch"))
@@ -65,15 +66,22 @@ def checkout(tmp_path_factory):
     return folder
 
 
-def require_failure(checkout, selection):
+@pytest.fixture(scope="module")
+def server():
+    """Return a process that has imported torch, and forks for each run of pytest."""
+    made = ForkServer(dict(os.environ), "pytest")
+    yield made
+    made.close()
+
+
+def require_failure(server, checkout, selection):
     """Require that some of the selected tests run in a checkout, and fail."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *selection],
-        cwd=checkout,
-        env={**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == FAILED, done.stdout[-2000:]
+    words = ["-q", "-x", "-p", "no:cacheprovider", *selection]
+    environ = {**os.environ, "PYTHONPATH": str(checkout)}
+    done = server.run(words, checkout, environ, timeout=230)
+    shown = done.stdout[-2000:] + done.stderr[-2000:]
+    assert done.returncode == FAILED, shown
+    assert " failed" in done.stdout.splitlines()[-1], shown
 
 
 def patched(folder, patch, *options):
@@ -85,9 +93,9 @@ def patched(folder, patch, *options):
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda each: f"{each.parent.name}/{each.stem}")
-def test_mutant_makes_its_tests_fail(patch, checkout):
+def test_mutant_makes_its_tests_fail(patch, checkout, server):
     patched(checkout, patch)
     try:
-        require_failure(checkout, selection_of(patch))
+        require_failure(server, checkout, selection_of(patch))
     finally:
         patched(checkout, patch, "-R")

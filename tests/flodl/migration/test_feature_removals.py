@@ -16,6 +16,7 @@ from tests.flodl.migration import guide
 from tests.flodl.migration.test_features import ROWS
 from tests.mutants.test_mutants import ROOT, require_failure
 from tests.mutants.test_mutants import checkout as checkout
+from tests.mutants.test_mutants import server as server
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -203,12 +204,12 @@ def test_removals_are_of_rows_and_of_texts_that_exist():
 
 
 @pytest.mark.parametrize("removal", REMOVALS, ids=lambda each: each.feature)
-def test_row_without_its_feature_fails(removal, checkout):
+def test_row_without_its_feature_fails(removal, checkout, server):
     row = row_of(removal)
     path = checkout / removal.path
     text = path.read_text("utf-8")
     path.write_text(text.replace(removal.old, removal.new), "utf-8")
     try:
-        require_failure(checkout, selection(row))
+        require_failure(server, checkout, selection(row))
     finally:
         path.write_text(text, "utf-8")
