@@ -73,10 +73,10 @@ class Chromium:
                     raise AssertionError(f"{method}: {answer['error']}")
                 return answer["result"]
 
-    def evaluate(self, source):
+    def evaluate(self, source, timeout=30):
         """Return the value of a JavaScript expression; a promise is waited for."""
         answer = self.call(
-            "Runtime.evaluate", expression=source, returnByValue=True, awaitPromise=True
+            "Runtime.evaluate", timeout, expression=source, returnByValue=True, awaitPromise=True
         )
         if "exceptionDetails" in answer:
             raise AssertionError(json.dumps(answer["exceptionDetails"])[:600])
