@@ -11,7 +11,7 @@ from flodl.distributed.team import PeerLostError, Team, launch
 from flodl.distributed.team.exact_runner import ExactRunner, ExactWork
 from flodl.distributed.team.lone_summer import LoneSummer
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch]
+pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.usefixtures("forked_ranks")]
 
 WINDOWS, UNITS = 4, 12
 

@@ -15,7 +15,7 @@ import torch
 from flodl.distributed.team import RankState, WorkerError, launch
 from tests.flodl.distributed.team import team_jobs
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch]
+pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.usefixtures("forked_ranks")]
 
 UNITS = 240
 LAUNCHER = """

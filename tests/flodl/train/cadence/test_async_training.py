@@ -17,7 +17,7 @@ from tests.flodl.train.cadence.test_cadence_training import (
 )
 from tests.flodl.train.cadence.window_jobs import builder, overlapped, overlaps
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch]
+pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.usefixtures("forked_ranks")]
 
 
 def test_ranks_that_train_ahead_train_each_batch_once_and_end_equal(tmp_path):

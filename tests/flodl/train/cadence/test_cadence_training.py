@@ -13,7 +13,7 @@ from flodl.nn.schedulers import CosineScheduler
 from tests.flodl.train.cadence import window_jobs
 from tests.flodl.train.cadence.window_jobs import Acting, builder, ends
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch]
+pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.usefixtures("forked_ranks")]
 
 
 def require_each_batch_once(state, epochs):

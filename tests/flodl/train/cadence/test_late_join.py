@@ -13,7 +13,7 @@ from tests.flodl.train.cadence.test_cadence_training import (
 from tests.flodl.train.cadence.window_jobs import builder, counting_loss
 from tests.flodl.train.sync.shared_jobs import Awaiting
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch]
+pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.usefixtures("forked_ranks")]
 EPOCHS = 12
 POLICIES = ("cadence", "async")
 

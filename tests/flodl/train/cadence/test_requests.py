@@ -15,7 +15,7 @@ from tests.flodl.train.cadence.test_cadence_training import (
 from tests.flodl.train.cadence.window_jobs import Acting, builder, data, overlapped
 from tests.flodl.train.sync.shared_jobs import wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch]
+pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.usefixtures("forked_ranks")]
 EPOCHS = 8
 
 

@@ -13,7 +13,7 @@ from flodl.distributed.team import Team, TeamError, WorkerError
 from tests.flodl.train.sync import shared_jobs
 from tests.flodl.train.sync.shared_jobs import Awaiting, Planted, builder, digest
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch]
+pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.usefixtures("forked_ranks")]
 EPOCHS = 40
 
 

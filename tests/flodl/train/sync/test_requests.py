@@ -19,7 +19,7 @@ from tests.flodl.train.sync.shared_jobs import (
     wait_for,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch]
+pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.usefixtures("forked_ranks")]
 EPOCHS = 60
 NEVER = 9  # a rank that does not come: the training is slow until the test lets it go on
 

@@ -15,7 +15,7 @@ from flodl.distributed.team import TeamError, WorkerError
 from tests.flodl.train.sync import shared_jobs
 from tests.flodl.train.sync.shared_jobs import Faulty, builder, digest
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch]
+pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.usefixtures("forked_ranks")]
 
 
 @pytest.fixture(scope="module")
