@@ -27,14 +27,14 @@ from flodl import Trainer, view
 from tests.flodl.test_soak import Block, resident
 
 def measured(step):
-    if step in (2_000, 20_000):
+    if step in (2_000, 8_000):
         print(resident(), flush=True)
 """
 LOOP = """
 torch.manual_seed(0)
 model = Block()
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-for step in range(1, 20_001):
+for step in range(1, 8_001):
     x = torch.randn(1 + step % 3, 8)  # several plans
     optimizer.zero_grad()
     loss = F.mse_loss(model(x), x)
@@ -51,11 +51,11 @@ builder = Trainer.builder(
     lambda model, batch: F.mse_loss(model(batch[0]), batch[0]),
 )
 state = (
-    builder.dataset([x]).batch_size(4).num_epochs(200).seed(0).step("eager").progress(False)
+    builder.dataset([x]).batch_size(4).num_epochs(80).seed(0).step("eager").progress(False)
     .run_dir(sys.argv[1]).checkpoints(steps=1_000, keep_last=2)
     .on("step", lambda training, loss: measured(training.step)).run().join()
 )
-assert state.steps == 20_000
+assert state.steps == 8_000
 """
 
 
@@ -81,25 +81,25 @@ def resident():
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
 @pytest.mark.parametrize("source", [LOOP, TRAINER], ids=["loop", "trainer"])
-def test_training_of_twenty_thousand_steps_has_flat_memory(source, tmp_path):
+def test_training_of_eight_thousand_steps_has_flat_memory(source, tmp_path):
     words = [sys.executable, "-c", HEAD + textwrap.dedent(source), str(tmp_path / "run")]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     before, after = map(int, done.stdout.split())
-    assert after - before < 2 * MEGABYTE
+    assert after - before < MEGABYTE
 
 
 @pytest.mark.parametrize(
     "make", [Block, lambda: FlowBuilder.from_(nn.Linear(8, 8)).also(nn.Tanh()).tag("t").build()],
     ids=["module", "builder"],
 )  # fmt: skip
-def test_two_thousand_modules_are_freed_with_their_weights(make):
+def test_six_hundred_modules_are_freed_with_their_weights(make):
     x = torch.randn(2, 8)
     make()(x)
     gc.collect()
     known = len(linecache.cache)  # where generated code is found by tracebacks
     alive = []
-    for _ in range(2_000):
+    for _ in range(600):
         module = make()
         module(x).sum().backward()
         alive.append((weakref.ref(module), weakref.ref(next(module.parameters()))))

@@ -113,6 +113,7 @@ def test_damaged_scripts_have_an_outcome(text, place, damage):
 @pytest.mark.slow
 def test_laws_on_packages(package):
     files = package_files(package)
+    files = files[:: 1 + len(files) // 30]  # those of a large package are much alike
     assert len(files) > 5
     for file in files:
         try:

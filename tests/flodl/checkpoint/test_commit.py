@@ -178,10 +178,10 @@ def test_kill_at_any_moment(tmp_path):
             save(model, {str(path)!r})
     """)
     save(torch.nn.Linear(700, 700), path)
-    for turn in range(12):
+    for turn in range(7):
         process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
         assert process.stdout.readline() == b"ready\n"
-        time.sleep(0.003 + 0.011 * turn)
+        time.sleep(0.003 + 0.019 * turn)
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()

@@ -230,8 +230,8 @@ def test_mutated_headers_are_refused_without_a_crash():
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_mutated_headers():
-    survive_mutations(100_000)
+def test_thirty_thousand_mutated_headers():
+    survive_mutations(30_000)
 
 
 def test_opening_a_hostile_file_allocates_little():
