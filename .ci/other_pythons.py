@@ -43,9 +43,9 @@ UNPINNED = {"torch", "torchvision"}
 NATIVE = "test_train_after_yes_sets_the_project_up_and_trains"
 CONTAINED = "test_wheel_in_a_fresh_container_trains_and_tests_a_new_project"
 # Their slow tests run under one Python, because no version changes what they look at: steps and regions made
-# by the C++ compiler, trainings of several processes, trainings of 20,000 steps, removed features,
-# stand-ins, mutants of real classes, texts of ports of whole packages, torch.compile as the first caller, and
-# pages in a browser. Their fast tests run under each, and so do slow tests of tracing, guards and the prover.
+# by the C++ compiler, trainings of several processes, trainings of thousands of steps, removed features,
+# stand-ins, torch.compile as the first caller, and pages in a browser. Their fast tests run under each, as
+# do slow tests of tracing, guards and the prover.
 ONCE = (
     "tests/flodl/distributed/team",
     "tests/flodl/hf/test_steps.py",
@@ -61,18 +61,26 @@ ONCE = (
     "tests/flodl/train/test_clip_order.py",
     "tests/flodl/visual/test_page_values.py",
     "tests/flodl_verify/test_stubs.py",
-    "tests/porter/test_laws.py",
-    "tests/porter/test_measures.py",
-    "tests/porter/verify/test_mutations.py",
 )
 LEFT_OUT = tuple(f"--ignore={each}" for each in ONCE)
-# All tests of runtime, prover and porter but those. The last two go from a wheel to a training.
+# Of the porter, which makes the same text under each version, the slow tests of what bytecode and torch do.
+PORTER = (
+    "tests/porter/test_cases.py",
+    "tests/porter/test_made_in_every_call.py",
+    "tests/porter/test_sure_values.py",
+    "tests/porter/test_tensors_read_live.py",
+    "tests/porter/test_tools_trace_torchvision.py",
+    "tests/porter/verify/test_checks.py",
+)
+# All tests of runtime and prover but those. The last two go from a wheel to a training.
 TESTS = (
     (*LEFT_OUT, "tests/flodl", "tests/flodl_verify"),
-    ("-m", "not slow and not campaign", *ONCE),
-    (*LEFT_OUT, "tests/porter"),
+    ("-m", "not slow and not campaign", *ONCE, "tests/porter"),
     (
         "-rs",
+        "-m",
+        "slow",
+        *PORTER,
         f"tests/torch_setup/test_new_project.py::{NATIVE}",
         f"tests/containers/test_project.py::{CONTAINED}",
     ),

@@ -105,15 +105,17 @@ def test_tests_have_the_verdict_of_pytest(others, tmp_path, capfd, code, verdict
     script = f'#!/bin/sh\necho "$@" in $PYTHONPATH\nexit {code}\n'
     prepared.set_result(program(tmp_path / "python", script))
     assert others.run_tests(13, prepared) is (code == 0)
-    first, once, second, third, last = capfd.readouterr().out.splitlines()
+    first, once, third, last = capfd.readouterr().out.splitlines()
     assert first.startswith("-m pytest")
-    assert "slow" not in first + second  # the slow tests run there too
+    assert "slow" not in first  # the slow tests run there too
     left_out = [word.partition("=")[2] for word in first.split() if word.startswith("--ignore=")]
     chosen = once.partition(" -m not slow and not campaign ")[2].split()
     assert left_out == chosen[: len(left_out)] != []
     assert all((others.ROOT / each).exists() for each in left_out)
     assert first.endswith(f"tests/flodl tests/flodl_verify in {others.ROOT}")
-    assert second.endswith(f" tests/porter in {others.ROOT}")
+    assert once.endswith(f" tests/porter in {others.ROOT}")
+    assert " -m slow tests/porter/" in third
+    assert all((others.ROOT / each).exists() for each in others.PORTER)
     assert "::test_wheel_in_a_fresh_container_" in third
     assert last.startswith(f"python 3.13 {verdict}  ")
 

@@ -75,16 +75,20 @@ def test_there_are_three_hundred_mutations() -> None:
     assert len(ALL) + len(made) >= 300
 
 
-@pytest.mark.parametrize("item", CLASSES, ids=lambda item: f"{item.module}-{item.name}")
-def test_every_mutation_of_a_real_class_is_reported(item: RealClass, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "item"), enumerate(CLASSES), ids=[f"{each.module}-{each.name}" for each in CLASSES]
+)
+def test_mutations_of_a_real_class_are_reported(
+    number: int, item: RealClass, tmp_path: Path
+) -> None:
     ported = tmp_path / "ported.py"
-    mutations = [*chosen(item)]
-    for number, text in enumerate([ported_text(item), *(each.text for each in mutations)]):
+    mutations = chosen(item)[number % 3 :: 3]  # kinds follow one another, so each has its turn
+    for place, text in enumerate([ported_text(item), *(each.text for each in mutations)]):
         ported.write_text(text, encoding="utf-8")
         found = examine_files(
             item.file, ported, (item.name,), workdir=tmp_path / "work", examples=item.examples
         )[item.name]
-        if number == 0:
+        if place == 0:
             assert found["status"] == "equal", found
         else:
-            assert found["status"] == "different", (mutations[number - 1].name, found)
+            assert found["status"] == "different", (mutations[place - 1].name, found)
