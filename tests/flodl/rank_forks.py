@@ -152,7 +152,7 @@ def become_rank(request, log, parent):
 def import_all():
     """Import what a rank needs, so that no fork has to."""
     import cloudpickle
-    import torch
+    import torch._dynamo  # the first step of an optimizer imports it
 
     import flodl.train.cadence.cadence_step
     import flodl.train.sync.processes
