@@ -14,6 +14,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.rank_forks import RankForks, launcher_modules
+
 # One fixed profile: a test that passes here passes again, wherever and whenever it runs.
 hypothesis.settings.register_profile(
     "fixed", derandomize=True, deadline=None, max_examples=60, database=None
@@ -187,3 +189,23 @@ def _torch_as_found() -> Iterator[None]:
         torch.set_default_dtype(torch.float32)
         torch.use_deterministic_algorithms(False)
         pytest.fail(f"this test changed torch for all others: {switches}")
+
+
+@pytest.fixture(scope="session")
+def rank_forks() -> Iterator[RankForks]:
+    made = RankForks()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def forked_ranks(rank_forks: RankForks) -> Iterator[None]:
+    """Let launchers of this process fork ranks; campaigns do without, and start them as users do."""
+    if sys.platform != "linux":
+        yield
+        return
+    from flodl.distributed.team import launcher
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launcher, "subprocess", launcher_modules(rank_forks))
+        yield

@@ -24,6 +24,7 @@ def test_check_of_the_documents_finds_nothing(name):
     assert CHECKS[name](ROOT) == []
 
 
+@pytest.mark.usefixtures("forked_ranks")
 @pytest.mark.parametrize("path", pages_that_run(ROOT), ids=lambda path: name_of(ROOT, path))
 def test_python_blocks_run_and_print_what_follows(path):
     missing = missing_for(path)

@@ -115,8 +115,15 @@ def outcome(tool, call):
     return result, sum(len(each.programs) for each in plans)
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda each: "-".join(each.parts[-2:]))
+def cases():
+    """Yield each case with the quick tools, and with every second of the others in turn."""
+    slow = [tool for tool in TOOLS if tool not in ("fx", "export")]
+    for number, folder in enumerate(FOLDERS):
+        for tool in ("fx", "export", slow[number % len(slow)]):
+            yield pytest.param(folder, tool, id="-".join((*folder.parts[-2:], tool)))
+
+
+@pytest.mark.parametrize(("folder", "tool"), [*cases()])
 def test_port_is_traced_as_its_original(folder, tool, monkeypatch):
     original = loaded(folder / "input.py", monkeypatch)
     port = loaded(folder / "expected.py", monkeypatch)

@@ -23,7 +23,7 @@ import time
 import types
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 MODULE = "flodl.distributed.team.worker"
 ANSWER = 32  # bytes of an answer
 PR_SET_CHILD_SUBREAPER = 36
@@ -44,9 +44,13 @@ class ForkedRank:
 
 
 class RankForks:
-    """The tests' end: one process that waits, and forks for each rank."""
+    """The tests' end: one process that waits, and forks for each rank; the first rank starts it."""
 
     def __init__(self):
+        self.process = self.connection = None
+
+    def begin(self):
+        """Start the process."""
         ours, theirs = socket.socketpair()
         environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(
@@ -65,6 +69,8 @@ class RankForks:
             "stderr": subprocess.STDOUT,
             "start_new_session": True,
         }
+        if self.process is None:
+            self.begin()
         request = {"words": command[3:], "cwd": str(Path.cwd()), "environ": env}
         data = json.dumps(request).encode()
         adopt_orphans(True)
@@ -78,6 +84,8 @@ class RankForks:
 
     def close(self):
         """Let the server end."""
+        if self.process is None:
+            return
         self.connection.close()
         self.process.wait(30)
 
