@@ -309,6 +309,7 @@ from flodl.tensor import to_i64_vec as to_i64_vec
 from flodl.tracing.decorators import on_forward as on_forward
 from flodl.tracing.proxy import Flow as Flow
 from flodl.train.builder import TrainerBuilder as TrainerBuilder
+from flodl.train.comparison.compare import compare_policies as compare_policies
 from flodl.train.compat import Ddp as Ddp
 from flodl.train.outcome import Interrupted as Interrupted
 from flodl.train.outcome import RunHandle as RunHandle
