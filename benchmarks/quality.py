@@ -1,20 +1,25 @@
-"""Training on two unequal devices beside one: how much three small models learn in as many epochs.
+"""Training on two unequal devices beside one: how much six small models learn in as many epochs.
 
-Run: `python benchmarks/quality.py [--model NAME] [--seeds N] [--epochs N]` (about ten minutes for all)
+Run: `python benchmarks/quality.py [--model NAME] [--seeds N] [--epochs N] [--json FILE]` (half an hour)
 
-The two devices train by policy Cadence, with shares of 5 to 2. Data are made: characters of Python's own
-documents, and noisy, shifted pictures of ten random shapes. Each line has the part of the test data that is
-right, for each seed, and the mean. Devices that train side by side make fewer updates one after the other,
-so a model that is far from its end is behind after as many epochs.
+The two devices have shares of 5 to 2 by policies Cadence and Async, with at most 10 batches of the slower
+one in a window. Data are made: characters of Python's own documents, and noisy, shifted pictures of ten
+random shapes. Each line has the mean over the seeds and the standard deviation: of the loss on test data,
+and of the part that is right. Devices that train side by side make fewer updates one after the other, so a
+model that is far from its end is behind after as many epochs. A line holds if its mean is at most two
+standard errors worse than that of one device.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
 import pydoc_data.topics
 import statistics
 import sys
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, final
@@ -24,12 +29,18 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from flodl import Trainer
+from benchmarks.shared import conditions
+from flodl import Trainer, TrainerBuilder
 from flodl.distributed import ElChe
+from flodl.train.comparison import PolicyComparison, PolicyRun, compare_policies
 
 SHARES = [5, 2]
 CLASSES, LENGTH = 10, 32
-HEAD = ("| Model | Epochs | Devices | Right, each seed | Mean |", "|---|---|---|---|---|")
+WIDE, HEADS = 48, 4
+HEAD = (
+    "| Model | Epochs | Trained on | Test loss | Right | Holds |",
+    "|---|---|---|---|---|---|",
+)
 
 
 @final
@@ -56,6 +67,54 @@ class LeNet(nn.Sequential):
             nn.Conv2d(6, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
             nn.Linear(144, 84), nn.ReLU(), nn.Linear(84, CLASSES),
         )  # fmt: skip
+
+
+@final
+class Mlp(nn.Sequential):
+    """Three layers, for images of 16 x 16."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            nn.Flatten(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(),
+            nn.Linear(128, CLASSES),
+        )  # fmt: skip
+
+
+@final
+class ConvAutoencoder(nn.Sequential):
+    """An autoencoder of images of 16 x 16, through 8 x 4 x 4 numbers."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            nn.Conv2d(1, 16, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(16, 8, 3, stride=2, padding=1),
+            nn.ConvTranspose2d(8, 16, 2, stride=2), nn.ReLU(), nn.ConvTranspose2d(16, 1, 2, stride=2),
+        )  # fmt: skip
+
+
+@final
+class GptNano(nn.Module):
+    """Two layers of a transformer that sees the characters before, as GPT does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.place = nn.Embedding(128, WIDE), nn.Embedding(LENGTH, WIDE)
+        layer = nn.TransformerEncoderLayer(
+            WIDE,
+            HEADS,
+            4 * WIDE,
+            dropout=0.1,
+            activation="gelu",
+            batch_first=True,
+            norm_first=True,
+        )
+        self.body = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.out = nn.Sequential(nn.LayerNorm(WIDE), nn.Linear(WIDE, 128))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return scores of shape (batch, characters, length) for numbers of shape (batch, length)."""
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        seen = self.embed(x) + self.place.weight
+        return self.out(self.body(seen, mask=mask, is_causal=True)).transpose(1, 2)
 
 
 @final
@@ -118,48 +177,110 @@ def loss_of(model: nn.Module, batch: Any) -> Any:
     }
 
 
+def pixel_loss(model: nn.Module, batch: Any) -> Tensor:
+    """Return how far the images that an autoencoder makes are from those that it was given."""
+    pictures, _ = batch
+    return nn.functional.mse_loss(model(pictures), pictures)
+
+
+SGD = partial(torch.optim.SGD, momentum=0.9)
+# Name -> model, data, samples, loss, optimizer, epochs.
 MODELS: dict[str, Any] = {
-    "char-rnn": (CharRnn, text, 4096, partial(torch.optim.AdamW, lr=3e-3), 24),
-    "lenet": (LeNet, images, 2048, partial(torch.optim.SGD, lr=0.05, momentum=0.9), 12),
-    "resnet": (ResNet, images, 2048, partial(torch.optim.SGD, lr=0.1, momentum=0.9), 8),
+    "mlp": (Mlp, images, 2048, loss_of, partial(SGD, lr=0.02), 12),
+    "lenet": (LeNet, images, 2048, loss_of, partial(SGD, lr=0.05), 12),
+    "resnet": (ResNet, images, 2048, loss_of, partial(SGD, lr=0.1), 8),
+    "conv-ae": (
+        ConvAutoencoder,
+        images,
+        2048,
+        pixel_loss,
+        partial(torch.optim.AdamW, lr=3e-3),
+        12,
+    ),
+    "char-rnn": (CharRnn, text, 4096, loss_of, partial(torch.optim.AdamW, lr=3e-3), 24),
+    "gpt-nano": (GptNano, text, 4096, loss_of, partial(torch.optim.AdamW, lr=3e-3), 24),
 }
 
 
-def accuracy(name: str, seed: int, devices: int, epochs: int | None = None) -> float:
-    """Return the part of the test data that a model gets right after its epochs."""
-    model, make, count, optimizer, usual = MODELS[name]
+def builder_of(name: str, epochs: int | None = None) -> TrainerBuilder:
+    """Return the training of a model, on one device."""
+    model, make, count, loss, optimizer, usual = MODELS[name]
+    made = Trainer.builder(model, optimizer, loss).dataset(make(count, 0)).batch_size(32)
     epochs = epochs or usual
-    made = Trainer.builder(model, optimizer, loss_of).dataset(make(count, 0)).batch_size(32)
-    made.num_epochs(epochs).seed(seed).step("eager").progress(False)
     made.evaluate(make(1024, 300_000), batch_size=256, every=epochs)
-    if devices > 1:
-        made.devices(["cpu"] * devices).policy("cadence")
-        made.el_che(ElChe(max_anchor=10).partition(SHARES))
-    found: float = made.run().join().history[-1].scalars["val_right"]
-    return found
+    return made.num_epochs(epochs).step("eager").progress(False)
 
 
-def line(name: str, seeds: int, devices: int, epochs: int | None = None) -> str:
-    """Return a line of the table."""
-    found = [accuracy(name, seed, devices, epochs) for seed in range(seeds)]
-    each = ", ".join(f"{one:.1%}" for one in found)
-    mean = statistics.fmean(found)
-    return f"| {name} | {epochs or MODELS[name][-1]} | {devices} | {each} | {mean:.1%} |"
+def compared(name: str, seeds: int, epochs: int | None = None) -> PolicyComparison:
+    """Train a model on one device, and on two under each policy, once with each seed."""
+    return compare_policies(
+        partial(builder_of, name, epochs),
+        ["cpu"] * 2,
+        seeds=range(seeds),
+        el_che=ElChe(max_anchor=10).partition(SHARES),
+    )
+
+
+def is_within(ours: list[float], alone: list[float]) -> bool:
+    """Return True if the mean is not below that of one device by more than two standard errors.
+
+    The error of a difference of two means: sqrt(s1^2 / n1 + s2^2 / n2) (Welch).
+    """
+    error = math.sqrt(sum(statistics.variance(each) / len(each) for each in (ours, alone)))
+    return statistics.fmean(ours) >= statistics.fmean(alone) - 2 * error
+
+
+def scores(runs: tuple[PolicyRun, ...]) -> list[float]:
+    """Return what shall be high of each run: the part that is right, else the negative loss."""
+    return [each.scalars.get("val_right", -each.scalars["val_loss"]) for each in runs]
+
+
+def lines(name: str, epochs: int, found: PolicyComparison) -> list[str]:
+    """Return the lines of a model in the table."""
+    alone = scores(found.of("one device"))
+    made = []
+    for policy in found.policies:
+        runs = found.of(policy)
+        loss = spread([each.scalars["val_loss"] for each in runs], "{:.4f}")
+        right = "-"
+        if "val_right" in runs[0].scalars:
+            right = spread([100 * each.scalars["val_right"] for each in runs], "{:.1f}") + " %"
+        where = policy if policy == "one device" else f"two, {policy}"
+        holds = "-" if policy == "one device" or len(runs) < 2 else "no"
+        if holds == "no" and is_within(scores(runs), alone):
+            holds = "yes"
+        made.append(f"| {name} | {epochs} | {where} | {loss} | {right} | {holds} |")
+    return made
+
+
+def spread(numbers: list[float], form: str) -> str:
+    """Return the mean, and the standard deviation of several numbers."""
+    mean = form.format(statistics.fmean(numbers))
+    return f"{mean} ± {form.format(statistics.stdev(numbers))}" if len(numbers) > 1 else mean
 
 
 def main() -> None:
-    """Train, and print the table."""
+    """Train, print the table, and write the result if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=MODELS, help="one model alone")
     parser.add_argument("--seeds", type=int, default=3, help="seeds of each run")
     parser.add_argument("--epochs", type=int, help="epochs of each run")
+    parser.add_argument("--json", type=Path, help="write the result to a file")
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
+    before = conditions.measured("torch")
     print("\n".join(HEAD))
+    rows = []
     for name in [options.model] if options.model else MODELS:
-        for devices in (1, 2):
-            print(line(name, options.seeds, devices, options.epochs), flush=True)
+        epochs = options.epochs or MODELS[name][-1]
+        found = compared(name, options.seeds, epochs)
+        print("\n".join(lines(name, epochs, found)), flush=True)
+        runs = [asdict(each) for each in found.runs]
+        rows.append({"model": name, "epochs": epochs, "runs": runs})
+    if options.json:
+        result = {"measured": conditions.ended(before), "rows": rows}
+        options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import scale
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("forked_ranks")]
 BENCHMARKS = scale.ROOT / "benchmarks"
 
 
