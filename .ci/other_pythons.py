@@ -70,7 +70,6 @@ PORTER = (
     "tests/porter/test_sure_values.py",
     "tests/porter/test_tensors_read_live.py",
     "tests/porter/test_tools_trace_torchvision.py",
-    "tests/porter/verify/test_checks.py",
 )
 # All tests of runtime and prover but those. The last two go from a wheel to a training.
 TESTS = (

@@ -18,7 +18,7 @@ from tests.rank_forks import RankForks, launcher_modules
 
 # One fixed profile: a test that passes here passes again, wherever and whenever it runs.
 hypothesis.settings.register_profile(
-    "fixed", derandomize=True, deadline=None, max_examples=60, database=None
+    "fixed", derandomize=True, deadline=None, max_examples=40, database=None
 )
 # The tests that are not slow, alone, are a quick look; whoever runs all gets every example.
 hypothesis.settings.register_profile(

@@ -1,4 +1,4 @@
-"""The wheel on machines that are against it: 35 command lines in ten environments, no bug report.
+"""The wheel on machines that are against it: command lines in ten environments, no bug report.
 
 Any refusal is fine that names its reason; `error[internal]`, a traceback, a code that nobody documented
 or a line of a foreign language are not.
@@ -230,8 +230,12 @@ ENVIRONMENTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda each: each.__name__)
-def test_fdl_in_a_hostile_environment_never_reports_a_bug(unpacked, tmp_path, environment):
+@pytest.mark.parametrize(
+    ("number", "environment"),
+    enumerate(ENVIRONMENTS),
+    ids=[each.__name__ for each in ENVIRONMENTS],
+)
+def test_fdl_in_a_hostile_environment_never_reports_a_bug(unpacked, tmp_path, number, environment):
     # Pytest's folders are for their owner alone; nobody must get through.
     for path in (tmp_path, *tmp_path.parents, unpacked, *unpacked.parents):
         if path.name.startswith(("pytest", "test_", "wheel", "popen")):
@@ -241,7 +245,8 @@ def test_fdl_in_a_hostile_environment_never_reports_a_bug(unpacked, tmp_path, en
     faults = []
     with change if change is not None else contextlib.nullcontext():
         assert machine.run("--version").stdout.startswith(b"fdl ")
-        for line in LINES:
+        # Each command meets the usual machine and half of the others.
+        for line in LINES if environment is usual else LINES[number % 2 :: 2]:
             done = machine.run(line)
             shown = (done.stdout + done.stderr).decode(errors="replace")
             wrong = [

@@ -76,7 +76,9 @@ def test_there_are_three_hundred_mutations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "item"), enumerate(CLASSES), ids=[f"{each.module}-{each.name}" for each in CLASSES]
+    ("number", "item"),
+    [*enumerate(CLASSES)],
+    ids=[f"{each.module}-{each.name}" for each in CLASSES],
 )
 def test_mutations_of_a_real_class_are_reported(
     number: int, item: RealClass, tmp_path: Path
