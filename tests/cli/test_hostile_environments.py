@@ -232,7 +232,7 @@ ENVIRONMENTS = [
 
 @pytest.mark.parametrize(
     ("number", "environment"),
-    enumerate(ENVIRONMENTS),
+    [*enumerate(ENVIRONMENTS)],
     ids=[each.__name__ for each in ENVIRONMENTS],
 )
 def test_fdl_in_a_hostile_environment_never_reports_a_bug(unpacked, tmp_path, number, environment):
