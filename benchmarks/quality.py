@@ -33,6 +33,7 @@ from benchmarks.shared import conditions
 from flodl import Trainer, TrainerBuilder
 from flodl.distributed import ElChe
 from flodl.train.comparison import PolicyComparison, PolicyRun, compare_policies
+from flodl.train.comparison.table import ONE_DEVICE
 
 SHARES = [5, 2]
 CLASSES, LENGTH = 10, 32
@@ -237,7 +238,7 @@ def scores(runs: tuple[PolicyRun, ...]) -> list[float]:
 
 def lines(name: str, epochs: int, found: PolicyComparison) -> list[str]:
     """Return the lines of a model in the table."""
-    alone = scores(found.of("one device"))
+    alone = scores(found.of(ONE_DEVICE))
     made = []
     for policy in found.policies:
         runs = found.of(policy)
@@ -245,8 +246,8 @@ def lines(name: str, epochs: int, found: PolicyComparison) -> list[str]:
         right = "-"
         if "val_right" in runs[0].scalars:
             right = spread([100 * each.scalars["val_right"] for each in runs], "{:.1f}") + " %"
-        where = policy if policy == "one device" else f"two, {policy}"
-        holds = "-" if policy == "one device" or len(runs) < 2 else "no"
+        where = policy if policy == ONE_DEVICE else f"two, {policy}"
+        holds = "-" if policy == ONE_DEVICE or len(runs) < 2 else "no"
         if holds == "no" and is_within(scores(runs), alone):
             holds = "yes"
         made.append(f"| {name} | {epochs} | {where} | {loss} | {right} | {holds} |")

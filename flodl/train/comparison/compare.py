@@ -45,7 +45,7 @@ def compare_policies(
     training on one device is by that policy too: a batch has the same random numbers in all.
 
     Args:
-        make: returns a new builder for each training; without devices, policy and seed.
+        make: returns a new builder for each training; without devices, policy, seed and run directory.
         devices: as for `TrainerBuilder.devices`; the first one trains alone.
         policies: those to compare.
         seeds: each training runs once with each.
@@ -53,8 +53,8 @@ def compare_policies(
         told: is called with each training that has ended.
 
     Raises:
-        TrainingError: `make` does not return a builder, there is no policy or no seed, or a launcher
-            started this process.
+        TrainingError: `make` does not return a builder, there is no policy or no seed, a launcher started
+            this process, the trainings share a run directory, or one ended in its first epoch.
         DeviceError: a device is not there.
         WorkerError: a process of a training raised an error.
 
@@ -71,7 +71,7 @@ def compare_policies(
         ...     )
         >>> found = compare_policies(make, ["cpu"], policies=["sync"])
         >>> found.policies, [each.steps for each in found.runs]
-        (('one device', 'sync'), [16, 16])
+        (('one device', 'sync'), [8, 8])
     """
     _require_possible(policies, seeds)
     runs: list[PolicyRun] = []
@@ -123,19 +123,29 @@ def _made(make: Callable[[], TrainerBuilder]) -> TrainerBuilder:
         raise TrainingError(
             f"`make` returned {type(builder).__name__}; let it return Trainer.builder(...), before .run()"
         )
+    if builder._parts.get("run_dir") is not None:
+        raise TrainingError(
+            "the trainings of a comparison would share one run directory; leave out .run_dir(...)"
+        )
     return builder
 
 
 def _run(
     policy: str, devices: int, seed: int, state: TrainedState, alone: TrainedState
 ) -> PolicyRun:
+    if not state.history:
+        raise TrainingError(
+            f"the training with {policy} ended in its first epoch ({state.stopped_by}), so there is nothing "
+            "to compare; let it train a whole epoch"
+        )
     last = state.history[-1]
+    timed = state.history[1:] or state.history  # the first epoch also imports and traces
     return PolicyRun(
         policy=policy,
         devices=devices,
         seed=seed,
-        seconds=sum(each.seconds for each in state.history),
-        steps=state.steps,
+        seconds=sum(each.seconds for each in timed),
+        steps=sum(each.steps for each in timed),
         loss=last.avg_loss,
         scalars=dict(last.scalars),
         share_of_ideal=last.share_of_ideal if devices > 1 else 0.0,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final, final
 
@@ -31,8 +31,9 @@ class PolicyRun:
         policy: `one device`, or the policy: `sync`, `cadence`, `async`.
         devices: how many devices trained.
         seed: the seed of the training.
-        seconds: time of the training, without evaluation and the start of processes.
-        steps: batches that were trained.
+        seconds: time of the epochs after the first, which also imports and traces; of the first if it is
+            the only one. Evaluation and the start of processes are not in it.
+        steps: batches of these epochs.
         loss: mean loss of the last epoch.
         scalars: all means of the last epoch, by name.
         share_of_ideal: part of the batches that the devices could have trained if none had waited; 0 for one.
@@ -109,8 +110,8 @@ class PolicyComparison:
         Raises:
             KeyError: the comparison has no such policy, or no training on one device.
         """
-        alone = _mean(each.steps_per_second for each in self.of(ONE_DEVICE))
-        return _mean(each.steps_per_second for each in self.of(policy)) / alone if alone else 0.0
+        alone, ours = _rate(self.of(ONE_DEVICE)), _rate(self.of(policy))
+        return ours / alone if alone else 0.0
 
     def to_json(self) -> str:
         """Return all runs as JSON."""
@@ -140,23 +141,23 @@ class PolicyComparison:
 
     def _line(self, policy: str, names: Sequence[str]) -> list[str]:
         runs = self.of(policy)
-        rate = _mean(each.steps_per_second for each in runs)
         shares = [each.share_of_ideal for each in runs if each.share_of_ideal]
         has_reference = ONE_DEVICE in self.policies
         return [
             policy,
             str(runs[0].devices),
-            f"{rate:.4g}",
+            f"{_rate(runs):.4g}",
             f"{self.speed(policy):.2f}" if has_reference else "-",
-            f"{_mean(iter(shares)):.2f}" if shares else "-",
+            f"{statistics.fmean(shares):.2f}" if shares else "-",
             _spread([each.loss for each in runs]),
             *(_spread([each.scalars[name] for each in runs]) for name in names),
             _distance(runs) if has_reference and policy != ONE_DEVICE else "-",
         ]
 
 
-def _mean(numbers: Iterator[float]) -> float:
-    return statistics.fmean(numbers)
+def _rate(runs: Sequence[PolicyRun]) -> float:
+    """Return the mean batches per second."""
+    return statistics.fmean(each.steps_per_second for each in runs)
 
 
 def _spread(numbers: Sequence[float]) -> str:

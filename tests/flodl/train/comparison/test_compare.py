@@ -19,14 +19,15 @@ def loss_of(model, batch):
     return error, {"double": 2.0 * error.detach()}
 
 
+def make_model():
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+
+
 def make():
     generator = torch.Generator().manual_seed(1)
     inputs = torch.randn(96, 4, generator=generator)
-    model = lambda: torch.nn.Sequential(  # noqa: E731
-        torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)
-    )
     return (
-        Trainer.builder(model, lambda params: torch.optim.SGD(params, 0.05), loss_of)
+        Trainer.builder(make_model, lambda params: torch.optim.SGD(params, 0.05), loss_of)
         .dataset([inputs, inputs.sum(1, keepdim=True)])
         .batch_size(8)
         .num_epochs(2)
@@ -46,7 +47,7 @@ def test_compare_on_two_processes_gives_the_numbers_of_each_training():
     first, sync, cadence, ahead = found.runs
     assert found.policies == ("one device", "sync", "cadence", "async")
     assert [each.devices for each in found.runs] == [1, 2, 2, 2]
-    assert {each.steps for each in found.runs} == {24}
+    assert {each.steps for each in found.runs} == {12}  # of the second epoch
     assert all(each.scalars["double"] == pytest.approx(2 * each.loss) for each in found.runs)
     assert sync.distance < 1e-6  # sums of gradients in another order
     assert sync.loss == pytest.approx(first.loss, rel=1e-5)
@@ -96,6 +97,25 @@ def test_compare_under_a_launcher_says_how_to_start_it(monkeypatch):
 def test_compare_trains_alone_on_the_first_device_whatever_the_builder_has():
     found = compare_policies(lambda: make().devices(2), ["cpu"], policies=["sync"])
     assert [each.devices for each in found.runs] == [1, 1]
+
+
+def test_compare_of_trainings_with_a_run_directory_names_it(tmp_path):
+    with pytest.raises(TrainingError, match=r"share one run directory; leave out \.run_dir"):
+        compare_policies(lambda: make().run_dir(tmp_path), ["cpu"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_compare_of_a_training_that_ends_in_its_first_epoch_says_so():
+    with pytest.raises(
+        TrainingError, match=r"one device ended in its first epoch .*a whole epoch"
+    ):
+        compare_policies(lambda: make().max_steps(5), ["cpu"], policies=["sync"])
+
+
+def test_compare_of_one_epoch_has_the_time_of_it():
+    found = compare_policies(lambda: make().num_epochs(1), ["cpu"], policies=["sync"])
+    assert [each.steps for each in found.runs] == [12, 12]
+    assert all(each.seconds > 0 for each in found.runs)
 
 
 def test_compare_on_a_device_that_is_not_there_trains_nothing():
