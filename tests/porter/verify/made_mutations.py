@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -118,13 +119,18 @@ CLASSES: tuple[RealClass, ...] = (
 
 def ported_text(item: RealClass) -> str:
     """Return the port of the file of a class."""
-    path = item.file
-    project = Project({path: path.read_bytes()})
-    made = project.draft(path)
-    assert {plan.name: plan.status for plan in made.plan.classes}[item.name] == "graph", item
-    return made.text
+    text, statuses = _ported(item.file)
+    assert statuses[item.name] == "graph", item
+    return text
 
 
+@functools.cache
+def _ported(path: Path) -> tuple[str, dict[str, str]]:
+    made = Project({path: path.read_bytes()}).draft(path)
+    return made.text, {plan.name: plan.status for plan in made.plan.classes}
+
+
+@functools.cache
 def chosen(item: RealClass) -> tuple[MadeMutation, ...]:
     """Return some mutations of a class, spread over all of them, so that every kind has its turn."""
     found = [m for m in mutations_of(item, ported_text(item)) if m.name not in SAME_MEANING]
