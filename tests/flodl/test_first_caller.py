@@ -68,8 +68,7 @@ def assert_equal(one, other):
         assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("fullgraph", [True, False])
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(("backend", "fullgraph"), [("eager", True), ("aot_eager", False)])
 @pytest.mark.slow
 def test_compile_first_equals_the_original_and_records_nothing(pair, fullgraph, backend):
     plain, flow, x = pair
@@ -121,8 +120,11 @@ def counted(graphs, module, inputs):
     return module.forward
 
 
-@pytest.mark.parametrize("called", [False, True], ids=["first", "after"])
-@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("strict", "called"),
+    [(False, False), (True, False), (False, True)],
+    ids=["first", "strict first", "after"],
+)
 @pytest.mark.slow
 def test_export_equals_the_export_of_the_original(pair, strict, called):
     plain, flow, x = pair
@@ -136,9 +138,8 @@ def test_export_equals_the_export_of_the_original(pair, strict, called):
         exported = torch.export.export(module, (x.detach(),), strict=strict)
         graphs.append(nodes(exported))
         assert torch.equal(first(exported.module()(x)), first(plain(x)))
-    if (
-        strict
-    ):  # Dynamo names placeholders after the way to a parameter, here past our `__getattr__`
+    if strict:
+        # Dynamo names placeholders after the way to a parameter, here past our `__getattr__`.
         graphs = [[each for each in graph if each[0] != "placeholder"] for graph in graphs]
     assert graphs[0] == graphs[1]
     assert plans_of(flow) == before

@@ -116,10 +116,10 @@ def outcome(tool, call):
 
 
 def cases():
-    """Yield each case with the quick tools, and with every second of the others in turn."""
-    slow = [tool for tool in TOOLS if tool not in ("fx", "export")]
+    """Yield each case with the quick tools, and every second case with one of the others in turn."""
+    in_turn = (("fullgraph",), (), ("compile",), ())
     for number, folder in enumerate(FOLDERS):
-        for tool in ("fx", "export", slow[number % len(slow)]):
+        for tool in ("fx", "export", *in_turn[number % len(in_turn)]):
             yield pytest.param(folder, tool, id="-".join((*folder.parts[-2:], tool)))
 
 

@@ -85,7 +85,10 @@ def test_lines_are_joined_if_nothing_is_lost(text, expected):
 
 
 @pytest.mark.slow
-@hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+@hypothesis.settings(
+    max_examples=20,  # each ports a file four times
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
 @given(first=EXPRESSIONS, second=EXPRESSIONS, sign=BINARY)
 def test_the_width_of_the_page_changes_no_flow(porter, first, second, sign):
     forward = f"""
