@@ -1,6 +1,7 @@
 """Run `fdl` in a fork of a process that has already imported it: a process of its own, without the start.
 
-The same for pytest, with torch imported and nothing of this project.
+The same for pytest, with torch imported and nothing of this project. `drawing` is `fdl` whose `fdl graph`
+starts its other process as a fork, too: that one imports torch, which takes seconds.
 Streams, environment, working folder, exit code and `exec` are those of a real process; what Python
 itself reads when it starts (see AT_START) is not, so a change of it gets a real start.
 """
@@ -8,6 +9,7 @@ itself reads when it starts (see AT_START) is not, so a change of it gets a real
 import contextlib
 import gc
 import importlib
+import inspect
 import json
 import os
 import signal
@@ -15,11 +17,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
 
 # Read once, by Python or the C library, before `fdl` begins.
 AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_")
 ANSWER = 32  # bytes of an answer
+DRAWS = "flodl_verify.render"
 
 
 def at_start(environ):
@@ -121,6 +125,55 @@ def run_fdl(words):
     app.entry()
 
 
+class DrawingPopen(subprocess.Popen):
+    """Starts the process that draws as a fork; any other program as ever."""
+
+    def _execute_child(self, args, *rest):
+        start = super()._execute_child
+        if [str(each) for each in args[:3]] != [sys.executable, "-m", DRAWS]:
+            start(args, *rest)
+            return
+        given = inspect.signature(start).bind(args, *rest).arguments
+        assert given["start_new_session"]
+        ours = given["p2cread"], given["c2pwrite"], given["errwrite"]
+        self.pid = os.fork()
+        if self.pid == 0:
+            become_drawing([str(each) for each in args[3:]], given["cwd"], given["env"], ours)
+        self._child_created = True
+        pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        self._close_pipe_fds(*(given[each] for each in pipes))
+
+
+def become_drawing(words, cwd, environ, streams):
+    """Be `python -m flodl_verify.render` from here on; does not return."""
+    code = 1
+    try:
+        os.setsid()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        os.environ.clear()
+        os.environ.update(environ)
+        os.chdir(cwd)
+        sys.path.insert(0, str(cwd))
+        code = importlib.import_module(f"{DRAWS}.__main__").main(words)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+
+def draw_in_forks():
+    """Import what draws, and let `fdl graph` start it as a fork."""
+    from fdl_cli.system import process
+
+    importlib.import_module(f"{DRAWS}.__main__")
+    names = {name: getattr(subprocess, name) for name in subprocess.__all__}
+    process.subprocess = types.SimpleNamespace(**names | {"Popen": DrawingPopen})
+
+
 def run_pytest(words):
     """Run tests of the working folder, with its sources."""
     import pytest
@@ -151,6 +204,8 @@ if __name__ == "__main__":
             0, str(Path(__file__).parents[2])
         )  # this checkout, wherever `.venv` points
         import_all()
+        if sys.argv[2] == "drawing":
+            draw_in_forks()
         run = run_fdl
     gc.freeze()  # or the first collection in each fork copies every page
     serve(socket.socket(fileno=int(sys.argv[1])), run)

@@ -1,10 +1,13 @@
 """`fdl graph` as a process: pictures of a file's models, and what people see when it cannot draw."""
 
 import json
+import os
 import re
 import xml.etree.ElementTree as ET
 
 import pytest
+
+from tests.cli.fork_server import ForkServer
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -44,6 +47,14 @@ def small():
 
 ready = Net(3)
 """
+
+
+@pytest.fixture(scope="module")
+def fork_server():
+    """A server that has imported torch too, where no test looks at the start of the process that draws."""
+    server = ForkServer({**os.environ, "PYTHONWARNINGS": "error"}, "drawing")
+    yield server
+    server.close()
 
 
 @pytest.fixture
