@@ -145,9 +145,21 @@ def private_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
+@pytest.fixture(scope="session")
+def _place_of_inner_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where pytest puts its files if a test starts it.
+
+    Beside ours it would take the rights of others away from our folder, which some tests give.
+    """
+    return tmp_path_factory.mktemp("inner")
+
+
 @pytest.fixture(autouse=True)
-def _isolation(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _isolation(
+    private_home: Path, _place_of_inner_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(private_home))
+    monkeypatch.setenv("PYTEST_DEBUG_TEMPROOT", str(_place_of_inner_runs))
     monkeypatch.setenv("COLUMNS", "100")
     for name in UNSET:
         monkeypatch.delenv(name, raising=False)
