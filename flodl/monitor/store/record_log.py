@@ -76,8 +76,9 @@ class RecordLog:
         >>> file = Path(tempfile.mkdtemp()) / "records.jsonl"
         >>> with Monitor(1, quiet=True, resources=False, sinks=[RecordLog(file)]) as monitor:
         ...     monitor.record(0, {"loss": 0.5})
-        >>> [json.loads(line).get("values") for line in file.read_text().splitlines()]
-        [None, {'loss': 0.5}, None]
+        >>> lines = map(json.loads, file.read_text().splitlines())
+        >>> [line["values"] for line in lines if "values" in line]
+        [{'loss': 0.5}]
     """
 
     def __init__(self, path: str | Path, *, max_bytes: int = USUAL_BYTES) -> None:
