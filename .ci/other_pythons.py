@@ -41,7 +41,6 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 # The newest torch brings its own versions of these.
 UNPINNED = {"torch", "torchvision"}
 NATIVE = "test_train_after_yes_sets_the_project_up_and_trains"
-CONTAINED = "test_wheel_in_a_fresh_container_trains_and_tests_a_new_project"
 # Their slow tests run under one Python, because no version changes what they look at: steps and regions made
 # by the C++ compiler, trainings of several processes, trainings of thousands of steps, removed features,
 # stand-ins, torch.compile as the first caller, files that survive a kill, servers, and pages in a browser.
@@ -70,7 +69,7 @@ PORTER = (
     "tests/porter/test_tensors_read_live.py",
     "tests/porter/test_tools_trace_torchvision.py",
 )
-# All tests of runtime and prover but those. The last two go from a wheel to a training.
+# All tests of runtime and prover but those. The last one goes from a wheel to a training.
 TESTS = (
     (*LEFT_OUT, "tests/flodl", "tests/flodl_verify"),
     ("-m", "not slow and not campaign", *ONCE, "tests/porter"),
@@ -80,7 +79,6 @@ TESTS = (
         "slow",
         *PORTER,
         f"tests/torch_setup/test_new_project.py::{NATIVE}",
-        f"tests/containers/test_project.py::{CONTAINED}",
     ),
 )
 MOST_ENVIRONMENTS = 2
