@@ -116,7 +116,7 @@ def test_tests_have_the_verdict_of_pytest(others, tmp_path, capfd, code, verdict
     assert once.endswith(f" tests/porter in {others.ROOT}")
     assert " -m slow tests/porter/" in third
     assert all((others.ROOT / each).exists() for each in others.PORTER)
-    assert "::test_wheel_in_a_fresh_container_" in third
+    assert "::test_train_after_yes_" in third
     assert last.startswith(f"python 3.13 {verdict}  ")
 
 
