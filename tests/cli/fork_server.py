@@ -95,7 +95,7 @@ def serve(connection, run):
 
 
 def become(run, request, output, errors):
-    """Be `python -P -m fdl_cli` or `python -m pytest` from here on; does not return."""
+    """Be another program from here on, such as `python -P -m fdl_cli`; does not return."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for stream, number in ((output, 1), (errors, 2)):
         os.dup2(stream, number)
@@ -135,34 +135,22 @@ class DrawingPopen(subprocess.Popen):
             return
         given = inspect.signature(start).bind(args, *rest).arguments
         assert given["start_new_session"]
-        ours = given["p2cread"], given["c2pwrite"], given["errwrite"]
         self.pid = os.fork()
         if self.pid == 0:
-            become_drawing([str(each) for each in args[3:]], given["cwd"], given["env"], ours)
+            os.setsid()
+            os.dup2(given["p2cread"], 0)
+            words = [str(each) for each in args[3:]]
+            request = {"words": words, "cwd": given["cwd"], "environ": given["env"]}
+            become(run_drawing, request, given["c2pwrite"], given["errwrite"])
         self._child_created = True
         pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
         self._close_pipe_fds(*(given[each] for each in pipes))
 
 
-def become_drawing(words, cwd, environ, streams):
-    """Be `python -m flodl_verify.render` from here on; does not return."""
-    code = 1
-    try:
-        os.setsid()
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-        os.environ.clear()
-        os.environ.update(environ)
-        os.chdir(cwd)
-        sys.path.insert(0, str(cwd))
-        code = importlib.import_module(f"{DRAWS}.__main__").main(words)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(code)
+def run_drawing(words):
+    """Draw what a request describes, as `python -m flodl_verify.render` does."""
+    sys.path.insert(0, str(Path.cwd()))
+    sys.exit(importlib.import_module(f"{DRAWS}.__main__").main(words))
 
 
 def draw_in_forks():
