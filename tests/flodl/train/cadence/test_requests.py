@@ -28,7 +28,7 @@ def uncounted_loss(model, batch):
 def begun(folder, policy, **acts):
     """Return a training whose windows are short, so that an epoch has many."""
     made = builder(folder, 2, train=Acting(folder, acts, seconds=0.01), epochs=EPOCHS)
-    made.policy(policy).el_che(ElChe(max_anchor=4))
+    made.policy(policy).el_che(ElChe(max_anchor=2))
     made.evaluate(data(), uncounted_loss, every=EPOCHS)
     return made.run_dir(folder / "run").checkpoints(keep_last=99)
 
@@ -40,14 +40,16 @@ def saved(folder):
 @pytest.mark.parametrize("policy", ["cadence", "async"])
 def test_requests_are_served_and_each_batch_is_there_once(tmp_path, policy):
     handle = begun(tmp_path, policy).run()
-    within = []
+    within, reports = [], []
     for number in range(1, EPOCHS):  # a window may end with its epoch, the next one does not
         handle.request_checkpoint()
         handle.request_eval()
-        wait_for(handle.evaluations, number)
+        reports = wait_for(handle.evaluations, number)
         within = [each for each in saved(tmp_path) if each.step % window_jobs.BATCHES]
         if within:
             break
+    assert within
+    assert within[0].step <= reports[-1].step  # served in the order of the requests
     state = handle.join()
     require_each_batch_once(state, EPOCHS)
     require_equal_ends(tmp_path, range(2))
